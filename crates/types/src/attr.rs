@@ -1,0 +1,133 @@
+//! Attributes of inodes, and who asks for them.
+
+use crate::id::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since 1970-01-01 UTC; negative before.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub struct Time(pub i64);
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FileKind {
+    File,
+    Dir,
+    Symlink,
+    Fifo,
+    Socket,
+    Char,
+    Block,
+}
+
+/// What `stat` answers. For a directory carried by several partitions `size`, `nlink`, `mtime` and
+/// `ctime` are gathered from all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attr {
+    pub ino: Ino,
+    pub kind: FileKind,
+    /// Permission bits, 0o7777 at most.
+    pub mode: u16,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Device number of character and block devices, in Linux's encoding.
+    pub rdev: u32,
+    /// Bytes; for a directory the number of its entries; for a symbolic link its target's bytes.
+    pub size: u64,
+    /// Units of 512 bytes.
+    pub blocks: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// When it was created.
+    pub btime: Time,
+}
+
+/// One time in a [`SetAttr`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SetTime {
+    /// The time at which the shard takes up the request.
+    Now,
+    At(Time),
+}
+
+/// Which attributes to change; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAttr {
+    /// Permission bits, 0o7777 at most.
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// Bytes.
+    pub size: Option<u64>,
+    pub atime: Option<SetTime>,
+    pub mtime: Option<SetTime>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Credentials {
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Credentials {
+    pub const ROOT: Credentials = Credentials { uid: 0, gid: 0, groups: Vec::new() };
+
+    /// Whether the caller may do what only the superuser may.
+    pub fn is_superuser(&self) -> bool {
+        self.uid == 0
+    }
+
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
+    /// Whether the caller has every right in `wanted` (4 read, 2 write, 1 execute or search) on an
+    /// inode with these owners and permission bits. The superuser has all, except to execute a file
+    /// that nobody may execute (POSIX).
+    pub fn may(&self, wanted: u16, kind: FileKind, mode: u16, uid: u32, gid: u32) -> bool {
+        assert!(wanted <= 7);
+        if self.is_superuser() {
+            return wanted & 1 == 0 || kind == FileKind::Dir || mode & 0o111 != 0;
+        }
+        let granted = if self.uid == uid {
+            mode >> 6
+        } else if self.in_group(gid) {
+            mode >> 3
+        } else {
+            mode
+        };
+        granted & wanted == wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let owner = Credentials { uid: 1, gid: 1, groups: vec![] };
+        let member = Credentials { uid: 2, gid: 2, groups: vec![9] };
+        let other = Credentials { uid: 3, gid: 3, groups: vec![] };
+        // The owner has fewer rights than the rest and does not get theirs.
+        assert!(!owner.may(4, FileKind::File, 0o077, 1, 9));
+        assert!(member.may(7, FileKind::File, 0o070, 1, 9));
+        assert!(!other.may(1, FileKind::File, 0o770, 1, 9));
+        assert!(other.may(5, FileKind::Dir, 0o775, 1, 9));
+    }
+
+    #[test]
+    fn the_superuser_may_not_execute_what_nobody_may() {
+        let root = Credentials::ROOT;
+        assert!(root.may(6, FileKind::File, 0, 1, 1));
+        assert!(!root.may(1, FileKind::File, 0o666, 1, 1));
+        assert!(root.may(1, FileKind::File, 0o001, 1, 1));
+        assert!(root.may(7, FileKind::Dir, 0, 1, 1));
+    }
+}

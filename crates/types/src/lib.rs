@@ -1,0 +1,17 @@
+//! The words every other crate speaks: identifiers, names, attributes, errors and limits.
+//!
+//! Invariant: nothing in here does I/O, reads a clock, draws a random number, or knows how anything
+//! is placed, stored or sent.
+
+pub mod attr;
+pub mod error;
+pub mod id;
+pub mod limits;
+pub mod name;
+pub mod position;
+
+pub use attr::{Attr, Credentials, FileKind, SetAttr, SetTime, Time};
+pub use error::{FsError, FsResult};
+pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};
+pub use name::{Name, NameError};
+pub use position::{HashKey, Position};

@@ -1,0 +1,98 @@
+//! Every limit of the system, with its unit, and how the limits depend on one another.
+
+use std::time::Duration;
+
+/// Bytes of one name in a directory (POSIX `NAME_MAX` on Linux).
+pub const MAX_NAME_BYTES: usize = 255;
+/// Bytes of a symbolic link's target (`PATH_MAX` without its NUL).
+pub const MAX_SYMLINK_BYTES: usize = 4_095;
+/// Bytes of an extended attribute's name, its prefix included (Linux `XATTR_NAME_MAX`).
+pub const MAX_XATTR_NAME_BYTES: usize = 255;
+/// Bytes of one extended attribute's value (Linux `XATTR_SIZE_MAX`).
+pub const MAX_XATTR_VALUE_BYTES: usize = 65_536;
+/// Extended attributes of one inode.
+pub const MAX_XATTRS_PER_INODE: usize = 256;
+/// Supplementary groups of one caller (Linux `NGROUPS_MAX`).
+pub const MAX_GROUPS: usize = 65_536;
+/// Names of one file.
+pub const MAX_LINKS: u32 = 65_000;
+/// Bytes of the largest file: what a signed 64-bit offset addresses, less one stripe row of slack.
+pub const MAX_FILE_BYTES: u64 = 1 << 62;
+
+/// Shards of a file system.
+pub const MAX_SHARDS: u16 = 4_096;
+/// Shards of a file system, unless told.
+pub const DEFAULT_SHARDS: u16 = 64;
+/// Servers of a cluster.
+pub const MAX_SERVERS: usize = 1_024;
+
+/// Entries of a partition before it splits, unless told.
+pub const DEFAULT_SPLIT_THRESHOLD: u32 = 8_000;
+/// Entries: the smallest threshold that may be set; below it a split costs more than it spreads.
+pub const MIN_SPLIT_THRESHOLD: u32 = 4;
+/// Partitions of one directory.
+pub const MAX_PARTITIONS: usize = 1_024;
+/// Splits a partition can go through: log2 of `MAX_PARTITIONS`.
+pub const MAX_PARTITION_DEPTH: u8 = 10;
+/// Names of one directory that may share one hash; the directory position tells this many apart.
+pub const MAX_NAMES_PER_HASH: usize = 127;
+/// Entries that a split copies in one message.
+pub const SPLIT_CHUNK_ENTRIES: usize = 256;
+
+/// Bytes of a file kept inside its inode; a larger file is striped over data objects.
+pub const MAX_INLINE_BYTES: usize = 4_096;
+/// Bytes of one stripe unit, unless told.
+pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
+
+/// Bytes of one frame on the wire, header excluded.
+pub const MAX_FRAME_BYTES: usize = 4 << 20;
+/// Bytes of file data in one message.
+pub const MAX_IO_BYTES: usize = 1 << 20;
+/// Entries in one answer to a directory listing.
+pub const MAX_READDIR_ENTRIES: usize = 1_024;
+/// Bytes of names and attributes in one answer to a directory listing.
+pub const MAX_READDIR_BYTES: usize = 256 << 10;
+/// Notices of closed files in one message.
+pub const MAX_RELEASES_PER_MESSAGE: usize = 1_024;
+
+/// Requests of one session in flight at once.
+pub const MAX_SLOTS: u16 = 1_024;
+/// Requests of one shard that wait for a locked key; more are told to try again.
+pub const MAX_WAITING_REQUESTS: usize = 65_536;
+/// Requests a lane takes up between two answers.
+pub const MAX_LANE_BATCH: usize = 1_024;
+/// Connections of one lane.
+pub const MAX_CONNECTIONS: usize = 16_384;
+/// Bytes a lane holds back for one connection whose peer does not read; then it is closed.
+pub const MAX_UNSENT_BYTES: usize = 64 << 20;
+/// Sub-operations of one distributed operation, its coordinator's own included: every shard once
+/// for the ancestors of a moved directory, and the few that change something.
+pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
+/// Directories between the root and the deepest one that may be moved.
+pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
+/// Distributed operations of one shard that are undecided at once.
+pub const MAX_UNDECIDED: usize = 16_384;
+/// Times a client is sent to another shard for one request before it gives up.
+pub const MAX_REDIRECTS: usize = 64;
+
+/// How long records of ordinary operations may stay unforced, unless told.
+pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a client may be silent before its opens are let go.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the kernel may believe an entry or attributes, unless told.
+pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a message of a distributed operation may go unanswered before it is sent again.
+pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
+pub const MAX_LOG_BYTES: u64 = 50 << 20;
+
+const _: () = {
+    assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
+    assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
+    assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
+    assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
+    assert!(SPLIT_CHUNK_ENTRIES * (MAX_INLINE_BYTES + MAX_NAME_BYTES + 512) <= MAX_FRAME_BYTES);
+    assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
+    assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
+};
