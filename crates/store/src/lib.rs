@@ -1,1 +1,23 @@
+//! The key-value port: what the namespace reads and writes, without knowing what keeps it.
+//!
+//! A shard's state is a [`Store`]: keys in the order of their bytes, atomic batches, durable up to
+//! the last flush. The log replays what came after. [`Overlay`] holds the writes of the records
+//! being applied until they become one batch.
+//!
+//! Invariant: nothing in here touches a disk, a clock or a network, and nothing depends on the
+//! order in which a hash map would be walked. Every implementation of [`Store`] passes the
+//! conformance suite (feature `suite`).
 
+mod batch;
+mod error;
+mod memory;
+mod overlay;
+mod port;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
+
+pub use batch::Batch;
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use overlay::Overlay;
+pub use port::{Cached, KvRead, Store, Visit};

@@ -1,0 +1,34 @@
+//! What can go wrong with a store.
+
+use std::path::PathBuf;
+
+/// One variant for each reaction: ask the operator to look at the device, to restore the store, to
+/// run another version, to make room.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused something; the store's contents are not in doubt.
+    #[error("{what}: {reason}")]
+    Io {
+        /// What was being done, and to which file or directory.
+        what: String,
+        /// The system's or the engine's own words.
+        reason: String,
+    },
+    /// What was read is not what was written.
+    #[error("corrupt store: {what}")]
+    Corrupt {
+        /// Where, and what the engine says about it.
+        what: String,
+    },
+    /// It is no store, or one of another version.
+    #[error("{} has format '{found}', this program reads '{expected}'", path.display())]
+    WrongFormat {
+        /// The store's directory.
+        path: PathBuf,
+        found: String,
+        expected: String,
+    },
+    /// The device has no room. What was written before stands.
+    #[error("no space left on the store's device")]
+    Full,
+}
