@@ -1,1 +1,16 @@
+//! Drives one shard: takes requests and messages, proposes log records, applies them, and says what
+//! is to be sent. Still without I/O: the lane in the server (or a simulator) carries it out.
+//!
+//! Invariant: between [`Shard::submit`] and [`Shard::apply`] nothing of the stored state changes; all
+//! that changes it is a record, and records are applied in the order of their indexes, each once.
+//!
+//! How a lane uses it, for each batch of what has arrived:
+//! 1. `submit` each input to its shard.
+//! 2. `take_proposals` of every shard, append them to the log with one write, then `apply` each; again
+//!    until no shard proposes anything.
+//! 3. Write the overlay's batch to the store.
+//! 4. `take_outputs` and carry them out; those that are `durable` once the log is forced.
 
+pub mod port;
+
+pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};

@@ -1,0 +1,20 @@
+//! What may be asked of a shard or a server, and what they answer: the vocabulary that clients,
+//! servers and the state machine share.
+//!
+//! Invariant: types only; no behaviour beyond looking into them, no encoding, no I/O.
+
+pub mod admin;
+pub mod data;
+pub mod reply;
+pub mod request;
+pub mod step;
+
+pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+pub use data::{DataReply, DataRequest, Layout};
+pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
+pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
+pub use data::Extent;
+pub use reply::{DirReply, EntriesReply};
+pub use step::{Adopt, Age, MovedInode, NewDir, NewPart,
+    CommitMessage, PeerMessage, Refused, Step, StepResult, SplitChunk, SplitId, SplitItem, StepNumber,
+};

@@ -1,0 +1,129 @@
+//! Answers of shards to clients.
+
+use crate::data::Layout;
+use crate::request::DirSettings;
+use pandofs_placement::DirMap;
+use pandofs_types::{Attr, Epoch, FileKind, FsError, Ino, Name, Position, ShardId, Time};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    Done,
+    Entry(EntryReply),
+    Inode(InodeReply),
+    Removed { ino: Ino },
+    Renamed { ino: Ino },
+    Link(#[serde(with = "serde_bytes")] Vec<u8>),
+    Value(#[serde(with = "serde_bytes")] Vec<u8>),
+    Names(Vec<serde_bytes::ByteBuf>),
+    Entries(EntriesReply),
+    Part(DirPart),
+}
+
+/// What a name leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryReply {
+    pub ino: Ino,
+    pub kind: FileKind,
+    /// Where the inode is.
+    pub shard: ShardId,
+    /// Given when the inode is on the answering shard; else ask `shard`.
+    pub inode: Option<InodeReply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InodeReply {
+    /// For a directory: of the home's partitions only; the rest is gathered over `dir`'s map.
+    pub attr: Attr,
+    /// Where the file's data is; for what is no file `None`.
+    pub body: FileBody,
+    /// For a directory: its map as its home knows it.
+    pub dir: Option<Box<DirReply>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirReply {
+    pub map: DirMap,
+    pub parent: Ino,
+    pub settings: DirSettings,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileBody {
+    /// No file.
+    None,
+    /// The bytes are in the inode; the file's size may be larger, the rest reads as zeros.
+    /// `data` is only given in answer to `ReadInline`; otherwise it is empty.
+    Inline {
+        /// Grows with every write.
+        version: u64,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+        /// What the layout will be when the file is striped.
+        layout: Layout,
+    },
+    Striped(Layout),
+}
+
+/// One shard's part of a directory's attributes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirPart {
+    pub entries: u64,
+    pub subdirs: u32,
+    pub mtime: Time,
+    pub ctime: Time,
+    pub map: DirMap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntriesReply {
+    pub entries: Vec<DirEntry>,
+    /// Where to go on, `Position::END` when the directory ends there; the shard that holds that
+    /// position may be another one.
+    pub next: Position,
+    pub map: DirMap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirEntry {
+    pub name: Name,
+    /// Its own, with the ordinal.
+    pub position: Position,
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub shard: ShardId,
+    /// With `plus`, when the inode is on the answering shard.
+    pub inode: Option<InodeReply>,
+}
+
+/// Why a request was not executed. Each variant is one reaction of the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Tell the program.
+    Fs(FsError),
+    /// This shard does not hold that part of the directory: merge the map (if the shard knows any)
+    /// and ask the right shard; without a map ask the directory's home for its map.
+    Misdirected(Option<DirMap>),
+    /// The new name of a rename belongs to another shard than the client said: merge, ask again.
+    NewNameMisdirected(Option<DirMap>),
+    /// The inode is on another shard now: ask there.
+    Moved { ino: Ino, shard: ShardId },
+    /// This server does not lead that shard: fetch the cluster map if its epoch is newer, ask again.
+    WrongServer { epoch: Epoch },
+    /// Nothing was done; ask again after a short pause.
+    TryAgain,
+    /// The file's data is not inline, or the write does not fit: use the layout.
+    NotInline { layout: Layout, striped: bool },
+    /// The inline data was written meanwhile: read it again.
+    InlineChanged,
+    /// The sequence number is older than the last one answered on that slot.
+    StaleSequence,
+    /// The request makes no sense; the text says why.
+    Malformed(String),
+}
+
+impl From<FsError> for Refusal {
+    fn from(error: FsError) -> Refusal {
+        Refusal::Fs(error)
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests of clients to one shard.
+
+use pandofs_placement::DirPolicy;
+use pandofs_types::{Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time};
+use serde::{Deserialize, Serialize};
+
+/// Identifies a request for ever, so that a repeated one gets the first one's answer: the slot's
+/// sequence number grows by one or more with each new request on it, over all shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RequestKey {
+    pub session: SessionId,
+    pub slot: SlotId,
+    pub sequence: u64,
+}
+
+/// A request with what every request carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRequest {
+    pub shard: ShardId,
+    /// The cluster map by which the client chose the server.
+    pub epoch: Epoch,
+    pub key: RequestKey,
+    pub caller: Credentials,
+    pub request: Request,
+}
+
+/// Settings of a directory that its new subdirectories inherit. `None` is the file system's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirSettings {
+    /// Entries of a partition before it splits.
+    pub threshold: Option<u32>,
+    /// Partitions beyond which it does not split.
+    pub max_partitions: Option<u32>,
+    /// Partitions a directory is made with.
+    pub initial_partitions: Option<u32>,
+    /// Where new subdirectories go.
+    pub policy: Option<DirPolicy>,
+}
+
+/// How `setxattr` treats an attribute that is or is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum XattrMode {
+    Either,
+    /// XATTR_CREATE
+    Create,
+    /// XATTR_REPLACE
+    Replace,
+}
+
+/// What a client asks of a shard. The first group is sent to the shard that holds the partition of
+/// `(dir, name)`, the second to the shard that holds the inode, the third to the directory's shards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    // By name.
+    /// Answers [`crate::Reply::Entry`].
+    Lookup { dir: Ino, name: Name },
+    /// Makes what is no directory; `Exists` if the name is taken. With `open` the file is also opened
+    /// by the session. Answers `Entry`.
+    Create { dir: Ino, name: Name, node: NewNode, mode: u16, open: bool },
+    /// Answers `Entry`. The new directory inherits the parent's settings.
+    Mkdir { dir: Ino, name: Name, mode: u16 },
+    /// Answers `Removed`.
+    Unlink { dir: Ino, name: Name },
+    /// Answers `Removed`.
+    Rmdir { dir: Ino, name: Name },
+    /// A further name for `ino`, whose inode is believed to be on `inode_shard`. Answers `Entry`.
+    Link { dir: Ino, name: Name, ino: Ino, inode_shard: ShardId },
+    /// Sent to the shard of the old name; `new_shard` is where the client believes the new name to
+    /// belong. Answers `Renamed`.
+    Rename { dir: Ino, name: Name, new_dir: Ino, new_name: Name, new_shard: ShardId, no_replace: bool },
+
+    // By inode.
+    /// Answers `Inode`.
+    GetAttr { ino: Ino },
+    /// `modified_now` sets mtime and ctime together with a size. Answers `Inode`.
+    SetAttr { ino: Ino, set: SetAttr },
+    /// Opens a file for `access` (4 read, 2 write, 1 execute): checks the caller's rights, and from
+    /// then on the session keeps the inode alive until it releases it. Answers `Inode`.
+    Open { ino: Ino, access: u16, truncate: bool },
+    /// The session has closed these, once for each time it stands here. Answers `Done`. Inodes that
+    /// are not known are skipped. Not recorded in a slot.
+    Release { inos: Vec<Ino> },
+    /// After the server restarted: the session still has these open, this many times each. Inodes that
+    /// are not there are left out of the answer's count. Answers `Done`.
+    Reopen { opens: Vec<(Ino, u32)> },
+    /// Answers `Link`.
+    ReadLink { ino: Ino },
+    /// Reads a file kept inline; answers `Inode`, whose body holds the data or the layout.
+    ReadInline { ino: Ino },
+    /// Writes to a file kept inline; `Refusal::NotInline` if it is not (any more) or the write would
+    /// end past the limit. Answers `Inode` (with an empty body).
+    WriteInline { ino: Ino, offset: u64, #[serde(with = "serde_bytes")] data: Vec<u8> },
+    /// The client has copied the inline data of this version into data objects; from now on the file
+    /// is striped. `Refusal::InlineChanged` if it was written meanwhile. Answers `Inode`.
+    Stripe { ino: Ino, version: u64 },
+    /// Data objects were written up to `end` bytes (0: nothing grew). Answers `Inode`.
+    WroteData { ino: Ino, end: u64, mtime: Time },
+    /// Answers `Value`.
+    GetXattr { ino: Ino, #[serde(with = "serde_bytes")] name: Vec<u8> },
+    /// Answers `Names`.
+    ListXattr { ino: Ino },
+    /// Answers `Done`.
+    SetXattr {
+        ino: Ino,
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+        #[serde(with = "serde_bytes")]
+        value: Vec<u8>,
+        mode: XattrMode,
+    },
+    /// Answers `Done`.
+    RemoveXattr { ino: Ino, #[serde(with = "serde_bytes")] name: Vec<u8> },
+    /// Forces the shard's log: what it acknowledged before is on disk when this is answered.
+    /// Answers `Done`.
+    Sync,
+
+    // Directories.
+    /// Entries of the partitions on this shard from `from` on, as far as they follow one another
+    /// without a gap; whole groups of equal hash. Answers `Entries`.
+    ReadDir { dir: Ino, from: Position, plus: bool, max_entries: u32, max_bytes: u32 },
+    /// This shard's part of the directory's attributes. Answers `Part`.
+    DirPart { dir: Ino },
+    /// Sets `Some` fields; `initial_partitions` also splits the directory itself up to that number.
+    /// Sent to the home. Answers `Inode`.
+    SetDirSettings { dir: Ino, settings: DirSettings },
+}
+
+/// What [`Request::Create`] makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewNode {
+    File,
+    Symlink {
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+    Fifo,
+    Socket,
+    Char { rdev: u32 },
+    Block { rdev: u32 },
+}
+
+impl Request {
+    /// Whether it can change the shard's state and is therefore logged and answered exactly once.
+    pub fn is_mutation(&self) -> bool {
+        match self {
+            Request::Create { .. }
+            | Request::Mkdir { .. }
+            | Request::Unlink { .. }
+            | Request::Rmdir { .. }
+            | Request::Link { .. }
+            | Request::Rename { .. }
+            | Request::SetAttr { .. }
+            | Request::WriteInline { .. }
+            | Request::Stripe { .. }
+            | Request::WroteData { .. }
+            | Request::SetXattr { .. }
+            | Request::RemoveXattr { .. }
+            | Request::SetDirSettings { .. } => true,
+            Request::Open { truncate, .. } => *truncate,
+            Request::Lookup { .. }
+            | Request::GetAttr { .. }
+            | Request::Release { .. }
+            | Request::Reopen { .. }
+            | Request::ReadLink { .. }
+            | Request::ReadInline { .. }
+            | Request::GetXattr { .. }
+            | Request::ListXattr { .. }
+            | Request::Sync
+            | Request::ReadDir { .. }
+            | Request::DirPart { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What goes into a shard and what comes out.
+
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
+use pandofs_placement::ClusterMap;
+use pandofs_types::{ServerId, SessionId, ShardId, Time};
+use std::sync::Arc;
+
+/// Where an answer goes; chosen by the lane and opaque to the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What does not change while a shard is open.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    pub shard: ShardId,
+    pub map: Arc<ClusterMap>,
+    /// Answers to mutations wait until their record is forced (`flush_interval` 0).
+    pub force_every_batch: bool,
+}
+
+/// What is not determined: read once for each batch, and fixed in the records that need it.
+pub struct Environment<'a> {
+    pub now: Time,
+    /// Draws a random number.
+    pub random: &'a mut dyn FnMut() -> u64,
+}
+
+/// Something a shard is to deal with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    Request { ticket: Ticket, request: ShardRequest },
+    /// Any [`PeerMessage`] whose `to` is this shard.
+    Peer(PeerMessage),
+    /// The answer to an [`Output::Data`].
+    DataDone { ticket: u64, reply: DataReply },
+    /// The session said goodbye or was silent for too long.
+    SessionGone { session: SessionId },
+    /// Every 100 ms or so: resends, background work.
+    Tick,
+}
+
+/// Something a lane is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Answer a request. `durable`: only once everything this shard has applied is forced.
+    Answer { ticket: Ticket, result: Result<Reply, Refusal>, durable: bool },
+    /// Send to the server that leads the message's `to` shard (perhaps this one).
+    Send { to: ShardId, message: PeerMessage, durable: bool },
+    /// Do this to the data object on that server and hand the reply back with the same number.
+    Data { server: ServerId, ticket: u64, request: DataRequest, durable: bool },
+    /// A key that the input needs is not in memory: read it on a helper thread, submit the input again.
+    Warm { key: Vec<u8>, input: Input },
+}
+
+/// A record to append to the shard's log stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// The last one's plus one.
+    pub index: u64,
+    pub payload: Vec<u8>,
+}

@@ -1,0 +1,49 @@
+//! What the frames hold after the handshake.
+//!
+//! A client's or administrator's connection carries [`RequestFrame`]s one way and [`AnswerFrame`]s the
+//! other; answers come in any order. A server's connection carries [`PeerFrame`]s from the server that
+//! opened it; what is said back comes over the other's own connection.
+
+use pandofs_api::{
+    AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest,
+};
+use pandofs_types::SessionId;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestFrame {
+    /// Chosen by the client; the answer repeats it.
+    pub id: u64,
+    pub body: RequestBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RequestBody {
+    Shard(ShardRequest),
+    Data(DataRequest),
+    Admin(AdminRequest),
+    /// The session lives.
+    Ping,
+    /// The session ends: all it has open is closed.
+    Goodbye { session: SessionId },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerFrame {
+    pub id: u64,
+    pub body: AnswerBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum AnswerBody {
+    Shard(Result<Reply, Refusal>),
+    Data(DataReply),
+    Admin(AdminReply),
+    /// To `Ping` and `Goodbye`.
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerFrame {
+    pub messages: Vec<PeerMessage>,
+}
