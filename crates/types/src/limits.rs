@@ -63,6 +63,8 @@ pub const MAX_WAITING_REQUESTS: usize = 65_536;
 pub const MAX_LANE_BATCH: usize = 1_024;
 /// Connections of one lane.
 pub const MAX_CONNECTIONS: usize = 16_384;
+/// Connections that wait at one listener to be taken; Linux cuts it to `net.core.somaxconn`.
+pub const LISTEN_BACKLOG: i32 = 4_096;
 /// Bytes a lane holds back for one connection whose peer does not read; then it is closed.
 pub const MAX_UNSENT_BYTES: usize = 64 << 20;
 /// Sub-operations of one distributed operation, its coordinator's own included: every shard once
@@ -86,6 +88,11 @@ pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
+/// Bytes of a lane's store that are kept in memory to be read again, unless told.
+pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
+/// Bytes a lane's store takes up in memory before it writes them to its files by itself, unless
+/// told.
+pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
 const _: () = {
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
