@@ -1,0 +1,58 @@
+# What a person or a CI job types. Each target is one line of help; the work is in scripts/.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The command as it is built for use; `make run TAR=linux.tar.xz` takes another source tree.
+TAR ?=
+FILES ?= 100000
+PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
+
+.NOTPARALLEL:
+.PHONY: help deps build install run test lint unit e2e bench clean
+
+help: ## Show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@echo
+	@echo 'make run TAR=FILE    unpack another source tree than /usr/include'
+	@echo 'make run FILES=N     another number of files than 100000'
+
+deps: ## Install what building and running need (says what and why)
+	scripts/deps.sh build run
+
+build: ## Build the release binary
+	scripts/deps.sh build
+	cargo build --release --package pandofs-cli
+
+install: build ## Install the binary to $PREFIX/bin (default /usr/local/bin)
+	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
+
+run: ## Build, start four servers and a mount in a scratch folder, and show them at work
+	scripts/deps.sh build run
+	cargo build --release --package pandofs-cli
+	scripts/run.sh $(PANDOFS) --files $(FILES) $(if $(TAR),--tar $(TAR))
+
+test: lint unit e2e ## Formatting, lints, house rules, unit and end-to-end tests
+
+lint: ## Formatting, clippy and the house rules only
+	scripts/deps.sh build lint
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --release -- -D warnings
+	cargo xtask check
+
+unit: ## Unit, property, model and conformance tests only
+	scripts/deps.sh build run
+	cargo test --workspace --release
+
+e2e: ## End-to-end tests on a real mount only
+	scripts/deps.sh build run test
+	cargo build --release --package pandofs-cli
+	scripts/e2e.sh $(PANDOFS)
+
+bench: ## Measure, beside ext4, bindfs and an in-memory FUSE file system
+	scripts/deps.sh build run bench
+	cargo build --release --workspace
+	scripts/bench.sh $(PANDOFS)
+
+clean: ## Remove what was built
+	cargo clean

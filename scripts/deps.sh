@@ -1,0 +1,138 @@
+#!/bin/bash
+# Installs what is missing, saying what and why. Arguments name what is wanted:
+#   build  what compiles the release binary
+#   lint   rustfmt and clippy
+#   run    what a mount needs
+#   test   what the end-to-end tests run
+#   bench  what PandoFS is measured beside
+# With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
+# prints the command and fails.
+set -euo pipefail
+
+missing=()
+reasons=()
+
+# need PACKAGE REASON: PACKAGE is to be installed.
+need() {
+    missing+=("$1")
+    reasons+=("$1: $2")
+}
+
+# need_command COMMAND PACKAGE REASON
+need_command() {
+    command -v "$1" >/dev/null 2>&1 || need "$2" "$3"
+}
+
+need_rust() {
+    if ! command -v cargo >/dev/null 2>&1 && [[ -x $HOME/.cargo/bin/cargo ]]; then
+        echo "deps: cargo is in $HOME/.cargo/bin, which is not in PATH: run '. \"$HOME/.cargo/env\"'" >&2
+        exit 1
+    fi
+    if ! command -v cargo >/dev/null 2>&1; then
+        echo "deps: Rust is missing. Install it with rustup (https://rustup.rs), then run this again." >&2
+        exit 1
+    fi
+    local wanted have
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+    have=$(cargo --version | sed -E 's/^cargo ([0-9.]+).*/\1/')
+    if [[ $(printf '%s\n' "$wanted" "$have" | sort -V | head -n 1) != "$wanted" ]]; then
+        echo "deps: Rust $have is too old, PandoFS needs $wanted or newer: run 'rustup update'" >&2
+        exit 1
+    fi
+}
+
+need_libclang() {
+    local folder
+    for folder in ${LIBCLANG_PATH:-} /usr/lib/llvm-*/lib /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
+        if compgen -G "$folder/libclang*.so*" >/dev/null; then
+            return
+        fi
+    done
+    need libclang-dev "bindgen reads RocksDB's C header with it"
+}
+
+need_component() {
+    if ! cargo "$1" --version >/dev/null 2>&1; then
+        echo "deps: installing the Rust component $2"
+        rustup component add "$2"
+    fi
+}
+
+need_fuse() {
+    need_command fusermount3 fuse3 "lets users mount FUSE file systems"
+    if [[ ! -e /dev/fuse ]]; then
+        if [[ $(id -u) -eq 0 ]]; then
+            modprobe fuse 2>/dev/null || mknod -m 666 /dev/fuse c 10 229 2>/dev/null || true
+        fi
+        if [[ ! -e /dev/fuse ]]; then
+            echo "deps: /dev/fuse is missing: load the kernel module with 'sudo modprobe fuse'" \
+                "(in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN)" >&2
+            exit 1
+        fi
+    fi
+}
+
+for group in "$@"; do
+    case $group in
+    build)
+        need_rust
+        need_command cc gcc "links Rust programs and compiles lz4"
+        need_command g++ g++ "compiles RocksDB"
+        need_command clang clang "brings the C headers that bindgen looks for"
+        need_libclang
+        ;;
+    lint)
+        need_component fmt rustfmt
+        need_component clippy clippy
+        ;;
+    run)
+        need_fuse
+        need_command tar tar "unpacks the source tree that is shown"
+        ;;
+    test)
+        need_command git git "is run on the mount: clone, commit, fsck"
+        need_command rsync rsync "is run on the mount, twice"
+        need_command make make "builds a C project on the mount"
+        need_command diff diffutils "compares trees"
+        need_command getfattr attr "reads and writes extended attributes"
+        need_command jq jq "reads what 'pandofs status --json' prints"
+        ;;
+    bench)
+        need_command bindfs bindfs "a pass-through FUSE file system to compare with"
+        need_command mkfs.ext4 e2fsprogs "makes the ext4 to compare with"
+        ;;
+    *)
+        echo "deps: unknown group '$group' (build, lint, run, test, bench)" >&2
+        exit 2
+        ;;
+    esac
+done
+
+if [[ ${#missing[@]} -eq 0 ]]; then
+    exit 0
+fi
+
+echo "deps: missing:"
+printf '  %s\n' "${reasons[@]}"
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "deps: this system has no apt-get: install them with its own package manager" >&2
+    exit 1
+fi
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+    if ! sudo -n true 2>/dev/null; then
+        echo "deps: run 'sudo apt-get update && sudo apt-get install ${missing[*]}', then this again" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+echo "deps: installing with apt-get: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+if ! { "${as_root[@]}" apt-get update &&
+    "${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    echo "deps: apt-get could not install ${missing[*]}" >&2
+    exit 1
+fi
