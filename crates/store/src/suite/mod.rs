@@ -12,8 +12,8 @@ use crate::{Batch, KvRead, Store};
 use std::ops::ControlFlow;
 
 pub use durability::{
-    a_crash_leaves_a_prefix_of_the_writes, flush_from_another_thread_covers_what_came_before,
-    what_was_flushed_survives,
+    a_crash_leaves_a_prefix_of_the_writes, assert_a_prefix,
+    flush_from_another_thread_covers_what_came_before, numbered, what_was_flushed_survives,
 };
 pub use overlay::overlay_agrees_with_a_map;
 pub use points::{

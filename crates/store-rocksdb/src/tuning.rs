@@ -1,0 +1,110 @@
+//! How RocksDB is set up: for many small point lookups and small batches on two cores.
+
+use crate::failure::open_failure;
+use pandofs_store::StoreError;
+use pandofs_types::limits::{DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES};
+use rocksdb::{
+    BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, DataBlockIndexType,
+    InfoLogger, LogLevel, ReadOptions,
+};
+
+/// Bytes before the first write of a RocksDB batch.
+pub const BATCH_HEADER_BYTES: usize = 12;
+/// Bytes before a write's key and value in a RocksDB batch: its kind and two lengths.
+pub const WRITE_HEADER_BYTES: usize = 11;
+
+/// Bits of a bloom filter for each key: 1 % of lookups of absent keys read a block for nothing.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// Part of a memtable's memory that its bloom filter takes.
+const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
+/// Keys for each slot of the hash index inside a data block (RocksDB's own choice for point
+/// lookups).
+const DATA_BLOCK_HASH_RATIO: f64 = 0.75;
+/// One flush and one compaction at a time.
+const BACKGROUND_JOBS: i32 = 2;
+/// Memtables that may wait for their flush before a write does.
+const MEMTABLES: i32 = 4;
+/// Bytes written between two requests to the system to write them back, so that the `fsync` at a
+/// file's end has little left to do.
+const BYTES_PER_SYNC: u64 = 1 << 20;
+/// Files that RocksDB's own messages are kept in, and bytes of each.
+const INFO_LOG_FILES: usize = 4;
+const INFO_LOG_BYTES: usize = 1 << 20;
+
+/// How much memory a store may take, apart from what it takes up in bulk scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of blocks, filters and indexes kept to be read again. One store's own: a process with
+    /// several divides what it has among them.
+    pub block_cache_bytes: usize,
+    /// Bytes of writes kept in memory before they go to a file without being asked to.
+    pub write_buffer_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            block_cache_bytes: DEFAULT_BLOCK_CACHE_BYTES,
+            write_buffer_bytes: DEFAULT_WRITE_BUFFER_BYTES,
+        }
+    }
+}
+
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Make,
+    ReadWrite,
+    ReadOnly,
+}
+
+/// RocksDB's options for a database.
+pub fn database(options: Options, access: Access) -> Result<rocksdb::Options, StoreError> {
+    // The binding has no setter for this one. Without it a drop would flush, and tests that drop a
+    // store to see what a crash leaves would see a clean exit.
+    let mut database = rocksdb::Options::default()
+        .get_options_from_string("avoid_flush_during_shutdown=true")
+        .map_err(|error| open_failure("RocksDB".as_ref(), error))?;
+    database.create_if_missing(access == Access::Make);
+    database.set_paranoid_checks(true);
+    database.set_compression_type(DBCompressionType::Lz4);
+    database.set_write_buffer_size(options.write_buffer_bytes);
+    database.set_max_write_buffer_number(MEMTABLES);
+    database.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
+    database.set_memtable_whole_key_filtering(true);
+    database.set_max_background_jobs(BACKGROUND_JOBS);
+    database.set_bytes_per_sync(BYTES_PER_SYNC);
+    database.set_stats_dump_period_sec(0);
+    database.set_stats_persist_period_sec(0);
+    database.set_block_based_table_factory(&tables(options));
+    if access == Access::ReadOnly {
+        // RocksDB would otherwise begin a message file in the store's directory.
+        database.set_info_logger(InfoLogger::new_callback_logger(LogLevel::Fatal, |_, _| {}));
+    } else {
+        database.set_log_level(LogLevel::Warn);
+        database.set_keep_log_file_num(INFO_LOG_FILES);
+        database.set_max_log_file_size(INFO_LOG_BYTES);
+    }
+    Ok(database)
+}
+
+/// Options for a read; each block read from the disk is checked.
+pub fn reads() -> ReadOptions {
+    let mut reads = ReadOptions::default();
+    reads.set_verify_checksums(true);
+    reads
+}
+
+fn tables(options: Options) -> BlockBasedOptions {
+    let mut tables = BlockBasedOptions::default();
+    tables.set_block_cache(&Cache::new_lru_cache(options.block_cache_bytes));
+    tables.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+    tables.set_whole_key_filtering(true);
+    tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+    tables.set_data_block_hash_ratio(DATA_BLOCK_HASH_RATIO);
+    // Filters and indexes count as cache but do not leave it: only data blocks are ever cold, and
+    // most lookups of an absent key need none.
+    tables.set_cache_index_and_filter_blocks(true);
+    tables.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
+    tables
+}

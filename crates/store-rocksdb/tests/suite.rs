@@ -1,0 +1,135 @@
+//! RocksDB keeps the promises of the port.
+
+use pandofs_store::suite::{self, ReopenableStore, assert_a_prefix, numbered};
+use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
+use pandofs_store_rocksdb::{Options, RocksStore};
+use tempfile::TempDir;
+
+/// Less memory than the suite writes: files are written and merged while it runs.
+const TIGHT: Options = Options {
+    block_cache_bytes: 1 << 20,
+    write_buffer_bytes: 64 << 10,
+};
+
+struct InDirectory {
+    store: RocksStore,
+    directory: TempDir,
+    options: Options,
+}
+
+impl InDirectory {
+    fn new(options: Options) -> InDirectory {
+        let directory = tempfile::tempdir().unwrap();
+        let store = RocksStore::open(directory.path(), options).unwrap();
+        InDirectory {
+            store,
+            directory,
+            options,
+        }
+    }
+}
+
+impl KvRead for InDirectory {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(key)
+    }
+    fn get_cached(&self, key: &[u8]) -> Result<Cached, StoreError> {
+        self.store.get_cached(key)
+    }
+    fn scan(&self, start: &[u8], end: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.store.scan(start, end, visit)
+    }
+}
+
+impl Store for InDirectory {
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.store.write(batch)
+    }
+    fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush()
+    }
+    fn size_bytes(&self) -> u64 {
+        self.store.size_bytes()
+    }
+}
+
+impl ReopenableStore for InDirectory {
+    fn crash_and_reopen(self: Box<Self>) -> Box<dyn ReopenableStore> {
+        let InDirectory {
+            store,
+            directory,
+            options,
+        } = *self;
+        drop(store);
+        let store = RocksStore::open(directory.path(), options).unwrap();
+        Box::new(InDirectory {
+            store,
+            directory,
+            options,
+        })
+    }
+}
+
+#[test]
+fn it_passes_the_suite() {
+    suite::run(&|| Box::new(InDirectory::new(Options::default())));
+}
+
+#[test]
+fn it_passes_the_suite_short_of_memory() {
+    suite::run(&|| Box::new(InDirectory::new(TIGHT)));
+}
+
+/// Without this, the tests that drop a store to see what a crash leaves would see a clean exit.
+#[test]
+fn a_drop_loses_what_was_not_flushed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RocksStore::open(directory.path(), Options::default()).unwrap();
+    for number in 1..=10 {
+        store.write(&numbered(number)).unwrap();
+        if number == 4 {
+            store.flush().unwrap();
+        }
+    }
+    assert_eq!(assert_a_prefix(&store), 10);
+    drop(store);
+    let store = RocksStore::open(directory.path(), Options::default()).unwrap();
+    assert_eq!(assert_a_prefix(&store), 4);
+}
+
+#[test]
+fn a_full_write_buffer_goes_to_disk_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RocksStore::open(directory.path(), TIGHT).unwrap();
+    let written = 2_000;
+    for number in 1..=written {
+        store.write(&numbered(number)).unwrap();
+    }
+    drop(store);
+    let left = assert_a_prefix(&RocksStore::open(directory.path(), TIGHT).unwrap());
+    assert!(left > 0 && left < written, "{left}");
+}
+
+#[test]
+fn what_is_on_disk_only_is_cold_until_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RocksStore::open(directory.path(), Options::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(b"key".to_vec(), b"value".to_vec());
+    store.write(&batch).unwrap();
+    store.flush().unwrap();
+    drop(store);
+
+    let store = RocksStore::open(directory.path(), Options::default()).unwrap();
+    assert_eq!(store.get_cached(b"key").unwrap(), Cached::Cold);
+    // The filter, which stays in memory, tells.
+    assert_eq!(
+        store.get_cached(b"no such key").unwrap(),
+        Cached::Known(None)
+    );
+    assert_eq!(store.get(b"key").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(
+        store.get_cached(b"key").unwrap(),
+        Cached::Known(Some(b"value".to_vec()))
+    );
+}
