@@ -34,6 +34,9 @@ pub const MIN_SPLIT_THRESHOLD: u32 = 4;
 pub const MAX_PARTITIONS: usize = 1_024;
 /// Splits a partition can go through: log2 of `MAX_PARTITIONS`.
 pub const MAX_PARTITION_DEPTH: u8 = 10;
+/// Per cent of the mean by which the most loaded server's part of a fully split directory may be
+/// over it; decides how many partitions a directory has per server, unless told.
+pub const MAX_SERVER_OVERLOAD_PERCENT: usize = 10;
 /// Names of one directory that may share one hash; the directory position tells this many apart.
 pub const MAX_NAMES_PER_HASH: usize = 127;
 /// Entries that a split copies in one message.
@@ -88,6 +91,15 @@ pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
+/// Bytes of one log file, unless told: the grain in which the space of pruned records comes back,
+/// and the most that the switch to the next file has to force at once.
+pub const LOG_FILE_BYTES: u64 = 8 << 20;
+/// Bytes of the records in one append to the log.
+pub const MAX_LOG_APPEND_BYTES: usize = 64 << 20;
+/// Bytes of records that reading the log keeps in memory at once, unless one record is larger.
+pub const LOG_READ_CHUNK_BYTES: usize = 1 << 20;
+/// Records that reading the log keeps in memory at once.
+pub const LOG_READ_CHUNK_RECORDS: u64 = 4_096;
 /// Bytes of a lane's store that are kept in memory to be read again, unless told.
 pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
 /// Bytes a lane's store takes up in memory before it writes them to its files by itself, unless
@@ -102,4 +114,6 @@ const _: () = {
     assert!(SPLIT_CHUNK_ENTRIES * (MAX_INLINE_BYTES + MAX_NAME_BYTES + 512) <= MAX_FRAME_BYTES);
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
+    assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
+    assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
 };

@@ -1,0 +1,53 @@
+//! What can go wrong with a log.
+
+use std::path::PathBuf;
+
+/// One variant for each reaction of whoever meets it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// The system refused something. What was appended before stands; what was being appended is
+    /// not in the log.
+    #[error("{}: {reason}", path.display())]
+    Io {
+        path: PathBuf,
+        /// The system's or the engine's own words.
+        reason: String,
+    },
+    /// What the file holds is not what was written to it.
+    #[error("corrupt log: {}: {what}", path.display())]
+    Corrupt {
+        path: PathBuf,
+        /// Where in the file, and what is wrong there.
+        what: String,
+    },
+    /// It is no log, or one of another version.
+    #[error("{} has format '{found}', this program reads '{expected}'", path.display())]
+    WrongFormat {
+        path: PathBuf,
+        found: String,
+        expected: String,
+    },
+    /// Another process, or this one, has the log open.
+    #[error("the log in {} is in use", path.display())]
+    InUse { path: PathBuf },
+    /// The device has no room. What was appended before stands; what was being appended is not in
+    /// the log.
+    #[error("no space left for the log in {}", path.display())]
+    Full { path: PathBuf },
+    /// An append of more than [`MAX_LOG_APPEND_BYTES`](pandofs_types::limits::MAX_LOG_APPEND_BYTES).
+    /// Nothing of it is in the log.
+    #[error("an append of {bytes} bytes, where {limit} are allowed")]
+    TooLarge { bytes: usize, limit: usize },
+    /// Forcing the log failed earlier. What was forced before that is safe. The system may have
+    /// dropped the rest while it answers later calls with success, so the log takes nothing more
+    /// until it is opened again.
+    #[error("the log in {} failed and has to be opened again: {reason}", path.display())]
+    Failed { path: PathBuf, reason: String },
+    /// The visitor of [`Log::read`](crate::Log::read) could not make sense of an entry.
+    #[error("stream {stream}, entry {index}: {what}")]
+    BadEntry {
+        stream: u64,
+        index: u64,
+        what: String,
+    },
+}
