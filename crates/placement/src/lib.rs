@@ -1,1 +1,27 @@
+//! Pure arithmetic: names and maps in, owners out.
+//!
+//! | question | answered by |
+//! | --- | --- |
+//! | which partition of a directory holds a name, and which shard holds the partition | [`DirMap`] |
+//! | which shards a directory spreads over, and into how many partitions | [`slot_array`], [`default_max_partitions`] |
+//! | where a new directory lives | [`place_directory`] |
+//! | which server leads a shard | [`ClusterMap`], filled in by [`crush_map`] |
+//!
+//! Invariant: nothing in here does I/O, reads a clock or draws a random number; the same arguments
+//! give the same answer on every machine.
 
+pub mod cluster;
+mod cluster_file;
+pub mod crush;
+pub mod ddg;
+pub mod dirmap;
+pub mod slots;
+
+pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
+pub use crush::crush_map;
+pub use ddg::{
+    DirPlacement, DirPolicy, FilePlacement, GrainState, crush_path_shard, place_directory,
+    place_file,
+};
+pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
+pub use slots::{default_max_partitions, partitions_per_server, slot_array};

@@ -89,6 +89,11 @@ pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a message of a distributed operation may go unanswered before it is sent again.
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Threads of one mount that take requests from the kernel.
+pub const MAX_MOUNT_THREADS: usize = 64;
+/// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
+pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
+
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
 /// Bytes of one log file, unless told: the grain in which the space of pruned records comes back,

@@ -1,0 +1,342 @@
+//! The cluster map: the servers of a file system, which of them leads each shard, and the settings
+//! that all of them share.
+
+use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
+use crate::crush::crush_map;
+use crate::ddg::DirPolicy;
+use crate::slots::default_max_partitions;
+use pandofs_types::limits::{
+    DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
+    MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS, MAX_SHARDS, MIN_SPLIT_THRESHOLD,
+};
+use pandofs_types::{Epoch, FsId, HashKey, ServerId, ShardId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashSet};
+
+/// One version of a file system's cluster map. As a file: [`ClusterMap::to_json`].
+///
+/// A map that was decoded, or made by [`ClusterMap::create`], is valid. Whoever changes a field
+/// calls [`ClusterMap::validate`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ClusterFile", into = "ClusterFile")]
+pub struct ClusterMap {
+    /// Version of the format, 1.
+    pub format: u32,
+    pub fs: FsId,
+    /// What people call the file system.
+    pub name: String,
+    /// Version of the map; every change makes it larger.
+    pub epoch: Epoch,
+    /// The key under which names are hashed. Who has it can overload a partition.
+    pub hash_key: HashKey,
+    pub servers: Vec<ServerInfo>,
+    /// The server that leads each shard.
+    pub shards: Vec<ServerId>,
+    /// Where new directories go.
+    pub policy: DirPolicy,
+    pub settings: Settings,
+}
+
+/// One server of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerInfo {
+    pub id: ServerId,
+    /// Where it listens: `tcp:HOST:PORT` or `unix:/PATH`. None: only a simulation can reach it.
+    pub addresses: Vec<String>,
+    /// Its part of the shards relative to the others', in units of 1/65,536 (as in CRUSH); 0 means
+    /// that it is given none.
+    pub weight: u32,
+    /// The failure domain: servers of one name may fail together.
+    pub domain: String,
+}
+
+impl ServerInfo {
+    /// The weight 1.0.
+    pub const WEIGHT_ONE: u32 = 1 << 16;
+}
+
+/// What every server and client of a file system goes by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Entries of a partition before it splits.
+    pub split_threshold: u32,
+    /// Partitions of one directory; `None` for [`default_max_partitions`].
+    pub max_partitions: Option<u32>,
+    /// Partitions a new directory starts with.
+    pub initial_partitions: u32,
+    /// Bytes of one stripe unit.
+    pub stripe_unit: u32,
+    /// Servers over which a file is striped; 0 for all.
+    pub stripe_count: u16,
+    /// Bytes of a file kept inside its inode.
+    pub inline_bytes: u32,
+    /// Milliseconds that records of ordinary operations may stay unforced; 0 to force every batch.
+    pub flush_interval_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            split_threshold: DEFAULT_SPLIT_THRESHOLD,
+            max_partitions: None,
+            initial_partitions: 1,
+            stripe_unit: DEFAULT_STRIPE_UNIT_BYTES,
+            stripe_count: 0,
+            inline_bytes: MAX_INLINE_BYTES as u32,
+            flush_interval_ms: DEFAULT_FLUSH_INTERVAL.as_millis() as u64,
+        }
+    }
+}
+
+/// What is wrong with a cluster map.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    #[error("not a cluster map: {0}")]
+    Malformed(String),
+    #[error("the cluster map has format {found}, this program reads format {expected}")]
+    Format { found: u32, expected: u32 },
+    #[error("{field} is to be 32 hexadecimal digits, not {found:?}")]
+    NotHex { field: &'static str, found: String },
+    #[error(
+        "the file system's name is to be 1 to {MAX_NAME_BYTES} bytes without control characters, not {0:?}"
+    )]
+    Name(String),
+    #[error("a cluster has 1 to {MAX_SERVERS} servers, this one has {0}")]
+    ServerCount(usize),
+    #[error("there are two servers {0}")]
+    DuplicateServer(ServerId),
+    #[error("server {server}: the address {address:?} is neither tcp:HOST:PORT nor unix:/PATH")]
+    Address { server: ServerId, address: String },
+    #[error("server {server}: the address {address:?} is there already")]
+    DuplicateAddress { server: ServerId, address: String },
+    #[error("no server has a weight above 0, so none may lead shards")]
+    NoWeight,
+    #[error("the number of shards is to be a power of two up to {MAX_SHARDS}, not {0}")]
+    ShardCount(usize),
+    #[error("shard {shard} is led by server {server}, which is not in the map")]
+    UnknownLeader { shard: ShardId, server: ServerId },
+    #[error("the policy ddg needs a depth and a width of 1 or more")]
+    Policy,
+    #[error("{setting} is to be {allowed}, not {found}")]
+    Setting {
+        setting: &'static str,
+        allowed: String,
+        found: u64,
+    },
+}
+
+impl ClusterMap {
+    /// The first map of a new file system, at epoch 1, with its shards given to the servers by
+    /// [`crush_map`].
+    ///
+    /// # Errors
+    /// As [`ClusterMap::validate`], and when no server may lead shards.
+    pub fn create(
+        fs: FsId,
+        name: String,
+        hash_key: HashKey,
+        shards: u16,
+        servers: Vec<ServerInfo>,
+        policy: DirPolicy,
+        settings: Settings,
+    ) -> Result<ClusterMap, MapError> {
+        check_servers(&servers)?;
+        check_shard_count(usize::from(shards))?;
+        if servers.iter().all(|server| server.weight == 0) {
+            return Err(MapError::NoWeight);
+        }
+        let shards = crush_map(shards, &servers);
+        let map = ClusterMap {
+            format: CURRENT_FORMAT,
+            fs,
+            name,
+            epoch: Epoch(1),
+            hash_key,
+            servers,
+            shards,
+            policy,
+            settings,
+        };
+        map.validate()?;
+        Ok(map)
+    }
+
+    /// Checks all that the rest of the system relies on.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self) -> Result<(), MapError> {
+        if self.format != CURRENT_FORMAT {
+            return Err(MapError::Format {
+                found: self.format,
+                expected: CURRENT_FORMAT,
+            });
+        }
+        let name_fits = (1..=MAX_NAME_BYTES).contains(&self.name.len());
+        if !name_fits || self.name.contains(char::is_control) {
+            return Err(MapError::Name(self.name.clone()));
+        }
+        check_servers(&self.servers)?;
+        check_shard_count(self.shards.len())?;
+        let known: HashSet<ServerId> = self.servers.iter().map(|server| server.id).collect();
+        for (shard, &server) in self.shards.iter().enumerate() {
+            if !known.contains(&server) {
+                return Err(MapError::UnknownLeader {
+                    shard: ShardId(shard as u16),
+                    server,
+                });
+            }
+        }
+        if matches!(
+            self.policy,
+            DirPolicy::Ddg { dir_depth: 0, .. } | DirPolicy::Ddg { dir_width: 0, .. }
+        ) {
+            return Err(MapError::Policy);
+        }
+        self.settings.validate()
+    }
+
+    /// Whether the file system has such a shard: to be asked before [`ClusterMap::server_of`] about
+    /// one that came from the network or from disk.
+    pub fn has_shard(&self, shard: ShardId) -> bool {
+        usize::from(shard.0) < self.shards.len()
+    }
+
+    /// The server that leads the shard.
+    ///
+    /// # Panics
+    /// When the file system has no such shard.
+    pub fn server_of(&self, shard: ShardId) -> ServerId {
+        assert!(
+            self.has_shard(shard),
+            "no shard {shard} of {}",
+            self.shards.len()
+        );
+        self.shards[usize::from(shard.0)]
+    }
+
+    /// The server of this number, if there is one.
+    pub fn server(&self, id: ServerId) -> Option<&ServerInfo> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// The shards the server leads, in the order of their numbers.
+    pub fn shards_of(&self, id: ServerId) -> Vec<ShardId> {
+        let all = self.shards.iter().zip(0..);
+        all.filter(|&(&leader, _)| leader == id)
+            .map(|(_, shard)| ShardId(shard))
+            .collect()
+    }
+
+    /// The number of shards, which never changes.
+    pub fn shard_count(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    /// The servers that lead a shard, in the order of their numbers.
+    pub fn leading_servers(&self) -> Vec<ServerId> {
+        let distinct: BTreeSet<ServerId> = self.shards.iter().copied().collect();
+        distinct.into_iter().collect()
+    }
+
+    /// Partitions of one directory: as set, or [`default_max_partitions`].
+    pub fn max_partitions(&self) -> u32 {
+        self.settings
+            .max_partitions
+            .unwrap_or_else(|| default_max_partitions(self))
+    }
+}
+
+fn check_servers(servers: &[ServerInfo]) -> Result<(), MapError> {
+    if !(1..=MAX_SERVERS).contains(&servers.len()) {
+        return Err(MapError::ServerCount(servers.len()));
+    }
+    let mut ids = HashSet::new();
+    let mut addresses = HashSet::new();
+    for server in servers {
+        if !ids.insert(server.id) {
+            return Err(MapError::DuplicateServer(server.id));
+        }
+        for address in &server.addresses {
+            if !is_address(address) {
+                return Err(MapError::Address {
+                    server: server.id,
+                    address: address.clone(),
+                });
+            }
+            if !addresses.insert(address) {
+                let address = address.clone();
+                return Err(MapError::DuplicateAddress {
+                    server: server.id,
+                    address,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_address(address: &str) -> bool {
+    if let Some(path) = address.strip_prefix("unix:") {
+        return path.starts_with('/') && !path.contains('\0');
+    }
+    let host_and_port = address
+        .strip_prefix("tcp:")
+        .and_then(|rest| rest.rsplit_once(':'));
+    host_and_port.is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}
+
+fn check_shard_count(shards: usize) -> Result<(), MapError> {
+    if shards.is_power_of_two() && shards <= usize::from(MAX_SHARDS) {
+        Ok(())
+    } else {
+        Err(MapError::ShardCount(shards))
+    }
+}
+
+impl Settings {
+    /// Checks each setting against its limit, and the initial partitions against the largest number
+    /// where that is set. (The default depends on the number of servers; a directory starts with
+    /// the smaller of the two.)
+    ///
+    /// # Errors
+    /// The first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), MapError> {
+        let partitions = MAX_PARTITIONS as u32;
+        let largest = self.max_partitions.unwrap_or(partitions);
+        within(
+            "split_threshold",
+            self.split_threshold,
+            MIN_SPLIT_THRESHOLD,
+            u32::MAX,
+        )?;
+        within("max_partitions", largest, 1, partitions)?;
+        within("initial_partitions", self.initial_partitions, 1, largest)?;
+        within("stripe_unit", self.stripe_unit, 1, u32::MAX)?;
+        within(
+            "inline_bytes",
+            self.inline_bytes,
+            0,
+            MAX_INLINE_BYTES as u32,
+        )
+    }
+}
+
+fn within(setting: &'static str, found: u32, least: u32, most: u32) -> Result<(), MapError> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    let allowed = format!("{least} to {most}");
+    Err(MapError::Setting {
+        setting,
+        allowed,
+        found: u64::from(found),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

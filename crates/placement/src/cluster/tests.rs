@@ -1,0 +1,224 @@
+use super::*;
+
+/// A cluster of equal servers, each in its own domain, without addresses.
+pub(crate) fn cluster(shards: u16, servers: u16) -> ClusterMap {
+    let server = |id| ServerInfo {
+        id: ServerId(id),
+        addresses: vec![],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: format!("host-{id}"),
+    };
+    ClusterMap::create(
+        FsId(1),
+        "test".into(),
+        HashKey(1, 2),
+        shards,
+        (0..servers).map(server).collect(),
+        DirPolicy::default(),
+        Settings::default(),
+    )
+    .expect("a valid map")
+}
+
+fn create(shards: u16, servers: Vec<ServerInfo>) -> Result<ClusterMap, MapError> {
+    let (policy, settings) = (DirPolicy::default(), Settings::default());
+    ClusterMap::create(
+        FsId(1),
+        "test".into(),
+        HashKey(1, 2),
+        shards,
+        servers,
+        policy,
+        settings,
+    )
+}
+
+#[test]
+fn every_shard_has_one_server_and_every_server_its_shards() {
+    let map = cluster(64, 4);
+    assert_eq!(map.shard_count(), 64);
+    assert_eq!(map.epoch, Epoch(1));
+    let mut seen = 0;
+    for server in &map.servers {
+        let shards = map.shards_of(server.id);
+        assert!(!shards.is_empty());
+        assert!(shards.is_sorted());
+        assert!(
+            shards
+                .iter()
+                .all(|&shard| map.server_of(shard) == server.id)
+        );
+        seen += shards.len();
+        assert_eq!(map.server(server.id), Some(server));
+    }
+    assert_eq!(seen, 64);
+    assert_eq!(map.server(ServerId(4)), None);
+    assert_eq!(map.shards_of(ServerId(4)), []);
+    assert_eq!(map.leading_servers(), [0, 1, 2, 3].map(ServerId));
+    assert!(map.has_shard(ShardId(63)) && !map.has_shard(ShardId(64)));
+}
+
+#[test]
+fn partitions_are_as_set_or_by_the_servers() {
+    let mut map = cluster(64, 3);
+    assert_eq!(map.max_partitions(), 18);
+    map.settings.max_partitions = Some(5);
+    assert_eq!(map.max_partitions(), 5);
+}
+
+#[test]
+#[should_panic(expected = "no shard 64")]
+fn an_unknown_shard_has_no_server() {
+    cluster(64, 1).server_of(ShardId(64));
+}
+
+#[test]
+fn what_cannot_be_created() {
+    let servers = cluster(64, 4).servers;
+    for shards in [0, 3, 63, 8_192] {
+        let refused = create(shards, servers.clone());
+        assert_eq!(refused, Err(MapError::ShardCount(usize::from(shards))));
+    }
+    assert_eq!(create(64, vec![]), Err(MapError::ServerCount(0)));
+    let mut weightless = servers.clone();
+    for server in &mut weightless {
+        server.weight = 0;
+    }
+    assert_eq!(create(64, weightless), Err(MapError::NoWeight));
+    assert_eq!(create(1, servers).map(|map| map.shards.len()), Ok(1));
+}
+
+/// Makes the map wrong in one way and returns what is said about it.
+fn refusal(spoil: impl FnOnce(&mut ClusterMap)) -> String {
+    let mut map = cluster(16, 2);
+    assert_eq!(map.validate(), Ok(()));
+    spoil(&mut map);
+    map.validate()
+        .map_or_else(|error| error.to_string(), |()| "valid".into())
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let said = [
+        (
+            refusal(|map| map.format = 2),
+            "the cluster map has format 2, this program reads format 1",
+        ),
+        (
+            refusal(|map| map.name = "a\nb".into()),
+            "the file system's name is to be 1 to 255 bytes without control characters, not \"a\\nb\"",
+        ),
+        (
+            refusal(|map| map.name = String::new()),
+            "the file system's name is to be 1 to 255 bytes without control characters, not \"\"",
+        ),
+        (
+            refusal(|map| map.servers.clear()),
+            "a cluster has 1 to 1024 servers, this one has 0",
+        ),
+        (
+            refusal(|map| map.servers[0].id = ServerId(1)),
+            "there are two servers 1",
+        ),
+        (
+            refusal(|map| map.servers.truncate(1)),
+            "shard 1 is led by server 1, which is not in the map",
+        ),
+        (
+            refusal(|map| map.shards.truncate(15)),
+            "the number of shards is to be a power of two up to 4096, not 15",
+        ),
+        (
+            refusal(|map| {
+                map.policy = DirPolicy::Ddg {
+                    dir_depth: 0,
+                    dir_width: 1,
+                }
+            }),
+            "the policy ddg needs a depth and a width of 1 or more",
+        ),
+        (
+            refusal(|map| {
+                map.policy = DirPolicy::Ddg {
+                    dir_depth: 1,
+                    dir_width: 0,
+                }
+            }),
+            "the policy ddg needs a depth and a width of 1 or more",
+        ),
+        (
+            refusal(|map| map.settings.split_threshold = 3),
+            "split_threshold is to be 4 to 4294967295, not 3",
+        ),
+        (
+            refusal(|map| map.settings.max_partitions = Some(0)),
+            "max_partitions is to be 1 to 1024, not 0",
+        ),
+        (
+            refusal(|map| map.settings.max_partitions = Some(1_025)),
+            "max_partitions is to be 1 to 1024, not 1025",
+        ),
+        (
+            refusal(|map| map.settings.initial_partitions = 0),
+            "initial_partitions is to be 1 to 1024, not 0",
+        ),
+        (
+            refusal(|map| {
+                map.settings.max_partitions = Some(4);
+                map.settings.initial_partitions = 5;
+            }),
+            "initial_partitions is to be 1 to 4, not 5",
+        ),
+        (
+            refusal(|map| map.settings.stripe_unit = 0),
+            "stripe_unit is to be 1 to 4294967295, not 0",
+        ),
+        (
+            refusal(|map| map.settings.inline_bytes = 4_097),
+            "inline_bytes is to be 0 to 4096, not 4097",
+        ),
+    ];
+    for (said, expected) in said {
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn what_is_an_address() {
+    for good in [
+        "tcp:127.0.0.1:7000",
+        "tcp:[::1]:7000",
+        "tcp:host.example:65535",
+        "unix:/run/s",
+    ] {
+        assert_eq!(
+            refusal(|map| map.servers[0].addresses = vec![good.into()]),
+            "valid",
+            "{good}"
+        );
+    }
+    for bad in [
+        "",
+        "127.0.0.1:7000",
+        "tcp:7000",
+        "tcp::7000",
+        "tcp:host:0",
+        "tcp:host:65536",
+        "unix:s",
+    ] {
+        let said = refusal(|map| map.servers[1].addresses = vec![bad.into()]);
+        assert_eq!(
+            said,
+            format!("server 1: the address {bad:?} is neither tcp:HOST:PORT nor unix:/PATH")
+        );
+    }
+    let twice = refusal(|map| {
+        for server in &mut map.servers {
+            server.addresses = vec!["unix:/run/s".into()];
+        }
+    });
+    assert_eq!(
+        twice,
+        "server 1: the address \"unix:/run/s\" is there already"
+    );
+}

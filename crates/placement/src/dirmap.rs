@@ -1,0 +1,429 @@
+//! The map of one directory: which partition holds a name, and which shard holds the partition.
+//!
+//! Partition `i` at depth `r` holds the names whose hash has `i` in its first `r` radix bits. It
+//! splits into `i` and `i + 2^r`, both at depth `r + 1` (GIGA+, "Unsynchronized data partitioning").
+//! The map is a bitmap of the partitions that are active and an array of their shards, as in
+//! OrangeFS (section 3.2.1). Depths are not stored: the bitmap implies them.
+//!
+//! Maps may be stale: they lack splits that have happened, and never hold one that has not. So two
+//! maps of one directory are reconciled by the union of their bitmaps.
+
+use pandofs_types::limits::{MAX_PARTITIONS, MAX_SHARDS};
+use pandofs_types::{Position, ShardId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Partitions in one word of the bitmap.
+const WORD_BITS: u32 = u64::BITS;
+const MAX_WORDS: usize = MAX_PARTITIONS / WORD_BITS as usize;
+
+const _: () = assert!(MAX_PARTITIONS.is_multiple_of(WORD_BITS as usize));
+
+/// A partition of a directory.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub struct PartitionIndex(pub u32);
+
+impl PartitionIndex {
+    /// The partition every directory starts with; it is at the home shard and always active.
+    pub const ZERO: PartitionIndex = PartitionIndex(0);
+
+    /// The lowest depth at which the index fits.
+    fn bit_length(self) -> u32 {
+        u32::BITS - self.0.leading_zeros()
+    }
+
+    /// The partition this one was split from; `None` for partition 0.
+    fn parent(self) -> Option<PartitionIndex> {
+        let highest_bit = self.bit_length().checked_sub(1)?;
+        Some(PartitionIndex(self.0 ^ 1 << highest_bit))
+    }
+
+    /// The partition that must have been active just before this one was made: the child its parent
+    /// split off before it, or the parent when this is the parent's first child. `None` for
+    /// partition 0.
+    fn predecessor(self) -> Option<PartitionIndex> {
+        let parent = self.parent()?;
+        let depth_before = self.bit_length() - 1;
+        if parent.bit_length() == depth_before {
+            Some(parent)
+        } else {
+            Some(PartitionIndex(parent.0 | 1 << (depth_before - 1)))
+        }
+    }
+}
+
+impl fmt::Display for PartitionIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The positions of partition `index` at `depth`: from the first, to but without the second.
+///
+/// The lowest range starts at `Position(0)` and the highest ends at [`Position::END`], so the ranges
+/// of a directory's partitions tile everything between.
+///
+/// # Panics
+/// When `index` does not fit into `depth` bits, or `depth` is over 32.
+pub fn range(index: PartitionIndex, depth: u8) -> (Position, Position) {
+    let depth = u32::from(depth);
+    assert!(
+        depth <= u32::BITS && index.bit_length() <= depth,
+        "no partition {index} at {depth}"
+    );
+    if depth == 0 {
+        return (Position(0), Position::END);
+    }
+    let prefix = u64::from(index.0.reverse_bits() >> (u32::BITS - depth));
+    let width = Position::END.0 >> depth;
+    (Position(prefix * width), Position((prefix + 1) * width))
+}
+
+/// Which partitions of one directory are active, and the shard of each that is or may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedDirMap")]
+pub struct DirMap {
+    /// 0 while the directory never split and has no slot array but its home; grows with every
+    /// change of `slots`.
+    version: u32,
+    /// The shard of each partition, active or to come. Slot 0 is the home shard.
+    slots: Vec<ShardId>,
+    /// Bit `i % 64` of word `i / 64`: partition `i` is active. The last word is not 0.
+    active: Vec<u64>,
+}
+
+/// What a [`DirMap`] is decoded into before it is checked.
+#[derive(Deserialize)]
+struct UncheckedDirMap {
+    version: u32,
+    slots: Vec<ShardId>,
+    active: Vec<u64>,
+}
+
+/// Why bytes that decode are no map of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DirMapError {
+    #[error("a directory map needs a slot for its home shard")]
+    NoHome,
+    #[error("a directory may have no more than {MAX_PARTITIONS} partitions")]
+    TooManyPartitions,
+    #[error("a directory map of version 0 has its home slot alone")]
+    SlotsBeforeFirstSplit,
+    #[error("shard {0} is out of range")]
+    NoSuchShard(ShardId),
+    #[error("partition 0 is not active")]
+    ZeroInactive,
+    #[error("partition {0} is active and has no slot")]
+    NoSlot(PartitionIndex),
+    #[error("partition {made} is active without partition {before}, which was there before it")]
+    NoPredecessor {
+        made: PartitionIndex,
+        before: PartitionIndex,
+    },
+}
+
+impl TryFrom<UncheckedDirMap> for DirMap {
+    type Error = DirMapError;
+
+    fn try_from(unchecked: UncheckedDirMap) -> Result<DirMap, DirMapError> {
+        let UncheckedDirMap {
+            version,
+            slots,
+            mut active,
+        } = unchecked;
+        if slots.is_empty() {
+            return Err(DirMapError::NoHome);
+        }
+        if slots.len() > MAX_PARTITIONS || active.len() > MAX_WORDS {
+            return Err(DirMapError::TooManyPartitions);
+        }
+        if version == 0 && slots.len() != 1 {
+            return Err(DirMapError::SlotsBeforeFirstSplit);
+        }
+        if let Some(&shard) = slots.iter().find(|shard| shard.0 >= MAX_SHARDS) {
+            return Err(DirMapError::NoSuchShard(shard));
+        }
+        while active.last() == Some(&0) {
+            active.pop();
+        }
+        let map = DirMap {
+            version,
+            slots,
+            active,
+        };
+        if !map.is_active(PartitionIndex::ZERO) {
+            return Err(DirMapError::ZeroInactive);
+        }
+        for made in map.active() {
+            if made.0 as usize >= map.slots.len() {
+                return Err(DirMapError::NoSlot(made));
+            }
+            if let Some(before) = made.predecessor().filter(|&before| !map.is_active(before)) {
+                return Err(DirMapError::NoPredecessor { made, before });
+            }
+        }
+        Ok(map)
+    }
+}
+
+impl DirMap {
+    /// The map of a directory that never split: partition 0 at `home`, and no slot array yet.
+    pub fn single(home: ShardId) -> DirMap {
+        DirMap {
+            version: 0,
+            slots: vec![home],
+            active: vec![1],
+        }
+    }
+
+    /// The map of a directory made with `initial` partitions (OrangeFS, section 3.2.3).
+    ///
+    /// # Panics
+    /// When there are no slots or over `MAX_PARTITIONS`, or `initial` is not 1 to the number of
+    /// slots.
+    pub fn with_slots(slots: Vec<ShardId>, initial: u32) -> DirMap {
+        assert!(
+            initial >= 1 && initial as usize <= slots.len(),
+            "{initial} initial partitions"
+        );
+        let mut map = DirMap::single(slots[0]);
+        map.set_slots(slots);
+        for index in 1..initial {
+            map.activate(PartitionIndex(index));
+        }
+        map
+    }
+
+    /// Whether the slot array is fixed: from the first split on, or from the start when the
+    /// directory was made with several partitions.
+    pub fn has_slots(&self) -> bool {
+        self.version > 0
+    }
+
+    /// The version of the slot array.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The shard of every partition, active or to come; the home alone before the slots are fixed.
+    pub fn slots(&self) -> &[ShardId] {
+        &self.slots
+    }
+
+    /// The home shard: where the directory's inode and partition 0 are.
+    pub fn home(&self) -> ShardId {
+        self.slots[0]
+    }
+
+    /// How many partitions are active.
+    pub fn active_count(&self) -> u32 {
+        self.active.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The active partitions in the order of their indexes.
+    pub fn active(&self) -> impl Iterator<Item = PartitionIndex> {
+        let bits = self.active.len() as u32 * WORD_BITS;
+        (0..bits)
+            .map(PartitionIndex)
+            .filter(|&index| self.is_active(index))
+    }
+
+    /// Whether the partition is active, as far as this map knows. Any index may be asked for.
+    pub fn is_active(&self, index: PartitionIndex) -> bool {
+        let word = self.active.get((index.0 / WORD_BITS) as usize);
+        word.is_some_and(|word| word >> (index.0 % WORD_BITS) & 1 == 1)
+    }
+
+    /// The active partition that holds `position`: as many radix bits as the largest active index
+    /// has, then without the highest until the partition is active (OrangeFS, figure 4). What is
+    /// past every name belongs to the partition that is last in the order of positions.
+    pub fn partition_of(&self, position: Position) -> PartitionIndex {
+        let position = position.min(Position(Position::END.0 - 1));
+        let mut index =
+            PartitionIndex(position.radix_index(self.largest_active().bit_length() as u8));
+        while !self.is_active(index) {
+            index = index.parent().unwrap_or(PartitionIndex::ZERO);
+        }
+        index
+    }
+
+    /// The shard of the partition that holds `position`.
+    pub fn shard_of(&self, position: Position) -> ShardId {
+        self.shard_of_partition(self.partition_of(position))
+    }
+
+    /// The shard of a partition, active or to come.
+    ///
+    /// # Panics
+    /// When the partition has no slot.
+    pub fn shard_of_partition(&self, index: PartitionIndex) -> ShardId {
+        assert!(
+            (index.0 as usize) < self.slots.len(),
+            "partition {index} has no slot"
+        );
+        self.slots[index.0 as usize]
+    }
+
+    /// How many radix bits the names of an active partition share, as far as this map knows.
+    ///
+    /// # Panics
+    /// When the partition is not active.
+    pub fn depth_of(&self, index: PartitionIndex) -> u8 {
+        assert!(self.is_active(index), "partition {index} is not active");
+        // A partition splits off its children in the order of their indexes, so the first one that
+        // is missing gives the depth. It need not be the same for all: with partitions 0, 1 and 2,
+        // partition 1 is at depth 1 and the others at depth 2.
+        let mut depth = index.bit_length();
+        while self.is_active(PartitionIndex(index.0 | 1 << depth)) {
+            depth += 1;
+        }
+        depth as u8
+    }
+
+    /// The positions of an active partition: from the first, to but without the second.
+    ///
+    /// # Panics
+    /// When the partition is not active.
+    pub fn range_of(&self, index: PartitionIndex) -> (Position, Position) {
+        range(index, self.depth_of(index))
+    }
+
+    /// The partition that the next split of `index` makes; `None` when that is not below
+    /// `max_partitions` or has no slot in an array that is fixed: then `index` splits no more.
+    ///
+    /// # Panics
+    /// When `index` is not active.
+    pub fn split_child(
+        &self,
+        index: PartitionIndex,
+        max_partitions: u32,
+    ) -> Option<PartitionIndex> {
+        let child = index.0 | 1 << self.depth_of(index);
+        let slots = if self.has_slots() {
+            self.slots.len()
+        } else {
+            MAX_PARTITIONS
+        };
+        let end = max_partitions.min(slots as u32);
+        (child < end).then_some(PartitionIndex(child))
+    }
+
+    /// Records that the partition is active, and with it every partition that must have been there
+    /// before it. (Notices of splits may arrive in any order: of 5 made from 1 before of 1 made from
+    /// 0. A map with 5 and without 1 and 3 would give the names of 1 and 3 to nobody or to two.)
+    ///
+    /// # Panics
+    /// When the partition has no slot.
+    pub fn activate(&mut self, index: PartitionIndex) {
+        assert!(
+            (index.0 as usize) < self.slots.len(),
+            "partition {index} has no slot"
+        );
+        let mut next = Some(index);
+        while let Some(made) = next.filter(|&made| !self.is_active(made)) {
+            let word = (made.0 / WORD_BITS) as usize;
+            if self.active.len() <= word {
+                self.active.resize(word + 1, 0);
+            }
+            self.active[word] |= 1 << (made.0 % WORD_BITS);
+            next = made.predecessor();
+        }
+    }
+
+    /// Fixes the slot array: from version 0 to version 1.
+    ///
+    /// # Panics
+    /// When it is fixed already, when slot 0 is not the home shard, or with over `MAX_PARTITIONS`
+    /// slots.
+    pub fn set_slots(&mut self, slots: Vec<ShardId>) {
+        assert!(
+            self.version == 0,
+            "the slot array is fixed at version {}",
+            self.version
+        );
+        assert!(slots.len() <= MAX_PARTITIONS, "{} slots", slots.len());
+        assert!(
+            slots.first() == Some(&self.home()),
+            "slot 0 is not the home shard"
+        );
+        self.version = 1;
+        self.slots = slots;
+    }
+
+    /// Learns what `other` knows of the same directory; true when that was anything. The slots of
+    /// the higher version win, and active is what either has active.
+    ///
+    /// `other` may come from the network. A map with another home, or one that cannot be of the same
+    /// directory because the slots disagree within a version or do not reach all active partitions,
+    /// is ignored.
+    pub fn merge(&mut self, other: &DirMap) -> bool {
+        if self.home() != other.home() {
+            return false;
+        }
+        if self.version == other.version && self.slots != other.slots {
+            return false;
+        }
+        let newer = if other.version > self.version {
+            other
+        } else {
+            &*self
+        };
+        let largest = self.largest_active().max(other.largest_active());
+        if largest.0 as usize >= newer.slots.len() {
+            return false;
+        }
+        let mut learnt = false;
+        if other.version > self.version {
+            self.version = other.version;
+            self.slots.clone_from(&other.slots);
+            learnt = true;
+        }
+        if self.active.len() < other.active.len() {
+            self.active.resize(other.active.len(), 0);
+        }
+        for (mine, theirs) in self.active.iter_mut().zip(&other.active) {
+            learnt |= theirs & !*mine != 0;
+            *mine |= theirs;
+        }
+        learnt
+    }
+
+    /// The shards of the active partitions, each once, in the order of its first partition: the home
+    /// shard is the first.
+    pub fn shards(&self) -> Vec<ShardId> {
+        let mut seen = std::collections::HashSet::new();
+        self.active()
+            .map(|index| self.shard_of_partition(index))
+            .filter(|&shard| seen.insert(shard))
+            .collect()
+    }
+
+    /// The partition whose positions come after those that end at `end`: where a listing goes on
+    /// that has read everything before `end`. `None` at the end of the directory.
+    pub fn next_partition_after(&self, end: Position) -> Option<PartitionIndex> {
+        (end < Position::END).then(|| self.partition_of(end))
+    }
+
+    /// The active partitions with their ranges, in the order of positions. The ranges tile
+    /// everything from `Position(0)` to [`Position::END`].
+    pub fn in_order(&self) -> Vec<(PartitionIndex, Position, Position)> {
+        let with_range = |index| {
+            let (start, end) = self.range_of(index);
+            (index, start, end)
+        };
+        let mut partitions: Vec<_> = self.active().map(with_range).collect();
+        partitions.sort_unstable_by_key(|&(_, start, _)| start);
+        partitions
+    }
+
+    fn largest_active(&self) -> PartitionIndex {
+        let last_word = self.active.last().copied().unwrap_or(0);
+        assert!(last_word != 0, "the bitmap ends in an empty word");
+        PartitionIndex(self.active.len() as u32 * WORD_BITS - 1 - last_word.leading_zeros())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+use super::*;
+
+fn shards(count: u16) -> Vec<ShardId> {
+    (0..count).map(ShardId).collect()
+}
+
+fn partitions(indexes: &[u32]) -> Vec<PartitionIndex> {
+    indexes.iter().copied().map(PartitionIndex).collect()
+}
+
+fn active(map: &DirMap) -> Vec<PartitionIndex> {
+    map.active().collect()
+}
+
+/// A position whose first radix bits are those of `index`.
+fn position_of(index: u32) -> Position {
+    range(PartitionIndex(index), 10).0
+}
+
+fn decode(version: u32, slots: Vec<ShardId>, active: Vec<u64>) -> Result<DirMap, DirMapError> {
+    DirMap::try_from(UncheckedDirMap {
+        version,
+        slots,
+        active,
+    })
+}
+
+#[test]
+fn a_directory_that_never_split_is_at_its_home() {
+    let map = DirMap::single(ShardId(7));
+    assert!(!map.has_slots());
+    assert_eq!(map.version(), 0);
+    assert_eq!(map.slots(), [ShardId(7)]);
+    assert_eq!(map.home(), ShardId(7));
+    assert_eq!(map.active_count(), 1);
+    assert_eq!(active(&map), partitions(&[0]));
+    assert_eq!(map.depth_of(PartitionIndex::ZERO), 0);
+    assert_eq!(
+        map.range_of(PartitionIndex::ZERO),
+        (Position(0), Position::END)
+    );
+    assert_eq!(map.shard_of(Position::FIRST), ShardId(7));
+    assert_eq!(map.shards(), [ShardId(7)]);
+}
+
+/// GIGA+, figure 1 at time T3: server 1 manages partition 1 at depth 3, and split off 3 and 5.
+#[test]
+fn giga_plus_figure_1() {
+    let mut map = DirMap::with_slots(shards(8), 1);
+    for (split, child) in [(0, 1), (1, 3), (0, 2), (1, 5)] {
+        assert_eq!(
+            map.split_child(PartitionIndex(split), 8),
+            Some(PartitionIndex(child))
+        );
+        map.activate(PartitionIndex(child));
+    }
+    assert_eq!(active(&map), partitions(&[0, 1, 2, 3, 5]));
+    let depths: Vec<u8> = map.active().map(|index| map.depth_of(index)).collect();
+    assert_eq!(depths, [2, 3, 2, 2, 3]);
+    let eighth = Position::END.0 / 8;
+    let tiles: Vec<(u32, u64, u64)> = map
+        .in_order()
+        .iter()
+        .map(|(index, start, end)| (index.0, start.0 / eighth, end.0 / eighth))
+        .collect();
+    assert_eq!(
+        tiles,
+        [(0, 0, 2), (2, 2, 4), (1, 4, 5), (5, 5, 6), (3, 6, 8)]
+    );
+}
+
+/// OrangeFS, figure 4: eight partitions, a key whose first match is 7, which is not active.
+#[test]
+fn orangefs_figure_4() {
+    let key = position_of(7);
+    let mut map = DirMap::with_slots(shards(8), 1);
+    assert_eq!(map.partition_of(key), PartitionIndex(0));
+    map.activate(PartitionIndex(1));
+    assert_eq!(map.partition_of(key), PartitionIndex(1));
+    map.activate(PartitionIndex(4));
+    assert_eq!(map.partition_of(key), PartitionIndex(1));
+    map.activate(PartitionIndex(3));
+    assert_eq!(map.partition_of(key), PartitionIndex(3));
+    map.activate(PartitionIndex(7));
+    assert_eq!(map.partition_of(key), PartitionIndex(7));
+    assert_eq!(map.shard_of(key), ShardId(7));
+}
+
+#[test]
+fn depths_differ_when_the_initial_partitions_are_no_power_of_two() {
+    let depths = |initial| -> Vec<u8> {
+        let map = DirMap::with_slots(shards(8), initial);
+        map.active().map(|index| map.depth_of(index)).collect()
+    };
+    assert_eq!(depths(3), [2, 1, 2]);
+    assert_eq!(depths(5), [3, 2, 2, 2, 3]);
+    assert_eq!(depths(6), [3, 3, 2, 2, 3, 3]);
+    assert_eq!(depths(8), [3; 8]);
+}
+
+#[test]
+fn splitting_stops_at_the_bound_and_at_the_last_slot() {
+    let mut map = DirMap::with_slots(shards(6), 4);
+    assert_eq!(
+        map.split_child(PartitionIndex(0), 1024),
+        Some(PartitionIndex(4))
+    );
+    assert_eq!(map.split_child(PartitionIndex(0), 4), None);
+    assert_eq!(
+        map.split_child(PartitionIndex(1), 1024),
+        Some(PartitionIndex(5))
+    );
+    assert_eq!(
+        map.split_child(PartitionIndex(2), 1024),
+        None,
+        "6 has no slot"
+    );
+    map.activate(PartitionIndex(4));
+    assert_eq!(
+        map.split_child(PartitionIndex(0), 1024),
+        None,
+        "8 has no slot"
+    );
+    assert_eq!(
+        map.split_child(PartitionIndex(4), 1024),
+        None,
+        "12 has no slot"
+    );
+    let unsplit = DirMap::single(ShardId(0));
+    assert_eq!(
+        unsplit.split_child(PartitionIndex(0), 2),
+        Some(PartitionIndex(1))
+    );
+    assert_eq!(unsplit.split_child(PartitionIndex(0), 1), None);
+    let full = DirMap::with_slots(vec![ShardId(0); MAX_PARTITIONS], MAX_PARTITIONS as u32);
+    assert_eq!(full.depth_of(PartitionIndex(1023)), 10);
+    assert_eq!(full.split_child(PartitionIndex(1023), u32::MAX), None);
+}
+
+#[test]
+fn a_notice_that_arrives_early_brings_what_came_before() {
+    let mut map = DirMap::with_slots(shards(64), 1);
+    // 21 = 10101b: split from 5, after 5 had split off 13; 5 from 1, after 3; 1 from 0.
+    map.activate(PartitionIndex(21));
+    assert_eq!(active(&map), partitions(&[0, 1, 3, 5, 13, 21]));
+}
+
+#[test]
+fn a_position_past_every_name_is_in_the_last_partition() {
+    let map = DirMap::with_slots(shards(8), 5);
+    let (last, _, end) = map.in_order()[4];
+    assert_eq!(end, Position::END);
+    assert_eq!(map.partition_of(Position::END), last);
+    assert_eq!(map.partition_of(Position(u64::MAX)), last);
+    assert_eq!(map.next_partition_after(Position::END), None);
+    assert_eq!(map.next_partition_after(Position(u64::MAX)), None);
+}
+
+#[test]
+fn a_listing_walks_the_partitions_in_the_order_of_positions() {
+    let map = DirMap::with_slots(shards(8), 7);
+    let mut walked = Vec::new();
+    let mut next = map.next_partition_after(Position(0));
+    while let Some(index) = next {
+        walked.push(index);
+        next = map.next_partition_after(map.range_of(index).1);
+    }
+    assert_eq!(walked, partitions(&[0, 4, 2, 6, 1, 5, 3]));
+}
+
+#[test]
+fn each_shard_is_named_once_home_first() {
+    let slots = [3, 1, 3, 0, 1].map(ShardId).to_vec();
+    assert_eq!(
+        DirMap::with_slots(slots.clone(), 3).shards(),
+        [3, 1].map(ShardId)
+    );
+    assert_eq!(
+        DirMap::with_slots(slots, 5).shards(),
+        [3, 1, 0].map(ShardId)
+    );
+}
+
+#[test]
+fn a_map_learns_slots_and_partitions() {
+    let mut stale = DirMap::single(ShardId(0));
+    let fresh = DirMap::with_slots(shards(4), 3);
+    assert!(stale.merge(&fresh));
+    assert_eq!(stale, fresh);
+    assert!(!stale.merge(&fresh));
+    assert!(!stale.merge(&DirMap::single(ShardId(0))));
+    assert_eq!(stale, fresh);
+}
+
+#[test]
+fn a_map_of_another_directory_is_ignored() {
+    let map = DirMap::with_slots(shards(4), 2);
+    let unfit = [
+        DirMap::with_slots([1, 2, 3, 0].map(ShardId).to_vec(), 4),
+        DirMap::with_slots([0, 2, 1, 3].map(ShardId).to_vec(), 4),
+        decode(2, shards(1), vec![1]).unwrap(),
+    ];
+    for other in unfit {
+        let mut merged = map.clone();
+        assert!(!merged.merge(&other), "{other:?}");
+        assert_eq!(merged, map);
+    }
+    let longer = decode(2, shards(8), vec![0b11]).unwrap();
+    let mut merged = map.clone();
+    assert!(merged.merge(&longer));
+    assert_eq!(merged, longer);
+}
+
+#[test]
+fn a_broken_map_is_refused() {
+    use DirMapError::*;
+    let at = PartitionIndex;
+    assert_eq!(decode(1, vec![], vec![1]), Err(NoHome));
+    assert_eq!(
+        decode(1, vec![ShardId(0); 1025], vec![1]),
+        Err(TooManyPartitions)
+    );
+    assert_eq!(decode(1, shards(4), vec![1; 17]), Err(TooManyPartitions));
+    assert_eq!(decode(0, shards(2), vec![1]), Err(SlotsBeforeFirstSplit));
+    assert_eq!(
+        decode(1, vec![ShardId(4_096)], vec![1]),
+        Err(NoSuchShard(ShardId(4_096)))
+    );
+    assert_eq!(decode(1, shards(4), vec![]), Err(ZeroInactive));
+    assert_eq!(decode(1, shards(4), vec![0b10]), Err(ZeroInactive));
+    assert_eq!(decode(1, shards(4), vec![0b11111]), Err(NoSlot(at(4))));
+    assert_eq!(decode(0, shards(1), vec![0b11]), Err(NoSlot(at(1))));
+    // 3 without its parent 1, and 2 without the 1 that partition 0 split off before.
+    assert_eq!(
+        decode(1, shards(4), vec![0b1001]),
+        Err(NoPredecessor {
+            made: at(3),
+            before: at(1)
+        })
+    );
+    assert_eq!(
+        decode(1, shards(4), vec![0b0101]),
+        Err(NoPredecessor {
+            made: at(2),
+            before: at(1)
+        })
+    );
+}
+
+#[test]
+fn empty_words_at_the_end_make_no_difference() {
+    assert_eq!(
+        decode(1, shards(4), vec![0b11, 0, 0]).unwrap(),
+        DirMap::with_slots(shards(4), 2)
+    );
+}
+
+#[test]
+fn the_encoding_is_pinned() {
+    let single = DirMap::single(ShardId(300));
+    let split = DirMap::with_slots([300, 1, 2].map(ShardId).to_vec(), 3);
+    // version; number of slots, slots; number of words, words: all as LEB128.
+    let golden: [(&DirMap, &[u8]); 2] = [
+        (&single, &[0, 1, 0xac, 0x02, 1, 1]),
+        (&split, &[1, 3, 0xac, 0x02, 1, 2, 1, 7]),
+    ];
+    for (map, bytes) in golden {
+        assert_eq!(postcard::to_stdvec(map).unwrap(), bytes);
+        assert_eq!(postcard::from_bytes::<DirMap>(bytes).unwrap(), *map);
+    }
+    assert!(postcard::from_bytes::<DirMap>(&[1, 3, 0xac, 0x02, 1, 2, 1, 5]).is_err());
+}
+
+#[test]
+#[should_panic(expected = "slot 0 is not the home shard")]
+fn the_home_never_moves() {
+    DirMap::single(ShardId(1)).set_slots(shards(4));
+}
+
+#[test]
+#[should_panic(expected = "fixed at version 1")]
+fn slots_are_fixed_once() {
+    DirMap::with_slots(shards(4), 1).set_slots(shards(8));
+}
+
+#[test]
+#[should_panic(expected = "no slot")]
+fn a_partition_without_a_slot_has_no_shard() {
+    DirMap::with_slots(shards(4), 4).shard_of_partition(PartitionIndex(4));
+}
+
+#[test]
+#[should_panic(expected = "not active")]
+fn an_inactive_partition_has_no_depth() {
+    DirMap::with_slots(shards(4), 2).depth_of(PartitionIndex(2));
+}

@@ -1,0 +1,238 @@
+//! Which shards a directory spreads over, and into how many partitions at most.
+
+use crate::cluster::ClusterMap;
+use pandofs_types::limits::{MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT};
+use pandofs_types::{ServerId, ShardId};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+/// The shard of each of a directory's `max_partitions` partitions.
+///
+/// Slot 0 is `home`. The servers take turns, that of `home` first, so successive partitions land on
+/// different servers as long as there are any (GIGA+'s round robin), and any run of as many slots as
+/// servers lead shards has each of them once. On one server the slots go round its shards. The order
+/// of the other servers and the shard a server starts with come from `salt`, which is to be the
+/// directory's own (its inode number): else every directory's partition 1 were on the same server.
+///
+/// A server that leads no shard gets no slot. Weights do not count here: they decide how many shards
+/// a server leads, so how many directories, not its part of one directory.
+///
+/// # Panics
+/// When `map` has no shard `home`, or `max_partitions` is not 1 to `MAX_PARTITIONS`.
+pub fn slot_array(map: &ClusterMap, home: ShardId, max_partitions: u32, salt: u64) -> Vec<ShardId> {
+    let count = max_partitions as usize;
+    assert!((1..=MAX_PARTITIONS).contains(&count), "{count} partitions");
+    let home_server = map.server_of(home);
+    let mut servers = map.leading_servers();
+    servers.sort_by_key(|&server| (server != home_server, salted(salt, server), server));
+    let turns: Vec<Vec<ShardId>> = servers
+        .into_iter()
+        .map(|server| {
+            let mut shards = map.shards_of(server);
+            let first = if server == home_server {
+                shards.iter().position(|&shard| shard == home).unwrap_or(0)
+            } else {
+                (salted(salt, server) % shards.len() as u64) as usize
+            };
+            shards.rotate_left(first);
+            shards
+        })
+        .collect();
+    (0..count)
+        .map(|slot| {
+            let shards = &turns[slot % turns.len()];
+            shards[slot / turns.len() % shards.len()]
+        })
+        .collect()
+}
+
+/// A number that looks random in `server`, another for every `salt`.
+fn salted(salt: u64, server: ServerId) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(salt, 0);
+    hasher.write(&server.0.to_le_bytes());
+    hasher.finish()
+}
+
+/// The smallest number of partitions per server such that, once all are active, the most loaded
+/// server has at most `MAX_SERVER_OVERLOAD_PERCENT` more of the hash space than the mean.
+///
+/// A number of partitions that is no power of two leaves some of them twice as large as the others;
+/// more partitions per server make that even. A power of two of servers needs one each.
+///
+/// # Panics
+/// When `servers` is 0.
+pub fn partitions_per_server(servers: usize) -> u32 {
+    assert!(servers > 0, "no servers");
+    // Ends: a server's large partitions are within one of the mean, and one weighs less than a tenth
+    // of a server's share once there are twenty partitions per server.
+    let mut per_server = 1;
+    while !is_balanced(servers, per_server) {
+        per_server += 1;
+    }
+    per_server as u32
+}
+
+fn is_balanced(servers: usize, per_server: usize) -> bool {
+    let loads = server_loads(servers, per_server * servers);
+    let most = loads.iter().max().copied().unwrap_or(0);
+    let total: usize = loads.iter().sum();
+    most * servers * 100 <= total * (100 + MAX_SERVER_OVERLOAD_PERCENT)
+}
+
+/// The part of the hash space that each server has when `partitions` are all active and go round
+/// the servers, in units of the smallest partition.
+fn server_loads(servers: usize, partitions: usize) -> Vec<usize> {
+    // The partitions below `whole` are at one depth, but for those that split once more into
+    // themselves and a partition at or over `whole`.
+    let whole = 1 << partitions.ilog2();
+    let split = partitions - whole;
+    let mut loads = vec![0; servers];
+    for index in 0..partitions {
+        let units = if index < split || index >= whole {
+            1
+        } else {
+            2
+        };
+        loads[index % servers] += units;
+    }
+    loads
+}
+
+/// How many partitions a directory may have unless the settings say otherwise: the
+/// [`partitions_per_server`] of the servers that lead shards, times their number; never over
+/// `MAX_PARTITIONS`.
+pub fn default_max_partitions(map: &ClusterMap) -> u32 {
+    let servers = map.leading_servers().len();
+    (partitions_per_server(servers) * servers as u32).min(MAX_PARTITIONS as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::tests::cluster;
+    use crate::dirmap::DirMap;
+
+    #[test]
+    fn partitions_for_each_number_of_servers() {
+        let table = [
+            (1, 1),
+            (2, 1),
+            (3, 6),
+            (4, 1),
+            (5, 4),
+            (6, 6),
+            (7, 3),
+            (8, 1),
+            (9, 8),
+            (10, 4),
+            (11, 2),
+            (12, 6),
+            (13, 3),
+            (14, 3),
+            (15, 5),
+            (16, 1),
+            (17, 1),
+            (24, 6),
+            (32, 1),
+            (100, 6),
+            (1_000, 5),
+            (1_024, 1),
+        ];
+        for (servers, expected) in table {
+            assert_eq!(
+                partitions_per_server(servers),
+                expected,
+                "{servers} servers"
+            );
+        }
+    }
+
+    #[test]
+    fn the_default_is_a_multiple_of_the_servers_up_to_the_limit() {
+        let defaults: Vec<u32> = [1, 2, 3, 4, 5, 300]
+            .map(|servers| default_max_partitions(&cluster(512, servers)))
+            .into();
+        assert_eq!(defaults, [1, 2, 18, 4, 20, MAX_PARTITIONS as u32]);
+    }
+
+    /// The loads that the number is computed from are those of real maps.
+    #[test]
+    fn loads_are_those_of_the_directory_map() {
+        for servers in [1_u16, 2, 3, 4, 5, 7, 12] {
+            let map = cluster(64, servers);
+            let partitions = default_max_partitions(&map);
+            let slots = slot_array(&map, ShardId(5), partitions, 99);
+            let directory = DirMap::with_slots(slots, partitions);
+            let mut load = vec![0.0; usize::from(servers)];
+            for (index, start, end) in directory.in_order() {
+                let server = map.server_of(directory.shard_of_partition(index));
+                load[usize::from(server.0)] +=
+                    (end.0 - start.0) as f64 / pandofs_types::Position::END.0 as f64;
+            }
+            let most = load.iter().copied().fold(0.0, f64::max);
+            assert!(
+                most * f64::from(servers) <= 1.1 + 1e-9,
+                "{servers} servers: {load:?}"
+            );
+            let computed = server_loads(usize::from(servers), partitions as usize);
+            let total: usize = computed.iter().sum();
+            let most_computed = computed.iter().max().copied().unwrap() as f64 / total as f64;
+            assert!((most - most_computed).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_server_picks_its_shards_in_turn() {
+        let map = cluster(64, 4);
+        let home = ShardId(9);
+        let slots = slot_array(&map, home, 64, 5);
+        let home_server = map.server_of(home);
+        let mine = map.shards_of(home_server);
+        let picked: Vec<ShardId> = slots
+            .iter()
+            .copied()
+            .filter(|&shard| map.server_of(shard) == home_server)
+            .collect();
+        assert_eq!(picked.len(), 16);
+        assert_eq!(picked[0], home);
+        let first = mine.iter().position(|&shard| shard == home).unwrap();
+        for (turn, shard) in picked.iter().enumerate() {
+            assert_eq!(*shard, mine[(first + turn) % mine.len()]);
+        }
+    }
+
+    #[test]
+    fn directories_of_one_home_differ_in_where_they_go_next() {
+        let map = cluster(64, 4);
+        let home = ShardId(0);
+        let mut second = [0; 4];
+        for salt in 0..300 {
+            let slots = slot_array(&map, home, 2, salt);
+            second[usize::from(map.server_of(slots[1]).0)] += 1;
+        }
+        for (server, &times) in second.iter().enumerate() {
+            if ServerId(server as u16) == map.server_of(home) {
+                assert_eq!(times, 0);
+            } else {
+                assert!((70..=130).contains(&times), "{second:?}");
+            }
+        }
+    }
+
+    /// The array is stored with the directory, but a home that computes it anew before it is stored
+    /// must come to the same one.
+    #[test]
+    fn the_array_is_pinned() {
+        let map = cluster(8, 4);
+        let slots = slot_array(&map, ShardId(3), 8, 1);
+        assert_eq!(slots, slot_array(&map, ShardId(3), 8, 1));
+        let servers: Vec<u16> = slots.iter().map(|&shard| map.server_of(shard).0).collect();
+        assert_eq!(servers[..4], servers[4..]);
+        assert_eq!(
+            slots.iter().map(|shard| shard.0).collect::<Vec<_>>(),
+            PINNED
+        );
+    }
+
+    const PINNED: [u16; 8] = [3, 1, 6, 4, 5, 1, 7, 0];
+}
