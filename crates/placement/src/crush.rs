@@ -1,21 +1,21 @@
 //! Which server leads a shard: CRUSH with straw2 buckets.
 //!
 //! From the published algorithm: S. Weil et al., "CRUSH: Controlled, Scalable, Decentralized
-//! Placement of Replicated Data", SC 2006, for the hierarchy; straw2 as Ceph has documented it since
-//! its release "Hammer". Every item of a bucket draws a straw, `ln(u) / weight` with `u` uniform in
-//! (0, 1] by a hash of the shard and the item, and the longest wins. The straw of an item depends on
-//! nothing but the shard, the item and its weight, so when a weight changes, shards move only to
-//! or from that item: no fewer can restore the balance.
+//! Placement of Replicated Data", SC 2006, for the hierarchy; straw2 as Ceph has documented it
+//! since its release "Hammer". Every item of a bucket draws a straw, `ln(u) / weight` with `u`
+//! uniform in (0, 1] by a hash of the shard and the item, and the longest wins. The straw of an
+//! item depends on nothing but the shard, the item and its weight, so when a weight changes, shards
+//! move only to or from that item: no fewer can restore the balance.
 //!
 //! The hierarchy has two levels: the root holds the failure domains, each with the sum of its
 //! servers' weights, and a domain holds its servers. Across levels the movement is bounded by the
 //! number of levels times the least: a server that joins draws shards into its domain, of which its
 //! neighbours get a part, and draws others from those neighbours.
 //!
-//! The hash is SipHash-2-4 with the key 0 over the level (`d` or `s`), the shard number and the item
-//! (the domain's name, or the server's number; numbers are 16 bits, little-endian); its upper 32
-//! bits, plus 1, over 2^32 are `u`. Logarithms are to the base 2, which changes no comparison, in
-//! integer arithmetic: the result is the same on every machine.
+//! The hash is SipHash-2-4 with the key 0 over the level (`d` or `s`), the shard number and the
+//! item (the domain's name, or the server's number; numbers are 16 bits, little-endian); its upper
+//! 32 bits, plus 1, over 2^32 are `u`. Logarithms are to the base 2, which changes no comparison,
+//! in integer arithmetic: the result is the same on every machine.
 
 use crate::cluster::ServerInfo;
 use pandofs_types::{ServerId, ShardId};
@@ -32,10 +32,10 @@ const STRAW_HASH_BITS: u32 = 32;
 /// The server of each of `shards` shards.
 ///
 /// The order of `servers` makes no difference. A server of weight 0 leads no shard. With few shards
-/// straw2 alone can leave a server without any, so each server of a positive weight that got none is
-/// given one afterwards, as long as there are as many shards as such servers: in the order of server
-/// numbers, from the server that leads the most, the shard for which its own straw is the longest.
-/// Nothing else is evened out, for that would move shards when servers join or leave.
+/// straw2 alone can leave a server without any, so each server of a positive weight that got none
+/// is given one afterwards, as long as there are as many shards as such servers: in the order of
+/// server numbers, from the server that leads the most, the shard for which its own straw is the
+/// longest. Nothing else is evened out, for that would move shards when servers join or leave.
 ///
 /// # Panics
 /// When no server has a positive weight.
@@ -93,7 +93,8 @@ fn choose_server(shard: ShardId, domains: &[Domain]) -> ServerId {
     longest(&domain.servers, server_straw).id
 }
 
-/// The item with the longest straw, or whatever else is to be largest; the first if there are several.
+/// The item with the longest straw, or whatever else is to be largest; the first if there are
+/// several.
 fn longest<T, L: Ord>(items: &[T], length: impl Fn(&T) -> L) -> &T {
     assert!(!items.is_empty(), "nothing to choose from");
     let mut best = (&items[0], length(&items[0]));
@@ -138,8 +139,8 @@ fn give_each_server_a_shard(leaders: &mut [ServerId], domains: &[Domain]) {
     }
 }
 
-/// The length of a straw: `-shortfall / weight`, never over 0. Lengths are compared as fractions, so
-/// no weight is too small or too large to count.
+/// The length of a straw: `-shortfall / weight`, never over 0. Lengths are compared as fractions,
+/// so no weight is too small or too large to count.
 #[derive(Clone, Copy)]
 struct Straw {
     /// `-log2(u)`, with `LOG_FRACTION_BITS` bits after the point.

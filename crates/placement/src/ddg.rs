@@ -130,8 +130,8 @@ pub struct FilePlacement {
     pub parent_after: GrainState,
 }
 
-/// Places the inode of a new file in `parent`, at most `file_width` files of a directory in one unit
-/// (figure 2, first part). `random` is as for [`place_directory`].
+/// Places the inode of a new file in `parent`, at most `file_width` files of a directory in one
+/// unit (figure 2, first part). `random` is as for [`place_directory`].
 pub fn place_file(file_width: u32, parent: &GrainState, random: ShardId) -> FilePlacement {
     let width = parent.file_num.saturating_add(1);
     let (shard, file_num) = if width <= file_width {

@@ -1,9 +1,9 @@
 //! The map of one directory: which partition holds a name, and which shard holds the partition.
 //!
 //! Partition `i` at depth `r` holds the names whose hash has `i` in its first `r` radix bits. It
-//! splits into `i` and `i + 2^r`, both at depth `r + 1` (GIGA+, "Unsynchronized data partitioning").
-//! The map is a bitmap of the partitions that are active and an array of their shards, as in
-//! OrangeFS (section 3.2.1). Depths are not stored: the bitmap implies them.
+//! splits into `i` and `i + 2^r`, both at depth `r + 1` (GIGA+, "Unsynchronized data
+//! partitioning"). The map is a bitmap of the partitions that are active and an array of their
+//! shards, as in OrangeFS (section 3.2.1). Depths are not stored: the bitmap implies them.
 //!
 //! Maps may be stale: they lack splits that have happened, and never hold one that has not. So two
 //! maps of one directory are reconciled by the union of their bitmaps.
@@ -62,8 +62,8 @@ impl fmt::Display for PartitionIndex {
 
 /// The positions of partition `index` at `depth`: from the first, to but without the second.
 ///
-/// The lowest range starts at `Position(0)` and the highest ends at [`Position::END`], so the ranges
-/// of a directory's partitions tile everything between.
+/// The lowest range starts at `Position(0)` and the highest ends at [`Position::END`], so the
+/// ranges of a directory's partitions tile everything between.
 ///
 /// # Panics
 /// When `index` does not fit into `depth` bits, or `depth` is over 32.
@@ -311,8 +311,8 @@ impl DirMap {
     }
 
     /// Records that the partition is active, and with it every partition that must have been there
-    /// before it. (Notices of splits may arrive in any order: of 5 made from 1 before of 1 made from
-    /// 0. A map with 5 and without 1 and 3 would give the names of 1 and 3 to nobody or to two.)
+    /// before it. (Notices of splits may arrive in any order: of 5 made from 1 before of 1 made
+    /// from 0. In a map with 5 and without 1 the range of 0 would be everything, that of 5 too.)
     ///
     /// # Panics
     /// When the partition has no slot.
@@ -355,9 +355,9 @@ impl DirMap {
     /// Learns what `other` knows of the same directory; true when that was anything. The slots of
     /// the higher version win, and active is what either has active.
     ///
-    /// `other` may come from the network. A map with another home, or one that cannot be of the same
-    /// directory because the slots disagree within a version or do not reach all active partitions,
-    /// is ignored.
+    /// `other` may come from the network. A map with another home, or one that cannot be of the
+    /// same directory because the slots disagree within a version or do not reach all active
+    /// partitions, is ignored.
     pub fn merge(&mut self, other: &DirMap) -> bool {
         if self.home() != other.home() {
             return false;
@@ -390,8 +390,8 @@ impl DirMap {
         learnt
     }
 
-    /// The shards of the active partitions, each once, in the order of its first partition: the home
-    /// shard is the first.
+    /// The shards of the active partitions, each once, in the order of its first partition: the
+    /// home shard is the first.
     pub fn shards(&self) -> Vec<ShardId> {
         let mut seen = std::collections::HashSet::new();
         self.active()

@@ -9,13 +9,14 @@ use std::hash::Hasher;
 /// The shard of each of a directory's `max_partitions` partitions.
 ///
 /// Slot 0 is `home`. The servers take turns, that of `home` first, so successive partitions land on
-/// different servers as long as there are any (GIGA+'s round robin), and any run of as many slots as
-/// servers lead shards has each of them once. On one server the slots go round its shards. The order
-/// of the other servers and the shard a server starts with come from `salt`, which is to be the
-/// directory's own (its inode number): else every directory's partition 1 were on the same server.
+/// different servers as long as there are any (GIGA+'s round robin), and any run of as many slots
+/// as servers lead shards has each of them once. On one server the slots go round its shards. The
+/// order of the other servers and the shard a server starts with come from `salt`, which is to be
+/// the directory's own (its inode number): else every directory's partition 1 were on the same
+/// server.
 ///
-/// A server that leads no shard gets no slot. Weights do not count here: they decide how many shards
-/// a server leads, so how many directories, not its part of one directory.
+/// A server that leads no shard gets no slot. Weights do not count here: they decide how many
+/// shards a server leads, so how many directories, not its part of one directory.
 ///
 /// # Panics
 /// When `map` has no shard `home`, or `max_partitions` is not 1 to `MAX_PARTITIONS`.
@@ -63,8 +64,8 @@ fn salted(salt: u64, server: ServerId) -> u64 {
 /// When `servers` is 0.
 pub fn partitions_per_server(servers: usize) -> u32 {
     assert!(servers > 0, "no servers");
-    // Ends: a server's large partitions are within one of the mean, and one weighs less than a tenth
-    // of a server's share once there are twenty partitions per server.
+    // Ends: a server's large partitions are within one of the mean, and one weighs less than a
+    // tenth of a server's share once there are twenty partitions per server.
     let mut per_server = 1;
     while !is_balanced(servers, per_server) {
         per_server += 1;

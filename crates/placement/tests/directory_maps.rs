@@ -77,7 +77,10 @@ proptest! {
     }
 
     #[test]
-    fn a_name_is_in_the_range_of_its_partition(history in histories(), positions in prop::collection::vec(0..Position::END.0, 100)) {
+    fn a_name_is_in_the_range_of_its_partition(
+        history in histories(),
+        positions in prop::collection::vec(0..Position::END.0, 100),
+    ) {
         let map = grown(&history);
         for position in positions.into_iter().map(Position) {
             let index = map.partition_of(position);
@@ -115,7 +118,10 @@ proptest! {
     }
 
     #[test]
-    fn a_range_is_the_names_whose_radix_bits_are_the_index(position in 0..Position::END.0, depth in 0_u8..=32) {
+    fn a_range_is_the_names_whose_radix_bits_are_the_index(
+        position in 0..Position::END.0,
+        depth in 0_u8..=32,
+    ) {
         let position = Position(position);
         let (start, end) = range(PartitionIndex(position.radix_index(depth)), depth);
         prop_assert!(start <= position && position < end);
@@ -136,7 +142,8 @@ proptest! {
                 map.activate(child);
             }
         }
-        prop_assert_eq!(map, DirMap::with_slots((0..history.0).map(ShardId).collect(), u32::from(history.0)));
+        let slots = (0..history.0).map(ShardId).collect();
+        prop_assert_eq!(map, DirMap::with_slots(slots, u32::from(history.0)));
     }
 
     #[test]
@@ -180,7 +187,11 @@ proptest! {
 
     /// Bytes from the network are refused or make a map on which every question has an answer.
     #[test]
-    fn any_bytes_are_refused_or_make_a_whole_map(version in 0..3_u32, slots in prop::collection::vec(0..5_000_u16, 0..12), words in prop::collection::vec(prop_oneof![Just(0), Just(1), 0..4_096_u64], 0..3)) {
+    fn any_bytes_are_refused_or_make_a_whole_map(
+        version in 0..3_u32,
+        slots in prop::collection::vec(0..5_000_u16, 0..12),
+        words in prop::collection::vec(prop_oneof![Just(0), Just(1), 0..4_096_u64], 0..3),
+    ) {
         let bytes = postcard::to_stdvec(&(version, &slots, &words)).unwrap();
         let Ok(map) = postcard::from_bytes::<DirMap>(&bytes) else { return Ok(()) };
         let mut next = Position(0);

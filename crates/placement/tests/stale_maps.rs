@@ -147,7 +147,8 @@ proptest! {
         for (turn, choice) in splits.into_iter().enumerate() {
             directory.split(choice, turn % 2 == 0);
             let position = positions[turn % positions.len()];
-            prop_assert!(directory.probes(&mut client, position) <= usize::from(MAX_PARTITION_DEPTH) + 1);
+            let probes = directory.probes(&mut client, position);
+            prop_assert!(probes <= usize::from(MAX_PARTITION_DEPTH) + 1);
         }
     }
 

@@ -255,7 +255,11 @@ proptest! {
     }
 
     #[test]
-    fn little_moves_when_a_server_changes(weights in weights(10), which: prop::sample::Index, weight in 0..8 * ONE) {
+    fn little_moves_when_a_server_changes(
+        weights in weights(10),
+        which: prop::sample::Index,
+        weight in 0..8 * ONE,
+    ) {
         let before = flat(&weights);
         let mut after = before.clone();
         let last = after.len() - 1;
