@@ -70,6 +70,29 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 pub const LISTEN_BACKLOG: i32 = 4_096;
 /// Bytes a lane holds back for one connection whose peer does not read; then it is closed.
 pub const MAX_UNSENT_BYTES: usize = 64 << 20;
+/// Bytes of answers that one connection may have outstanding, encoded or still to come, before a lane
+/// takes up no more of its requests until some have gone out.
+pub const MAX_OWED_BYTES: usize = 16 << 20;
+/// Bytes of messages kept for a server that cannot be reached; beyond, the oldest are dropped, and
+/// whoever sent them sends them again.
+pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
+/// Answers to other servers' data requests that are remembered for the case that a request comes
+/// again.
+pub const MAX_REMEMBERED_DATA_ANSWERS: usize = 16_384;
+/// Data objects that a server keeps open.
+pub const MAX_OPEN_OBJECTS: usize = 1_024;
+/// Data objects in one answer to an administrator's listing.
+pub const MAX_OBJECTS_LISTED: usize = 65_536;
+/// Bytes of stored pairs in one answer to an administrator's dump; one pair may exceed it.
+pub const MAX_DUMP_BYTES: usize = 1 << 20;
+/// Threads of one server that read and write data objects.
+pub const DATA_THREADS: usize = 4;
+/// Threads of one server that force data objects.
+pub const DATA_SYNC_THREADS: usize = 2;
+/// Threads of one lane that read its store where the lane would have to wait for the disk.
+pub const READ_THREADS: usize = 2;
+/// Bytes of log records that a starting server applies before it writes them to its store.
+pub const REPLAY_BATCH_BYTES: usize = 4 << 20;
 /// Sub-operations of one distributed operation, its coordinator's own included: every shard once
 /// for the ancestors of a moved directory, and the few that change something.
 pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
@@ -88,6 +111,17 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a message of a distributed operation may go unanswered before it is sent again.
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a lane tells its shards that time has passed.
+pub const TICK_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a new connection may take to say who it is.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server tries to connect to another one and waits for its welcome.
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a server waits before it connects again to one it could not reach, the first time; each
+/// further time twice as long.
+pub const MIN_LINK_PAUSE: Duration = Duration::from_millis(50);
+/// The longest it waits.
+pub const MAX_LINK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;
@@ -120,5 +154,10 @@ const _: () = {
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
+    assert!(MAX_IO_BYTES <= MAX_OWED_BYTES && MAX_OWED_BYTES * 2 <= MAX_UNSENT_BYTES);
+    assert!(MAX_LINK_BACKLOG_BYTES >= MAX_FRAME_BYTES);
+    assert!(MAX_OBJECTS_LISTED * 20 <= MAX_FRAME_BYTES);
+    assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
+    assert!(MAX_OPEN_OBJECTS >= DATA_THREADS);
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
 };

@@ -1,0 +1,415 @@
+//! Where a server is reached, and the sockets under the protocol: TCP, and Unix sockets on one machine.
+
+use pandofs_types::limits::LISTEN_BACKLOG;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// Bytes of a Unix socket's path that fit into `sockaddr_un` with the NUL after them.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// How long it may take to find out whether somebody listens on a Unix socket. The answer is immediate
+/// but where the queue of a living server is full.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Where a server listens. In text `tcp:HOST:PORT` (an IPv6 address in brackets) or `unix:/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    Tcp {
+        /// A name or an IP address, the latter without brackets.
+        host: String,
+        port: u16,
+    },
+    Unix(PathBuf),
+}
+
+/// Why a text is no [`Address`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("'{0}' is no address: write tcp:HOST:PORT or unix:/PATH")]
+    UnknownKind(String),
+    #[error(
+        "'{0}' is no TCP address: write tcp:HOST:PORT, as in tcp:10.0.0.1:7400 or tcp:[::1]:7400"
+    )]
+    BadTcp(String),
+    #[error("'{0}' is no path of a socket: it must begin with '/' and hold no NUL")]
+    BadPath(String),
+    #[error(
+        "'{path}' is too long for a socket ({bytes} bytes, the system's limit is \
+         {MAX_SOCKET_PATH_BYTES}): choose a directory with a shorter path"
+    )]
+    LongPath { path: String, bytes: usize },
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        if let Some(rest) = text.strip_prefix("tcp:") {
+            return parse_tcp(rest).ok_or_else(|| AddressError::BadTcp(text.to_owned()));
+        }
+        if let Some(path) = text.strip_prefix("unix:") {
+            if !path.starts_with('/') || path.contains('\0') {
+                return Err(AddressError::BadPath(path.to_owned()));
+            }
+            if path.len() > MAX_SOCKET_PATH_BYTES {
+                return Err(AddressError::LongPath {
+                    path: path.to_owned(),
+                    bytes: path.len(),
+                });
+            }
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        Err(AddressError::UnknownKind(text.to_owned()))
+    }
+}
+
+fn parse_tcp(text: &str) -> Option<Address> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').filter(|inner| inner.contains(':'))?,
+        // Without brackets it is open where the address ends and the port begins.
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let usable = |c: char| c.is_ascii_graphic() && !matches!(c, '[' | ']' | '/');
+    if host.is_empty() || !host.chars().all(usable) {
+        return None;
+    }
+    Some(Address::Tcp {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+    })
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A connection. TCP ones send at once what is written (`TCP_NODELAY`): frames are coalesced before.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Connects to `address` within `timeout`; of a name's several addresses each is tried, as long as
+/// there is time. Looking up a name is the resolver's business and may take longer.
+///
+/// # Errors
+/// The system's, with the address in the message; `TimedOut` also where a Unix socket's queue of
+/// connections to be accepted stays full.
+pub fn connect(address: &Address, timeout: Duration) -> io::Result<Stream> {
+    let deadline = Instant::now() + timeout;
+    match address {
+        Address::Tcp { host, port } => connect_tcp(host, *port, deadline).map(Stream::Tcp),
+        Address::Unix(path) => connect_unix(path, deadline).map(Stream::Unix),
+    }
+    .map_err(|error| in_context(error, "connect to", address))
+}
+
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let mut last_error = None;
+    for candidate in (host, port).to_socket_addrs()? {
+        let attempt =
+            time_left(deadline).and_then(|left| TcpStream::connect_timeout(&candidate, left));
+        match attempt {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last_error = Some(error),
+        }
+    }
+    Err(last_error
+        .unwrap_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address")))
+}
+
+/// A blocking `connect` waits for room in the listener's queue, for ever in std. On Linux the time
+/// limit for sending bounds that wait.
+fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+    let peer = SocketAddrUnix::new(path)?;
+    let socket = net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    loop {
+        set_socket_timeout(&socket, Timeout::Send, Some(time_left(deadline)?))?;
+        match net::connect(&socket, &peer) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return Err(ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
+}
+
+fn time_left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // The system reads a limit of 0, which a microsecond's fraction becomes, as none.
+    if left < Duration::from_micros(1) {
+        Err(ErrorKind::TimedOut.into())
+    } else {
+        Ok(left)
+    }
+}
+
+fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {doing} {address}: {error}"))
+}
+
+impl Stream {
+    /// Whether small writes leave at once; means nothing for Unix sockets, where all do.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(nodelay),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+
+    /// How long a blocking read waits before it fails with `WouldBlock`; `None` is for ever.
+    ///
+    /// # Errors
+    /// The system's; `InvalidInput` for a limit of 0.
+    pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(limit),
+            Stream::Unix(stream) => stream.set_read_timeout(limit),
+        }
+    }
+
+    /// How long a blocking write waits before it fails with `WouldBlock`; `None` is for ever.
+    ///
+    /// # Errors
+    /// The system's; `InvalidInput` for a limit of 0.
+    pub fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_write_timeout(limit),
+            Stream::Unix(stream) => stream.set_write_timeout(limit),
+        }
+    }
+
+    /// Whether reads and writes fail with `WouldBlock` where they would wait.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
+        }
+    }
+
+    /// Another handle of the same connection, for a second thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Ends one or both directions, for all handles; whoever waits in a read sees the end of the
+    /// stream.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(how),
+            Stream::Unix(stream) => stream.shutdown(how),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(room),
+            Stream::Unix(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+/// A socket that takes connections.
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens on `address`, with a queue of [`LISTEN_BACKLOG`] connections. A Unix socket's file is
+    /// made, and stays when the listener is dropped; one left behind by a process that is gone is
+    /// replaced. Beside it stays an empty `PATH.lock`.
+    ///
+    /// # Errors
+    /// The system's, with the address in the message. `AddrInUse` when somebody listens there, or
+    /// when the path is taken by something that is not a socket; nothing is removed then.
+    pub fn bind(address: &Address) -> io::Result<Listener> {
+        let bound = match address {
+            Address::Tcp { host, port } => {
+                TcpListener::bind((host.as_str(), *port)).map(Listener::Tcp)
+            }
+            Address::Unix(path) => bind_unix(path).map(Listener::Unix),
+        };
+        bound
+            .and_then(|listener| {
+                // std asks for a queue of 128, too short for all clients that come back at once
+                // after a restart. Listening again only changes the length.
+                net::listen(&listener, LISTEN_BACKLOG)?;
+                Ok(listener)
+            })
+            .map_err(|error| in_context(error, "listen on", address))
+    }
+
+    /// Takes the next connection. It blocks, whether or not the listener does.
+    ///
+    /// # Errors
+    /// The system's: `WouldBlock` from a non-blocking listener with no connection waiting.
+    pub fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Listener::Unix(listener) => Ok(Stream::Unix(listener.accept()?.0)),
+        }
+    }
+
+    /// The address it listens on, with the port the system chose where port 0 was asked for.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_address(&self) -> io::Result<Address> {
+        match self {
+            Listener::Tcp(listener) => {
+                let local = listener.local_addr()?;
+                Ok(Address::Tcp {
+                    host: local.ip().to_string(),
+                    port: local.port(),
+                })
+            }
+            Listener::Unix(listener) => {
+                let local = listener.local_addr()?;
+                let path = local.as_pathname().ok_or(ErrorKind::AddrNotAvailable)?;
+                Ok(Address::Unix(path.to_owned()))
+            }
+        }
+    }
+
+    /// Whether `accept` fails with `WouldBlock` where it would wait.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => listener.set_nonblocking(nonblocking),
+            Listener::Unix(listener) => listener.set_nonblocking(nonblocking),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    // Without the lock: A and B both find the file stale; A removes it and listens; B removes A's new
+    // file and listens too. A then waits for connections that nobody can make.
+    let lock = File::create(lock_path(path))?;
+    lock.lock()?;
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+        bound => return bound,
+    }
+    let kind = fs::symlink_metadata(path)?.file_type();
+    if !kind.is_socket() {
+        return Err(io::Error::new(
+            ErrorKind::AddrInUse,
+            "the path is taken, and not by a socket",
+        ));
+    }
+    match connect_unix(path, Instant::now() + PROBE_TIMEOUT) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+        Err(error) if error.kind() != ErrorKind::TimedOut => return Err(error),
+        Ok(_) | Err(_) => {
+            return Err(io::Error::new(
+                ErrorKind::AddrInUse,
+                "another process listens there",
+            ));
+        }
+    }
+    fs::remove_file(path)?;
+    UnixListener::bind(path)
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}

@@ -1,0 +1,566 @@
+//! Buffers between a socket and frames: many frames for one read, many for one write.
+//!
+//! Both work with blocking and with non-blocking sockets. Both keep their memory from one message of
+//! file data to the next: taking it anew each time costs more than half of the throughput of messages
+//! of 1 MiB. What a still larger frame made them take goes back as soon as they are empty, and
+//! `trim`, called now and then, gives back what lies idle.
+
+use crate::frame::{self, FrameError, HEADER_BYTES, Header};
+use pandofs_types::limits::MAX_IO_BYTES;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+
+/// Bytes asked of one read, at least: some six hundred small requests.
+pub const READ_BYTES: usize = 64 << 10;
+/// Bytes that an empty buffer may keep for its next use: a message full of file data, and what is read
+/// along with it.
+pub const KEPT_BYTES: usize = MAX_IO_BYTES + READ_BYTES;
+/// `trim` leaves a buffer alone that used at least one part in so many of its memory.
+const TRIM_SLACK: usize = 4;
+/// How many times the bytes that have arrived a buffer may grow to at once. A peer that announces a
+/// large frame makes this side reserve for what it has sent, not for what it promises.
+const GROWTH: usize = 4;
+
+const _: () = assert!(READ_BYTES <= KEPT_BYTES && READ_BYTES > HEADER_BYTES);
+
+/// Bytes received and not yet taken as frames.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use pandofs_wire::{buffer::ReadBuffer, frame};
+/// # let mut sent = Vec::new();
+/// # frame::encode_into(&mut sent, &7_u32)?;
+/// # let mut socket = sent.as_slice();
+/// let mut received = ReadBuffer::new();
+/// while received.fill_from(&mut socket)? > 0 {
+///     while let Some(body) = received.next_frame()? {
+///         let request: u32 = frame::decode(body)?;
+///         assert_eq!(request, 7);
+///     }
+/// }
+/// assert_eq!(received.unread(), 0, "the peer closed the connection within a frame");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct ReadBuffer {
+    /// All of it initialized, so that reads need no `unsafe`; `start..end` is unread.
+    storage: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The most unread bytes at once since the last `trim`.
+    peak: usize,
+}
+
+impl ReadBuffer {
+    /// An empty buffer, which reserves nothing until it is filled.
+    pub fn new() -> ReadBuffer {
+        ReadBuffer::default()
+    }
+
+    /// Reads once from `reader`: [`READ_BYTES`] or as much as the next frame still lacks, whichever
+    /// is more. To be called when [`next_frame`](Self::next_frame) has answered `None`; what is not
+    /// taken makes the buffer grow. An interrupted read is repeated.
+    ///
+    /// `Ok(0)` is the end of the stream; it came within a frame if [`unread`](Self::unread) is not 0.
+    ///
+    /// # Errors
+    /// The reader's, `WouldBlock` among them.
+    pub fn fill_from(&mut self, reader: &mut impl Read) -> io::Result<usize> {
+        self.make_room();
+        let room = &mut self.storage[self.end..];
+        assert!(
+            !room.is_empty(),
+            "a read into nothing would look like the end of the stream"
+        );
+        loop {
+            match reader.read(room) {
+                Ok(count) => {
+                    assert!(
+                        count <= room.len(),
+                        "a reader claimed more bytes than it was lent"
+                    );
+                    self.end += count;
+                    self.peak = self.peak.max(self.unread());
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The checked body of the next frame, or `None` until more has arrived.
+    ///
+    /// # Errors
+    /// `TooLong` or `WrongChecksum`. Nothing is consumed then: the same error comes again, because
+    /// there is no way to find the next frame.
+    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        let unread = &self.storage[self.start..self.end];
+        let Some(header) = Header::peek(unread)? else {
+            return Ok(None);
+        };
+        let Some(body) = unread.get(HEADER_BYTES..header.frame_bytes()) else {
+            return Ok(None);
+        };
+        header.check(body)?;
+        self.start += header.frame_bytes();
+        Ok(Some(body))
+    }
+
+    /// Bytes received and not yet taken as frames.
+    pub fn unread(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Gives back the memory if it is empty and less than a quarter of it was used since the last call.
+    /// To be called every few seconds by whoever owns many connections.
+    pub fn trim(&mut self) {
+        let unread = self.unread();
+        let used = mem::replace(&mut self.peak, unread);
+        if unread == 0 && self.storage.len() > TRIM_SLACK * used {
+            *self = ReadBuffer::new();
+        }
+    }
+
+    /// Leaves room for one read behind the unread bytes.
+    fn make_room(&mut self) {
+        let unread = self.unread();
+        if unread == 0 {
+            self.start = 0;
+            self.end = 0;
+            if self.storage.len() > KEPT_BYTES {
+                self.storage = Vec::new();
+            }
+        }
+        let wanted = self.lacking().min(READ_BYTES.max((GROWTH - 1) * unread));
+        let needed = READ_BYTES.max(unread + wanted);
+        if self.storage.len() < needed {
+            // Fresh zeroed pages rather than `resize`: the system supplies them when they are
+            // written, and the bytes already taken are not copied along.
+            let mut larger = vec![0; needed];
+            larger[..unread].copy_from_slice(&self.storage[self.start..self.end]);
+            self.storage = larger;
+        } else if self.storage.len() - self.end < wanted.max(READ_BYTES / 2) {
+            self.storage.copy_within(self.start..self.end, 0);
+        } else {
+            return;
+        }
+        self.start = 0;
+        self.end = unread;
+    }
+
+    /// Bytes that the next frame still lacks; a read's worth when a frame is complete, or broken
+    /// (then `next_frame` says so and nobody reads on).
+    fn lacking(&self) -> usize {
+        let unread = &self.storage[self.start..self.end];
+        let frame_bytes = match Header::peek(unread) {
+            Ok(Some(header)) => header.frame_bytes(),
+            Ok(None) => HEADER_BYTES,
+            Err(_) => 0,
+        };
+        match frame_bytes.checked_sub(unread.len()) {
+            None | Some(0) => READ_BYTES,
+            Some(lacking) => lacking,
+        }
+    }
+}
+
+/// What is left after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// Nothing.
+    Done,
+    /// The peer does not read fast enough; write again when the socket is writable.
+    Blocked,
+}
+
+/// Frames encoded and not yet written.
+#[derive(Debug, Default)]
+pub struct WriteBuffer {
+    bytes: Vec<u8>,
+    /// Of `bytes`, those that the socket has taken.
+    written: usize,
+    /// The most bytes at once since the last `trim`.
+    peak: usize,
+}
+
+impl WriteBuffer {
+    /// An empty buffer, which reserves nothing until something is pushed.
+    pub fn new() -> WriteBuffer {
+        WriteBuffer::default()
+    }
+
+    /// Encodes `value` as a frame behind what is there.
+    ///
+    /// # Errors
+    /// As [`frame::encode_into`]; the buffer is then as it was.
+    pub fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), FrameError> {
+        frame::encode_into(&mut self.bytes, value)
+    }
+
+    /// Writes as much as `writer` takes, in as few writes as it allows: one, usually. An interrupted
+    /// write is repeated.
+    ///
+    /// # Errors
+    /// The writer's, but for `WouldBlock`, which is [`Progress::Blocked`]; `WriteZero` when the writer
+    /// takes nothing. What was written before the error is not written again.
+    pub fn write_to(&mut self, writer: &mut impl Write) -> io::Result<Progress> {
+        self.peak = self.peak.max(self.bytes.len());
+        while self.pending() > 0 {
+            match writer.write(&self.bytes[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    assert!(
+                        count <= self.pending(),
+                        "a writer claimed more than it was given"
+                    );
+                    self.written += count;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.forget_written();
+                    return Ok(Progress::Blocked);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.written = 0;
+        Ok(Progress::Done)
+    }
+
+    /// As [`ReadBuffer::trim`].
+    pub fn trim(&mut self) {
+        let used = mem::replace(&mut self.peak, self.bytes.len());
+        if self.pending() == 0 && self.bytes.capacity() > TRIM_SLACK * used {
+            *self = WriteBuffer::new();
+        }
+    }
+
+    /// Bytes not yet written.
+    pub fn pending(&self) -> usize {
+        self.bytes.len() - self.written
+    }
+
+    /// Drops written bytes once they are half of all: each byte is then moved once for every byte
+    /// written, at most, however slowly the peer reads.
+    fn forget_written(&mut self) {
+        if self.written >= self.bytes.len() / 2 {
+            self.bytes.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use pandofs_types::limits::MAX_FRAME_BYTES;
+
+    fn frame_of<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+        let mut out = Vec::new();
+        frame::encode_into(&mut out, value).unwrap();
+        out
+    }
+
+    /// Gives at most `limit` bytes a read, counts reads and notes the largest room it was offered.
+    struct Counting<'a> {
+        left: &'a [u8],
+        limit: usize,
+        reads: usize,
+        largest_room: usize,
+    }
+
+    impl<'a> Counting<'a> {
+        fn new(left: &'a [u8], limit: usize) -> Self {
+            Counting {
+                left,
+                limit,
+                reads: 0,
+                largest_room: 0,
+            }
+        }
+    }
+
+    impl Read for Counting<'_> {
+        fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            self.largest_room = self.largest_room.max(room.len());
+            let count = self.limit.min(room.len());
+            self.left.read(&mut room[..count])
+        }
+    }
+
+    #[test]
+    fn one_read_takes_all_that_has_arrived() {
+        let stream = frame_of(&[7_u8; 91][..]).repeat(600);
+        let mut reader = Counting::new(&stream, usize::MAX);
+        let mut buffer = ReadBuffer::new();
+        assert_eq!(buffer.fill_from(&mut reader).unwrap(), 60_000);
+        for _ in 0..600 {
+            let body = buffer.next_frame().unwrap().unwrap();
+            assert_eq!(frame::decode::<&[u8]>(body), Ok(&[7; 91][..]));
+        }
+        assert_eq!(buffer.next_frame().unwrap(), None);
+        assert_eq!(reader.reads, 1);
+    }
+
+    #[test]
+    fn small_frames_never_make_the_buffer_grow() {
+        let stream = frame_of(&[7_u8; 90][..]).repeat(20_000);
+        let mut reader = Counting::new(&stream, usize::MAX);
+        let mut buffer = ReadBuffer::new();
+        let mut frames = 0;
+        while buffer.fill_from(&mut reader).unwrap() > 0 {
+            while buffer.next_frame().unwrap().is_some() {
+                frames += 1;
+            }
+        }
+        assert_eq!(frames, 20_000);
+        assert_eq!(buffer.storage.len(), READ_BYTES);
+        // The rest of a frame that a read cut is moved to the front: reads stay long.
+        assert!(
+            reader.reads <= stream.len() / (READ_BYTES / 2) + 2,
+            "{} reads",
+            reader.reads
+        );
+    }
+
+    #[test]
+    fn a_promise_reserves_little_and_a_long_frame_arrives_in_few_reads() {
+        let stream = frame_of(&Bytes::from(vec![3; MAX_FRAME_BYTES - 4]));
+        let mut buffer = ReadBuffer::new();
+        let mut reader = Counting::new(&stream, HEADER_BYTES);
+        buffer.fill_from(&mut reader).unwrap();
+        buffer.fill_from(&mut reader).unwrap();
+        assert!(
+            buffer.storage.len() <= 2 * READ_BYTES,
+            "{}",
+            buffer.storage.len()
+        );
+
+        let mut reader = Counting::new(reader.left, usize::MAX);
+        while buffer.next_frame().unwrap().is_none() {
+            assert!(buffer.fill_from(&mut reader).unwrap() > 0);
+            assert!(buffer.storage.len() <= READ_BYTES.max(GROWTH * buffer.unread()));
+        }
+        assert!(reader.reads <= 5, "{} reads", reader.reads);
+        assert!(reader.left.is_empty());
+    }
+
+    /// Passes a frame of about `bytes` through both buffers.
+    fn pass(outgoing: &mut WriteBuffer, incoming: &mut ReadBuffer, bytes: usize) {
+        outgoing.push(&Bytes::from(vec![3; bytes])).unwrap();
+        let mut stream = Vec::new();
+        assert_eq!(outgoing.write_to(&mut stream).unwrap(), Progress::Done);
+        let mut reader = stream.as_slice();
+        while incoming.next_frame().unwrap().is_none() {
+            assert!(incoming.fill_from(&mut reader).unwrap() > 0);
+        }
+        // Whoever has taken all reads again, and finds nothing.
+        assert_eq!(incoming.fill_from(&mut reader).unwrap(), 0);
+    }
+
+    #[test]
+    fn memory_is_kept_for_file_data_and_given_back_after_larger_frames() {
+        let (mut outgoing, mut incoming) = (WriteBuffer::new(), ReadBuffer::new());
+        pass(&mut outgoing, &mut incoming, MAX_IO_BYTES + 1_000);
+        let kept = (outgoing.bytes.as_ptr(), incoming.storage.as_ptr());
+        assert!((MAX_IO_BYTES..=KEPT_BYTES).contains(&outgoing.bytes.capacity()));
+        assert!((MAX_IO_BYTES..=KEPT_BYTES).contains(&incoming.storage.len()));
+        for _ in 0..3 {
+            pass(&mut outgoing, &mut incoming, MAX_IO_BYTES);
+            assert_eq!((outgoing.bytes.as_ptr(), incoming.storage.as_ptr()), kept);
+        }
+        pass(&mut outgoing, &mut incoming, MAX_FRAME_BYTES - 1_000);
+        assert!(outgoing.bytes.capacity() <= KEPT_BYTES);
+        assert!(incoming.storage.len() <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn what_lies_idle_is_given_back() {
+        let (mut outgoing, mut incoming) = (WriteBuffer::new(), ReadBuffer::new());
+        pass(&mut outgoing, &mut incoming, MAX_IO_BYTES);
+        outgoing.trim();
+        incoming.trim();
+        assert!(
+            outgoing.bytes.capacity() >= MAX_IO_BYTES,
+            "it was just used"
+        );
+        assert!(incoming.storage.len() >= MAX_IO_BYTES, "it was just used");
+        // Small frames do not need so much.
+        pass(&mut outgoing, &mut incoming, 20_000);
+        outgoing.trim();
+        incoming.trim();
+        assert_eq!((outgoing.bytes.capacity(), incoming.storage.len()), (0, 0));
+        pass(&mut outgoing, &mut incoming, 20_000);
+        outgoing.trim();
+        incoming.trim();
+        assert!(outgoing.bytes.capacity() >= 20_000 && incoming.storage.len() == READ_BYTES);
+        // And none at all is needed at rest.
+        outgoing.trim();
+        incoming.trim();
+        assert_eq!((outgoing.bytes.capacity(), incoming.storage.len()), (0, 0));
+    }
+
+    #[test]
+    fn trim_loses_nothing() {
+        let (mut outgoing, mut incoming) = (WriteBuffer::new(), ReadBuffer::new());
+        outgoing.push(&7_u8).unwrap();
+        let stream = frame_of(&7_u8);
+        incoming.fill_from(&mut &stream[..5]).unwrap();
+        for _ in 0..3 {
+            outgoing.trim();
+            incoming.trim();
+        }
+        let mut taken = Vec::new();
+        assert_eq!(outgoing.write_to(&mut taken).unwrap(), Progress::Done);
+        assert_eq!(taken, stream);
+        incoming.fill_from(&mut &stream[5..]).unwrap();
+        assert_eq!(incoming.next_frame(), Ok(Some(&[7][..])));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_not_lost() {
+        let stream = frame_of(&Bytes::from(vec![5; 50_000])).repeat(10);
+        let mut buffer = ReadBuffer::new();
+        let mut reader = stream.as_slice();
+        while buffer.fill_from(&mut reader).unwrap() > 0 {}
+        assert_eq!(buffer.unread(), stream.len());
+        let mut frames = 0;
+        while buffer.next_frame().unwrap().is_some() {
+            frames += 1;
+        }
+        assert_eq!((frames, buffer.unread()), (10, 0));
+    }
+
+    #[test]
+    fn a_broken_frame_is_reported_again_and_again() {
+        let mut stream = frame_of(&1_u8);
+        stream.extend(frame_of(&2_u8));
+        stream[HEADER_BYTES + 1 + 4] ^= 0x80;
+        let mut buffer = ReadBuffer::new();
+        buffer.fill_from(&mut stream.as_slice()).unwrap();
+        assert_eq!(buffer.next_frame(), Ok(Some(&[1][..])));
+        let error = buffer.next_frame().unwrap_err();
+        assert!(
+            matches!(error, FrameError::WrongChecksum { bytes: 1, .. }),
+            "{error}"
+        );
+        assert_eq!(buffer.next_frame(), Err(error));
+    }
+
+    #[test]
+    fn the_end_of_the_stream_within_a_frame_can_be_told() {
+        let stream = frame_of(&1_u64);
+        let mut reader = &stream[..stream.len() - 1];
+        let mut buffer = ReadBuffer::new();
+        while buffer.fill_from(&mut reader).unwrap() > 0 {}
+        assert_eq!(buffer.next_frame(), Ok(None));
+        assert_eq!(buffer.unread(), stream.len() - 1);
+    }
+
+    /// A reader and writer that is interrupted, then blocks, then goes on for `limit` bytes, in turn.
+    struct Moody {
+        turn: usize,
+        limit: usize,
+        taken: Vec<u8>,
+    }
+
+    impl Write for Moody {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.turn += 1;
+            match self.turn % 3 {
+                1 => Err(ErrorKind::Interrupted.into()),
+                2 => Err(ErrorKind::WouldBlock.into()),
+                _ => {
+                    let count = self.limit.min(bytes.len());
+                    self.taken.extend_from_slice(&bytes[..count]);
+                    Ok(count)
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn partial_writes_lose_and_repeat_nothing() {
+        let mut outgoing = WriteBuffer::new();
+        let mut writer = Moody {
+            turn: 0,
+            limit: 37,
+            taken: Vec::new(),
+        };
+        let mut expected = Vec::new();
+        for number in 0..500_u64 {
+            outgoing.push(&(number, "some name")).unwrap();
+            expected.extend(frame_of(&(number, "some name")));
+            if number % 3 == 0 {
+                let _ = outgoing.write_to(&mut writer).unwrap();
+            }
+            assert_eq!(outgoing.pending() + writer.taken.len(), expected.len());
+            assert!(outgoing.bytes.len() <= 2 * outgoing.pending() + 64);
+        }
+        while outgoing.write_to(&mut writer).unwrap() == Progress::Blocked {}
+        assert_eq!(outgoing.pending(), 0);
+        assert_eq!(writer.taken, expected);
+    }
+
+    #[test]
+    fn a_writer_that_takes_nothing_is_an_error() {
+        let mut outgoing = WriteBuffer::new();
+        let mut full: &mut [u8] = &mut [];
+        assert_eq!(outgoing.write_to(&mut full).unwrap(), Progress::Done);
+        outgoing.push(&1_u8).unwrap();
+        let error = outgoing.write_to(&mut full).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WriteZero);
+        assert_eq!(outgoing.pending(), HEADER_BYTES + 1);
+    }
+
+    #[test]
+    fn a_failed_push_leaves_the_rest_to_be_sent() {
+        let mut outgoing = WriteBuffer::new();
+        outgoing.push(&1_u8).unwrap();
+        let error = outgoing
+            .push(&Bytes::from(vec![0; MAX_FRAME_BYTES]))
+            .unwrap_err();
+        assert_eq!(
+            error,
+            FrameError::TooLong {
+                bytes: MAX_FRAME_BYTES + 4
+            }
+        );
+        let mut taken = Vec::new();
+        assert_eq!(outgoing.write_to(&mut taken).unwrap(), Progress::Done);
+        assert_eq!(taken, frame_of(&1_u8));
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated_and_a_blocked_one_is_reported() {
+        struct Scripted(Vec<io::Result<u8>>);
+        impl Read for Scripted {
+            fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+                room[0] = self.0.remove(0)?;
+                Ok(1)
+            }
+        }
+        let mut reader = Scripted(vec![
+            Err(ErrorKind::Interrupted.into()),
+            Ok(9),
+            Err(ErrorKind::WouldBlock.into()),
+        ]);
+        let mut buffer = ReadBuffer::new();
+        assert_eq!(buffer.fill_from(&mut reader).unwrap(), 1);
+        let error = buffer.fill_from(&mut reader).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert_eq!(buffer.unread(), 1);
+    }
+}
