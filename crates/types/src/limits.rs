@@ -123,6 +123,44 @@ pub const MIN_LINK_PAUSE: Duration = Duration::from_millis(50);
 /// The longest it waits.
 pub const MAX_LINK_PAUSE: Duration = Duration::from_secs(2);
 
+/// Directories whose maps a client keeps, beyond those that were never split (which need none).
+pub const MAX_CACHED_DIR_MAPS: usize = 65_536;
+/// Inodes of which a client knows by heart that they are not on their birth shard.
+pub const MAX_CACHED_INODE_SHARDS: usize = 262_144;
+/// Connections to one server that a client keeps for later.
+pub const MAX_IDLE_CONNECTIONS: usize = 64;
+/// Requests that one call of a client has under way at once.
+pub const MAX_PIPELINED_REQUESTS: usize = 64;
+/// Bytes of file data that one call of a client has under way at once.
+pub const MAX_PIPELINED_BYTES: usize = 16 << 20;
+/// Slots of a session set aside for requests made in the course of another one, so that a client
+/// whose ordinary slots all wait for such a request goes on.
+pub const INNER_SLOTS: u16 = 16;
+/// Symbolic links followed in one path (Linux `MAXSYMLINKS`).
+pub const MAX_SYMLINKS: usize = 40;
+
+/// How long a client tries to connect to a server and waits for its welcome.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client waits for an answer before it takes the connection for lost and asks again over
+/// another one.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client waits before it asks a server again that it could not reach, the first time;
+/// each further time twice as long.
+pub const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// The longest it waits.
+pub const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// How long a client waits before it repeats a request that it was told to try again, the first time;
+/// each further time twice as long.
+pub const MIN_RETRY_PAUSE: Duration = Duration::from_millis(1);
+/// The longest it waits.
+pub const MAX_RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// How long the notice that a file was closed may wait for others to go with.
+pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
+/// How long a client may have nothing to say to a server before it says that it lives.
+pub const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// How often a client looks whether there is something to say.
+pub const CLIENT_TICK: Duration = Duration::from_secs(1);
+
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;
 /// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
@@ -147,6 +185,9 @@ pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
 const _: () = {
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
+    assert!(MAX_PIPELINED_REQUESTS < (MAX_SLOTS - INNER_SLOTS) as usize);
+    assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
+    assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
