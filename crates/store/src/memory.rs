@@ -138,58 +138,6 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{self, ReopenableStore};
-
-    /// Keeps `keep` unflushed batches whenever it crashes.
-    struct Crashing {
-        store: MemoryStore,
-        keep: usize,
-    }
-
-    impl KvRead for Crashing {
-        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            self.store.get(key)
-        }
-        fn get_cached(&self, key: &[u8]) -> Result<Cached, StoreError> {
-            self.store.get_cached(key)
-        }
-        fn scan(&self, start: &[u8], end: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-            self.store.scan(start, end, visit)
-        }
-    }
-
-    impl Store for Crashing {
-        fn write(&self, batch: &Batch) -> Result<(), StoreError> {
-            self.store.write(batch)
-        }
-        fn flush(&self) -> Result<(), StoreError> {
-            self.store.flush()
-        }
-        fn size_bytes(&self) -> u64 {
-            self.store.size_bytes()
-        }
-    }
-
-    impl ReopenableStore for Crashing {
-        fn crash_and_reopen(self: Box<Self>) -> Box<dyn ReopenableStore> {
-            Box::new(Crashing {
-                store: self.store.crash(self.keep),
-                keep: self.keep,
-            })
-        }
-    }
-
-    #[test]
-    fn it_passes_the_suite_however_much_a_crash_keeps() {
-        for keep in [0, 1, 7, usize::MAX] {
-            suite::run(&|| {
-                Box::new(Crashing {
-                    store: MemoryStore::new(),
-                    keep,
-                })
-            });
-        }
-    }
 
     #[test]
     fn a_crash_keeps_what_was_flushed_and_the_first_batches_after() {

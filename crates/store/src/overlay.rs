@@ -7,10 +7,9 @@ use std::cell::RefCell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
-/// New keys that a scan puts into the sorted index one at a time; more are sorted in together.
-/// One insertion moves the index's tail in memory, one sort compares every neighbouring pair, so
-/// this is where the two cost about the same for an index of some thousand keys.
-const INSERTED_SINGLY: usize = 16;
+/// Keys in order for which a sort takes as long as for one new key to be put among them: the sort
+/// compares each with its neighbour, the insertion searches and moves the rest of the index.
+const SORTED_PER_INSERTION: usize = 32;
 
 /// Writes that no store has yet, over one that shows through where they do not cover it.
 ///
@@ -145,7 +144,7 @@ impl<'s> Overlay<'s> {
         let mut sorted = self.sorted.borrow_mut();
         let key = |place: u32| self.writes[place as usize].0.as_slice();
         let new = known as u32..self.writes.len() as u32;
-        if new.len() <= INSERTED_SINGLY {
+        if new.len() * SORTED_PER_INSERTION <= known {
             for place in new {
                 let at = sorted.partition_point(|&other| key(other) < key(place));
                 sorted.insert(at, place);
@@ -289,13 +288,13 @@ mod tests {
         let _ = overlay.keys_written_since(mark).count();
     }
 
-    /// Both ways into the sorted index: many new keys at once, and a few after a scan.
+    /// Both ways into the sorted index: many new keys are sorted in, a few are put in one by one.
     #[test]
     fn keys_written_between_scans_are_found_in_order() {
         let store = MemoryStore::new();
         let mut overlay = Overlay::new(&store);
         let mut written = 0;
-        for round in [1_000, 1, INSERTED_SINGLY, INSERTED_SINGLY + 1, 500] {
+        for round in [1_000, 1, 10, 100, 500, 20] {
             for _ in 0..round {
                 // 7 has no factor in common with 4096: every number below comes once.
                 overlay.put(number(written * 7 % 4_096), number(written));

@@ -5,6 +5,8 @@
 
 mod durability;
 mod overlay;
+#[cfg(test)]
+mod planted;
 mod points;
 mod scans;
 

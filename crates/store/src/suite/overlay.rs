@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 
 /// Sequences of operations tried.
 const CASES: u32 = 48;
-/// Operations of one sequence: enough for several batches, each with more new keys than a scan
-/// sorts in singly.
+/// Operations of one sequence: enough for several batches.
 const MOST_OPERATIONS: usize = 250;
 
 #[derive(Clone, Debug)]
