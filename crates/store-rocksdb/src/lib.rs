@@ -24,6 +24,9 @@ pub use tuning::Options;
 ///
 /// Dropping it is like a crash: what was not flushed is lost. Whoever means to keep it calls
 /// [`Store::flush`] first.
+///
+/// Once a write to its files has failed, also for want of room, RocksDB takes no more writes: the
+/// store still reads, and is opened again when the cause is gone.
 pub struct RocksStore {
     db: DB,
     at: StoreAt,

@@ -47,6 +47,8 @@ pub trait KvRead {
 /// and includes all that came before the last [`Store::flush`] that returned. That is all the log
 /// needs: the index of the last applied record is part of each batch, and the log is replayed from
 /// the index that is found.
+///
+/// After a failed write or flush a store may refuse all that follow until it is opened again.
 pub trait Store: KvRead + Send + Sync {
     /// Applies `batch` whole; reads see it at once. It becomes durable by a later
     /// [`Store::flush`], or earlier.
