@@ -10,6 +10,9 @@ pub const MAX_SYMLINK_BYTES: usize = 4_095;
 pub const MAX_XATTR_NAME_BYTES: usize = 255;
 /// Bytes of one extended attribute's value (Linux `XATTR_SIZE_MAX`).
 pub const MAX_XATTR_VALUE_BYTES: usize = 65_536;
+/// Bytes of names and values of one inode's extended attributes: they travel in one message when the
+/// inode moves.
+pub const MAX_XATTR_BYTES_PER_INODE: u32 = 128 << 10;
 /// Extended attributes of one inode.
 pub const MAX_XATTRS_PER_INODE: usize = 256;
 /// Supplementary groups of one caller (Linux `NGROUPS_MAX`).
@@ -41,6 +44,8 @@ pub const MAX_SERVER_OVERLOAD_PERCENT: usize = 10;
 pub const MAX_NAMES_PER_HASH: usize = 127;
 /// Entries that a split copies in one message.
 pub const SPLIT_CHUNK_ENTRIES: usize = 256;
+/// Bytes after which a chunk of a split takes no further entry.
+pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of a file kept inside its inode; a larger file is striped over data objects.
 pub const MAX_INLINE_BYTES: usize = 4_096;
@@ -191,7 +196,11 @@ const _: () = {
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
-    assert!(SPLIT_CHUNK_ENTRIES * (MAX_INLINE_BYTES + MAX_NAME_BYTES + 512) <= MAX_FRAME_BYTES);
+    // The entry that reaches the limit can be large by its attributes.
+    assert!(
+        SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096
+            <= MAX_FRAME_BYTES
+    );
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);

@@ -1,0 +1,358 @@
+//! The coordinator's side of one operation.
+
+use pandofs_api::{Age, CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_types::limits::MAX_PARTICIPANTS;
+use pandofs_types::{ShardId, TxId};
+use serde::{Deserialize, Serialize};
+
+/// One operation, as its coordinator stores it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordination {
+    pub tx: TxId,
+    pub age: Age,
+    pub steps: Vec<StepEntry>,
+    pub decision: Decision,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepEntry {
+    pub shard: ShardId,
+    pub step: Step,
+    pub state: StepState,
+    pub result: StepResult,
+}
+
+/// How far one step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepState {
+    /// On the coordinator's own shard: checked and locked.
+    Own,
+    /// Not asked yet.
+    Waiting,
+    /// `Do` without `decide` is out.
+    Asked,
+    /// The participant is prepared and waits for the outcome.
+    Prepared,
+    /// `Do` with `decide` is out.
+    Deciding,
+    /// Needs to hear no more: it decided, it refused, or it has the outcome on disk.
+    Settled,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Decision {
+    Open,
+    Committed,
+    /// Presumed: a coordination that is gone without having been committed was aborted.
+    Aborted(Refused),
+}
+
+/// What an event led to. Messages go to the shard beside them once the record is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub send: Vec<(ShardId, CommitMessage)>,
+    /// Numbers of new steps that are the coordinator's own: they are to be prepared here and now, and
+    /// [`Coordination::own_prepared`] or [`Coordination::own_refused`] to be called for each.
+    pub prepare: Vec<StepNumber>,
+    /// The operation has just been committed: execute the own steps, answer the client.
+    pub committed: bool,
+    /// The operation has just been aborted: let go of the locks, answer the client or start again.
+    pub aborted: Option<Refused>,
+    /// Nobody needs to hear any more: the coordination can be forgotten.
+    pub ended: bool,
+}
+
+impl Coordination {
+    /// A new operation with the steps its request makes; `me` is the coordinator's shard, whose own
+    /// steps are prepared already with the results given. At least one step is elsewhere.
+    ///
+    /// # Panics
+    /// When all steps are here, or too many: the caller has checked.
+    pub fn new(
+        tx: TxId,
+        age: Age,
+        me: ShardId,
+        steps: Vec<(ShardId, Step, StepResult)>,
+    ) -> Coordination {
+        assert!(steps.len() <= MAX_PARTICIPANTS, "{} steps are too many", steps.len());
+        assert!(steps.iter().any(|(shard, ..)| *shard != me), "an ordinary operation");
+        assert!(tx.coordinator == me);
+        let steps = steps
+            .into_iter()
+            .map(|(shard, step, result)| StepEntry {
+                state: if shard == me { StepState::Own } else { StepState::Waiting },
+                shard,
+                step,
+                result,
+            })
+            .collect();
+        Coordination { tx, age, steps, decision: Decision::Open }
+    }
+
+    /// The first messages, once the coordination is on disk.
+    pub fn start(&mut self) -> Progress {
+        let mut progress = Progress::default();
+        self.ask(&mut progress);
+        progress
+    }
+
+    /// Results of all steps, for those that depend on others'.
+    pub fn results(&self) -> Vec<StepResult> {
+        self.steps.iter().map(|entry| entry.result.clone()).collect()
+    }
+
+    /// A message from the shard `from`. One that does not fit the present state is an old one and
+    /// changes nothing.
+    pub fn receive(&mut self, from: ShardId, message: CommitMessage) -> Progress {
+        let mut progress = Progress::default();
+        match message {
+            CommitMessage::Prepared { number, result, follow, .. } => {
+                let open = self.decision == Decision::Open;
+                // With `Deciding` the participant found that more shards are needed and left the
+                // decision to the coordinator.
+                if let Some(entry) = self.entry(number, from)
+                    && matches!(entry.state, StepState::Asked | StepState::Deciding)
+                    && open
+                {
+                    entry.state = StepState::Prepared;
+                    entry.result = result;
+                    self.follow(follow, &mut progress);
+                    if progress.prepare.is_empty() && self.decision == Decision::Open {
+                        self.ask(&mut progress);
+                    }
+                }
+            }
+            CommitMessage::Committed { tx, number, result } => {
+                match self.entry(number, from) {
+                    Some(entry) if entry.state == StepState::Deciding => {
+                        entry.state = StepState::Settled;
+                        entry.result = result;
+                        self.commit(&mut progress);
+                        progress.send.push((from, CommitMessage::Ack { tx, number }));
+                    }
+                    _ => progress.send.push((from, CommitMessage::Ack { tx, number })),
+                }
+                self.finish(&mut progress);
+            }
+            CommitMessage::Refused { tx, number, why } => {
+                if let Some(entry) = self.entry(number, from)
+                    && matches!(entry.state, StepState::Asked | StepState::Deciding)
+                {
+                    entry.state = StepState::Settled;
+                    if self.decision == Decision::Open {
+                        self.abort(why, &mut progress);
+                    }
+                }
+                progress.send.push((from, CommitMessage::Ack { tx, number }));
+                self.finish(&mut progress);
+            }
+            CommitMessage::Finished { number, .. } => {
+                let open = self.decision == Decision::Open;
+                if let Some(entry) = self.entry(number, from)
+                    && !open
+                    && matches!(entry.state, StepState::Prepared | StepState::Asked)
+                {
+                    entry.state = StepState::Settled;
+                }
+                self.finish(&mut progress);
+            }
+            CommitMessage::InquireOutcome { number, .. } => {
+                if let Some(message) = self.outcome(number) {
+                    progress.send.push((from, message));
+                }
+            }
+            CommitMessage::Do { .. }
+            | CommitMessage::Ack { .. }
+            | CommitMessage::Outcome { .. }
+            | CommitMessage::Inquire { .. } => {}
+        }
+        progress
+    }
+
+    /// A step of [`Progress::prepare`] was prepared here. Nobody is asked anything before all of them
+    /// are ([`Coordination::go_on`]): a participant that has decided cannot be called back.
+    pub fn own_prepared(
+        &mut self,
+        number: StepNumber,
+        result: StepResult,
+        follow: Vec<(ShardId, Step)>,
+    ) -> Progress {
+        let entry = &mut self.steps[usize::from(number.0)];
+        assert!(entry.state == StepState::Own);
+        entry.result = result;
+        let mut progress = Progress::default();
+        self.follow(follow, &mut progress);
+        progress
+    }
+
+    /// A step of [`Progress::prepare`] cannot be prepared.
+    pub fn own_refused(&mut self, why: Refused) -> Progress {
+        let mut progress = Progress::default();
+        self.abort(why, &mut progress);
+        self.finish(&mut progress);
+        progress
+    }
+
+    /// Asks who is to be asked next, when every own step is prepared.
+    pub fn go_on(&mut self) -> Progress {
+        let mut progress = Progress::default();
+        if self.decision == Decision::Open {
+            self.ask(&mut progress);
+        }
+        progress
+    }
+
+    /// The coordinator restarted. An operation that nobody was asked to decide is aborted (section
+    /// 4.4.1: its participants never handled the deciding request); one that may have been decided is
+    /// asked for.
+    pub fn recover(&mut self) -> Progress {
+        let mut progress = Progress::default();
+        if self.decision == Decision::Open
+            && !self.steps.iter().any(|entry| entry.state == StepState::Deciding)
+        {
+            self.abort(Refused::Unknown, &mut progress);
+            self.finish(&mut progress);
+        }
+        progress
+    }
+
+    /// The messages whose answers are missing. After a restart a deciding participant is asked what it
+    /// decided (`inquire`), since what it was asked to do may have to be made anew.
+    pub fn resend(&self, inquire: bool) -> Vec<(ShardId, CommitMessage)> {
+        self.steps
+            .iter()
+            .enumerate()
+            .filter_map(|(index, entry)| {
+                let number = number(index);
+                let message = match (entry.state, &self.decision) {
+                    (StepState::Deciding, Decision::Open) if inquire => {
+                        CommitMessage::Inquire { tx: self.tx, number }
+                    }
+                    (StepState::Asked | StepState::Deciding, Decision::Open) => {
+                        self.request(index, entry.state == StepState::Deciding)
+                    }
+                    // Asked before the operation was aborted: whatever it comes to, it ends so.
+                    (StepState::Asked | StepState::Prepared, _) => self.outcome(number)?,
+                    _ => return None,
+                };
+                Some((entry.shard, message))
+            })
+            .collect()
+    }
+
+    fn request(&self, index: usize, decide: bool) -> CommitMessage {
+        CommitMessage::Do {
+            tx: self.tx,
+            number: number(index),
+            step: self.steps[index].step.clone(),
+            decide,
+            age: self.age,
+        }
+    }
+
+    fn outcome(&self, number: StepNumber) -> Option<CommitMessage> {
+        let commit = match self.decision {
+            Decision::Open => return None,
+            Decision::Committed => true,
+            Decision::Aborted(_) => false,
+        };
+        Some(CommitMessage::Outcome { tx: self.tx, number, commit })
+    }
+
+    fn entry(&mut self, number: StepNumber, from: ShardId) -> Option<&mut StepEntry> {
+        self.steps.get_mut(usize::from(number.0)).filter(|entry| entry.shard == from)
+    }
+
+    /// Adds steps that are not there yet.
+    fn follow(&mut self, follow: Vec<(ShardId, Step)>, progress: &mut Progress) {
+        for (shard, step) in follow {
+            if self.steps.iter().any(|entry| entry.shard == shard && entry.step == step) {
+                continue;
+            }
+            if self.steps.len() == MAX_PARTICIPANTS {
+                self.abort(Refused::Fs(pandofs_types::FsError::Invalid), progress);
+                return;
+            }
+            let own = shard == self.tx.coordinator;
+            if own {
+                progress.prepare.push(number(self.steps.len()));
+            }
+            let state = if own { StepState::Own } else { StepState::Waiting };
+            self.steps.push(StepEntry { shard, step, state, result: StepResult::default() });
+        }
+    }
+
+    /// Asks every waiting step to prepare but the last, and that one to decide when the others have.
+    fn ask(&mut self, progress: &mut Progress) {
+        let waiting: Vec<usize> = self.in_state(StepState::Waiting);
+        let Some((&last, others)) = waiting.split_last() else {
+            if self.in_state(StepState::Asked).is_empty()
+                && self.in_state(StepState::Deciding).is_empty()
+            {
+                // The one that was to decide found further shards, and those are prepared by now, or
+                // were this one's own: everybody is ready, and the decision falls to the coordinator.
+                self.commit(progress);
+                self.finish(progress);
+            }
+            return;
+        };
+        for &index in others {
+            self.steps[index].state = StepState::Asked;
+            progress.send.push((self.steps[index].shard, self.request(index, false)));
+        }
+        if self.in_state(StepState::Asked).is_empty()
+            && self.in_state(StepState::Deciding).is_empty()
+        {
+            self.steps[last].state = StepState::Deciding;
+            progress.send.push((self.steps[last].shard, self.request(last, true)));
+        }
+    }
+
+    fn in_state(&self, state: StepState) -> Vec<usize> {
+        (0..self.steps.len()).filter(|&index| self.steps[index].state == state).collect()
+    }
+
+    fn commit(&mut self, progress: &mut Progress) {
+        assert!(self.decision == Decision::Open, "operation {} is decided twice", self.tx);
+        self.decision = Decision::Committed;
+        progress.committed = true;
+        self.tell_prepared(progress);
+    }
+
+    fn abort(&mut self, why: Refused, progress: &mut Progress) {
+        assert!(self.decision == Decision::Open, "operation {} is decided twice", self.tx);
+        self.decision = Decision::Aborted(why.clone());
+        progress.aborted = Some(why);
+        // What is not asked yet never will be.
+        for entry in &mut self.steps {
+            if entry.state == StepState::Waiting {
+                entry.state = StepState::Settled;
+            }
+        }
+        progress.prepare.clear();
+        self.tell_prepared(progress);
+    }
+
+    fn tell_prepared(&self, progress: &mut Progress) {
+        for (index, entry) in self.steps.iter().enumerate() {
+            if matches!(entry.state, StepState::Prepared | StepState::Asked)
+                && let Some(message) = self.outcome(number(index))
+            {
+                progress.send.push((entry.shard, message));
+            }
+        }
+    }
+
+    /// The end, when nobody has to hear any more.
+    fn finish(&mut self, progress: &mut Progress) {
+        progress.ended = self.decision != Decision::Open
+            && self
+                .steps
+                .iter()
+                .all(|entry| matches!(entry.state, StepState::Own | StepState::Settled));
+    }
+}
+
+fn number(index: usize) -> StepNumber {
+    StepNumber(u16::try_from(index).expect("MAX_PARTICIPANTS fits 16 bits"))
+}

@@ -1,0 +1,83 @@
+//! A participant's side of one step.
+
+use pandofs_api::{Age, CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_types::{ShardId, TxId};
+use serde::{Deserialize, Serialize};
+
+/// One step of another shard's operation, as its participant stores it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Participation {
+    pub tx: TxId,
+    pub number: StepNumber,
+    pub age: Age,
+    pub state: ParticipationState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParticipationState {
+    /// Checked and locked; the outcome is the coordinator's to tell.
+    Prepared { step: Step, result: StepResult, follow: Vec<(ShardId, Step)> },
+    /// Performed: this participant has decided, and the coordinator must hear of it.
+    Committed { result: StepResult },
+    /// Not performed, never to be; the coordinator must hear of it.
+    Refused { why: Refused },
+    /// Over. Kept so that a delayed `Do` is not taken for a new one.
+    Ended,
+}
+
+impl Participation {
+    /// The answer to `Do` and `Inquire` in this state.
+    pub fn answer(&self) -> Option<CommitMessage> {
+        let (tx, number) = (self.tx, self.number);
+        match &self.state {
+            ParticipationState::Prepared { result, follow, .. } => Some(CommitMessage::Prepared {
+                tx,
+                number,
+                result: result.clone(),
+                follow: follow.clone(),
+            }),
+            ParticipationState::Committed { result } => {
+                Some(CommitMessage::Committed { tx, number, result: result.clone() })
+            }
+            ParticipationState::Refused { why } => {
+                Some(CommitMessage::Refused { tx, number, why: why.clone() })
+            }
+            ParticipationState::Ended => None,
+        }
+    }
+
+    /// `Ack` has come; whether it changes anything.
+    pub fn acknowledge(&mut self) -> bool {
+        match self.state {
+            ParticipationState::Committed { .. } | ParticipationState::Refused { .. } => {
+                self.state = ParticipationState::Ended;
+                true
+            }
+            ParticipationState::Prepared { .. } | ParticipationState::Ended => false,
+        }
+    }
+
+    /// `Outcome` has come: the prepared step to perform or to forget, if it was not told before.
+    pub fn settle(&mut self) -> Option<(Step, StepResult)> {
+        match std::mem::replace(&mut self.state, ParticipationState::Ended) {
+            ParticipationState::Prepared { step, result, .. } => Some((step, result)),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// What is due in the present state.
+    pub fn resend(&self) -> Option<CommitMessage> {
+        match self.state {
+            ParticipationState::Prepared { .. } => {
+                Some(CommitMessage::InquireOutcome { tx: self.tx, number: self.number })
+            }
+            ParticipationState::Committed { .. } | ParticipationState::Refused { .. } => {
+                self.answer()
+            }
+            ParticipationState::Ended => None,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What undecided distributed operations hold. Derived from the transaction records, and rebuilt from
+//! them after a restart: a lock outlives a crash because its operation does.
+
+use crate::Stop;
+use hashbrown::{HashMap, HashSet};
+use pandofs_types::{Ino, Name, Position, TxId};
+
+/// One thing that an operation holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lock {
+    /// A name, whether it is there or not.
+    Entry { dir: Ino, position: Position, name: Name },
+    /// An inode, or a directory's attributes.
+    Inode(Ino),
+    /// All partitions of a directory on this shard: nothing may come in or go.
+    Dir(Ino),
+    /// The names of a directory from one position to before another.
+    Range { dir: Ino, start: Position, end: Position },
+    /// The parent of a directory is about to change.
+    Parent(Ino),
+    /// The parent of a directory must not change.
+    Ancestor(Ino),
+}
+
+/// The locks of one step.
+pub type LockSet = Vec<Lock>;
+
+/// All locks of a shard.
+#[derive(Clone, Debug, Default)]
+pub struct Locks {
+    entries: HashMap<Ino, HashMap<(Position, Name), TxId>>,
+    ranges: HashMap<Ino, Vec<(Position, Position, TxId)>>,
+    dirs: HashMap<Ino, TxId>,
+    inodes: HashMap<Ino, TxId>,
+    parents: HashMap<Ino, TxId>,
+    ancestors: HashMap<Ino, Vec<TxId>>,
+    held: HashMap<TxId, HashSet<Lock>>,
+}
+
+impl Locks {
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Fails with [`Stop::Locked`] if an operation other than `own` holds something that conflicts.
+    pub fn check(&self, lock: &Lock, own: Option<TxId>) -> Result<(), Stop> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        match self.conflict(lock, own) {
+            Some(holder) => Err(Stop::Locked(holder)),
+            None => Ok(()),
+        }
+    }
+
+    fn conflict(&self, lock: &Lock, own: Option<TxId>) -> Option<TxId> {
+        let others = |tx: &TxId| Some(*tx) != own;
+        match lock {
+            Lock::Entry { dir, position, name } => self
+                .dirs
+                .get(dir)
+                .filter(|tx| others(tx))
+                .or_else(|| {
+                    let entries = self.entries.get(dir)?;
+                    entries.get(&(*position, name.clone())).filter(|tx| others(tx))
+                })
+                .copied()
+                .or_else(|| {
+                    let ranges = self.ranges.get(dir)?;
+                    ranges
+                        .iter()
+                        .find(|(start, end, tx)| start <= position && position < end && others(tx))
+                        .map(|(_, _, tx)| *tx)
+                }),
+            Lock::Inode(ino) => self.inodes.get(ino).filter(|tx| others(tx)).copied(),
+            Lock::Dir(dir) => self
+                .dirs
+                .get(dir)
+                .filter(|tx| others(tx))
+                .copied()
+                .or_else(|| self.entries.get(dir)?.values().find(|tx| others(tx)).copied())
+                .or_else(|| {
+                    self.ranges.get(dir)?.iter().map(|(_, _, tx)| tx).find(|tx| others(tx)).copied()
+                }),
+            Lock::Range { dir, start, end } => self
+                .dirs
+                .get(dir)
+                .filter(|tx| others(tx))
+                .copied()
+                .or_else(|| {
+                    let entries = self.entries.get(dir)?;
+                    entries
+                        .iter()
+                        .find(|((at, _), tx)| start <= at && at < end && others(tx))
+                        .map(|(_, tx)| *tx)
+                })
+                .or_else(|| {
+                    let ranges = self.ranges.get(dir)?;
+                    ranges
+                        .iter()
+                        .find(|(from, to, tx)| from < end && start < to && others(tx))
+                        .map(|(_, _, tx)| *tx)
+                }),
+            Lock::Parent(ino) => {
+                self.parents.get(ino).filter(|tx| others(tx)).copied().or_else(|| {
+                    self.ancestors.get(ino)?.iter().find(|tx| others(tx)).copied()
+                })
+            }
+            Lock::Ancestor(ino) => self.parents.get(ino).filter(|tx| others(tx)).copied(),
+        }
+    }
+
+    /// Gives `tx` all of `locks`.
+    ///
+    /// # Panics
+    /// When one conflicts: the caller has checked.
+    pub fn acquire(&mut self, tx: TxId, locks: &[Lock]) {
+        for lock in locks {
+            assert!(
+                self.conflict(lock, Some(tx)).is_none(),
+                "operation {tx} takes {lock:?}, which is locked"
+            );
+            if !self.held.entry(tx).or_default().insert(lock.clone()) {
+                continue;
+            }
+            match lock.clone() {
+                Lock::Entry { dir, position, name } => {
+                    self.entries.entry(dir).or_default().insert((position, name), tx);
+                }
+                Lock::Inode(ino) => {
+                    self.inodes.insert(ino, tx);
+                }
+                Lock::Dir(dir) => {
+                    self.dirs.insert(dir, tx);
+                }
+                Lock::Range { dir, start, end } => {
+                    self.ranges.entry(dir).or_default().push((start, end, tx));
+                }
+                Lock::Parent(ino) => {
+                    self.parents.insert(ino, tx);
+                }
+                Lock::Ancestor(ino) => self.ancestors.entry(ino).or_default().push(tx),
+            }
+        }
+    }
+
+    /// Lets go of all that `tx` holds; whether that was anything.
+    pub fn release(&mut self, tx: TxId) -> bool {
+        let Some(locks) = self.held.remove(&tx) else {
+            return false;
+        };
+        for lock in locks {
+            match lock {
+                Lock::Entry { dir, position, name } => {
+                    if let Some(entries) = self.entries.get_mut(&dir) {
+                        entries.remove(&(position, name));
+                        if entries.is_empty() {
+                            self.entries.remove(&dir);
+                        }
+                    }
+                }
+                Lock::Inode(ino) => {
+                    self.inodes.remove(&ino);
+                }
+                Lock::Dir(dir) => {
+                    self.dirs.remove(&dir);
+                }
+                Lock::Range { dir, .. } => {
+                    if let Some(ranges) = self.ranges.get_mut(&dir) {
+                        ranges.retain(|(_, _, holder)| *holder != tx);
+                        if ranges.is_empty() {
+                            self.ranges.remove(&dir);
+                        }
+                    }
+                }
+                Lock::Parent(ino) => {
+                    self.parents.remove(&ino);
+                }
+                Lock::Ancestor(ino) => {
+                    if let Some(holders) = self.ancestors.get_mut(&ino) {
+                        holders.retain(|holder| *holder != tx);
+                        if holders.is_empty() {
+                            self.ancestors.remove(&ino);
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Everything `tx` holds, in order.
+    pub fn held_by(&self, tx: TxId) -> LockSet {
+        let mut locks: LockSet =
+            self.held.get(&tx).map(|held| held.iter().cloned().collect()).unwrap_or_default();
+        locks.sort();
+        locks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::ShardId;
+
+    fn tx(sequence: u64) -> TxId {
+        TxId { coordinator: ShardId(0), sequence }
+    }
+
+    fn entry(hash: u64) -> Lock {
+        Lock::Entry {
+            dir: Ino(1),
+            position: Position::from_hash(hash),
+            name: Name::new(b"a").unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_conflicts_with_what() {
+        let mut locks = Locks::default();
+        locks.acquire(tx(1), &[entry(5), Lock::Ancestor(Ino(9))]);
+        assert!(locks.check(&entry(5), None).is_err());
+        assert!(locks.check(&entry(5), Some(tx(1))).is_ok());
+        assert!(locks.check(&entry(6), None).is_ok());
+        assert!(locks.check(&Lock::Dir(Ino(1)), None).is_err());
+        assert!(locks.check(&Lock::Dir(Ino(2)), None).is_ok());
+        let range = |start, end| Lock::Range {
+            dir: Ino(1),
+            start: Position::from_hash(start),
+            end: Position::from_hash(end),
+        };
+        assert!(locks.check(&range(1, 6), None).is_err());
+        assert!(locks.check(&range(1, 5), None).is_ok());
+        // Two moves may hold the same ancestor; neither may move it.
+        locks.acquire(tx(2), &[Lock::Ancestor(Ino(9))]);
+        assert!(locks.check(&Lock::Parent(Ino(9)), Some(tx(2))).is_err());
+        assert!(locks.release(tx(1)));
+        assert!(locks.check(&Lock::Parent(Ino(9)), Some(tx(2))).is_ok());
+        assert!(locks.check(&entry(5), None).is_ok());
+        assert!(locks.release(tx(2)));
+        assert!(!locks.release(tx(2)));
+        assert!(locks.is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! Create: a file, symbolic link, fifo, socket or device. Its inode is on the shard of its entry
+//! (`with-entry`), so this is an ordinary operation.
+
+use super::{Choices, advance, inode_reply};
+use crate::locks::Lock;
+use crate::permission::{SEARCH, WRITE, check_dir, inherit};
+use crate::records::{Body, EntryRecord, InodeRecord};
+use crate::{Effect, Locks, Owned, Stop, Txn, View};
+use pandofs_api::{EntryReply, Layout, NewNode, Refusal, Reply};
+use pandofs_types::limits::MAX_SYMLINK_BYTES;
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ServerId};
+
+/// What is to be made, and where.
+pub struct Checked {
+    owned: Owned,
+    kind: FileKind,
+    rdev: u32,
+    target: Option<Vec<u8>>,
+    mode: u16,
+}
+
+pub fn check(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    dir: Ino,
+    name: &Name,
+    node: &NewNode,
+    mode: u16,
+) -> Result<Checked, Stop> {
+    if mode > 0o7777 {
+        return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
+    }
+    let (kind, rdev, target) = match node {
+        NewNode::File => (FileKind::File, 0, None),
+        NewNode::Symlink { target } => (FileKind::Symlink, 0, Some(target.clone())),
+        NewNode::Fifo => (FileKind::Fifo, 0, None),
+        NewNode::Socket => (FileKind::Socket, 0, None),
+        NewNode::Char { rdev } => (FileKind::Char, *rdev, None),
+        NewNode::Block { rdev } => (FileKind::Block, *rdev, None),
+    };
+    if matches!(kind, FileKind::Char | FileKind::Block) && !caller.is_superuser() {
+        return Err(FsError::NotPermitted.into());
+    }
+    if let Some(target) = &target {
+        if target.is_empty() {
+            return Err(FsError::NotFound.into());
+        }
+        if target.len() > MAX_SYMLINK_BYTES {
+            return Err(FsError::NameTooLong.into());
+        }
+    }
+    let owned = view.owned(dir, name)?;
+    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    check_dir(caller, SEARCH, &owned.parts)?;
+    if view.entry(dir, owned.position, name)?.is_some() {
+        return Err(FsError::Exists.into());
+    }
+    check_dir(caller, WRITE, &owned.parts)?;
+    Ok(Checked { owned, kind, rdev, target, mode })
+}
+
+pub fn apply(
+    txn: &mut Txn<'_, '_>,
+    caller: &Credentials,
+    dir: Ino,
+    name: &Name,
+    checked: Checked,
+    open: bool,
+    choices: &Choices,
+) -> Reply {
+    let Checked { owned: Owned { mut parts, index, position }, kind, rdev, target, mode } = checked;
+    let time = choices.time;
+    let (gid, mode) = inherit(caller, &parts, kind, mode);
+    let ino = txn.new_ino();
+    let (size, body) = match (kind, target) {
+        (FileKind::Symlink, Some(target)) => (target.len() as u64, Body::Symlink(target)),
+        (FileKind::File, _) => {
+            let layout = layout(&txn.view(), ino);
+            (0, Body::Inline { version: 0, data: Vec::new(), layout })
+        }
+        _ => (0, Body::Nothing),
+    };
+    let inode = InodeRecord {
+        kind,
+        mode,
+        uid: caller.uid,
+        gid,
+        nlink: 1,
+        rdev,
+        size,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        body,
+        xattrs: 0,
+        xattr_bytes: 0,
+        trail: Vec::new(),
+    };
+    txn.add_inode(ino, &inode);
+    txn.add_entry(dir, position, name, &EntryRecord { ino, kind, shard: txn.shard });
+    let part = parts.part_mut(index).expect("the partition was found by this index");
+    part.entries += 1;
+    advance(&mut parts.mtime, time);
+    advance(&mut parts.ctime, time);
+    txn.put_parts(dir, &parts);
+    txn.effects.push(Effect::Grew { dir, index });
+    if open {
+        txn.effects.push(Effect::Opened { ino });
+    }
+    let reply = inode_reply(&txn.view(), ino, &inode).expect("what is no directory has no parts");
+    Reply::Entry(EntryReply { ino, kind, shard: txn.shard, inode: Some(reply) })
+}
+
+/// The layout that a new file gets: the file system's stripe unit and count, and a first server that
+/// goes round with the inode number, so that small striped files use all servers alike.
+fn layout(view: &View<'_>, ino: Ino) -> Layout {
+    let servers = u16::try_from(view.map.servers.len()).expect("MAX_SERVERS fits 16 bits");
+    let settings = &view.map.settings;
+    let count = match settings.stripe_count {
+        0 => servers,
+        count => count.min(servers),
+    };
+    let first = (ino.serial() + u64::from(ino.birth_shard().0)) % u64::from(servers);
+    Layout { unit: settings.stripe_unit, count, first: ServerId(first as u16), servers }
+}

@@ -1,0 +1,63 @@
+//! Mkdir: the policy of the parent says on which shard the new directory's home is; on another one than
+//! the entry's it is a branch point, and making it a distributed operation (Xiong et al., table 1).
+
+use super::{Choices, Plan, PlanAnswer};
+use crate::locks::Lock;
+use crate::permission::{SEARCH, WRITE, check_dir, inherit};
+use crate::{Locks, Stop, View};
+use pandofs_api::{NewDir, Refusal, Step};
+use pandofs_placement::place_directory;
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+
+pub fn plan(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    dir: Ino,
+    name: &Name,
+    mode: u16,
+    choices: &Choices,
+) -> Result<Plan, Stop> {
+    if mode > 0o7777 {
+        return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
+    }
+    let owned = view.owned(dir, name)?;
+    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    check_dir(caller, SEARCH, &owned.parts)?;
+    if view.entry(dir, owned.position, name)?.is_some() {
+        return Err(FsError::Exists.into());
+    }
+    check_dir(caller, WRITE, &owned.parts)?;
+    let parts = &owned.parts;
+    let policy = parts.settings.policy.unwrap_or(view.map.policy);
+    let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
+    let placed = place_directory(policy, &parts.grain, dir == Ino::ROOT, random);
+    let (gid, mode) = inherit(caller, parts, FileKind::Dir, mode);
+    let new = NewDir {
+        parent: dir,
+        mode,
+        uid: caller.uid,
+        gid,
+        grain: placed.child,
+        settings: parts.settings.clone(),
+        time: choices.time,
+    };
+    let insert = Step::Insert {
+        dir,
+        name: name.clone(),
+        ino: None,
+        kind: FileKind::Dir,
+        shard: placed.shard,
+        replace: false,
+        grain: Some(placed.parent_after),
+        caller: caller.clone(),
+        time: choices.time,
+    };
+    Ok(Plan {
+        steps: vec![
+            (view.shard, insert),
+            (placed.shard, Step::NewDir { new: Box::new(new) }),
+        ],
+        answer: PlanAnswer::Made { shard: placed.shard },
+    })
+}

@@ -1,0 +1,291 @@
+//! What clients ask, one operation a file.
+//!
+//! Reads answer from a [`View`]. A change of one inode has a `check` that only reads, run once when the
+//! request arrives (over state that may be older by the records in flight) and once more when its record
+//! is applied, and an `apply` that cannot fail after it. Everything that may touch several shards makes
+//! a [`Plan`].
+
+pub mod create;
+pub mod dir_part;
+pub mod getattr;
+pub mod link;
+pub mod lookup;
+pub mod mkdir;
+pub mod open;
+pub mod read_inline;
+pub mod readdir;
+pub mod readlink;
+pub mod remove;
+pub mod rename;
+pub mod setattr;
+pub mod stripe;
+pub mod write_inline;
+pub mod wrote_data;
+pub mod xattr;
+
+use crate::{Locks, Stop, Txn, View};
+use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
+use pandofs_types::{Credentials, FileKind, Ino, ShardId, Time};
+use serde::{Deserialize, Serialize};
+
+/// What is not determined by the state, fixed in the record (DESIGN, section 2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choices {
+    pub time: Time,
+    pub random: u64,
+    /// Inodes known not to be open: losing its last name frees such a one at once. Any other is kept
+    /// as an orphan until the shard's driver finds that nobody has it open.
+    pub closed: Vec<Ino>,
+    /// The slot array, should a directory need one.
+    pub slots: Vec<ShardId>,
+}
+
+/// An operation as steps of shards, in the order of execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub steps: Vec<(ShardId, Step)>,
+    pub answer: PlanAnswer,
+}
+
+/// How a plan is answered once it is executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlanAnswer {
+    /// The inode that one of the steps made or linked, which is on `shard`.
+    Made { shard: ShardId },
+    Removed { ino: Ino },
+    Renamed { ino: Ino },
+    /// This inode, which is here.
+    Inode { ino: Ino },
+    /// A split: nobody asked.
+    Nobody,
+}
+
+/// What a mutation comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    Done(Reply),
+    Plan(Plan),
+}
+
+/// Answers a request that changes nothing.
+pub fn read(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    request: &Request,
+) -> Result<Reply, Stop> {
+    match request {
+        Request::Lookup { dir, name } => lookup::read(view, locks, caller, *dir, name),
+        Request::GetAttr { ino } => getattr::read(view, locks, *ino),
+        Request::Open { ino, access, truncate: false } => {
+            open::read(view, locks, caller, *ino, *access)
+        }
+        Request::ReadLink { ino } => readlink::read(view, locks, *ino),
+        Request::ReadInline { ino } => read_inline::read(view, locks, *ino),
+        Request::GetXattr { ino, name } => xattr::get(view, locks, caller, *ino, name),
+        Request::ListXattr { ino } => xattr::list(view, locks, *ino),
+        Request::ReadDir { dir, from, plus, max_entries, max_bytes } => {
+            readdir::read(view, caller, *dir, *from, *plus, *max_entries, *max_bytes)
+        }
+        Request::DirPart { dir } => dir_part::read(view, *dir),
+        other => Err(Refusal::Malformed(format!("{other:?} is not a read")).into()),
+    }
+}
+
+/// Rejects a mutation that cannot succeed, or finds the key it must wait for, without changing
+/// anything. For what would become a plan the plan is returned, for its choices to be made.
+pub fn check(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    request: &Request,
+    choices: &Choices,
+) -> Result<Option<Plan>, Stop> {
+    match request {
+        Request::Create { dir, name, node, mode, .. } => {
+            create::check(view, locks, caller, *dir, name, node, *mode).map(|_| None)
+        }
+        Request::Open { ino, access, truncate: true } => {
+            open::check(view, locks, caller, *ino, *access).map(|_| None)
+        }
+        Request::WriteInline { ino, offset, data } => {
+            write_inline::check(view, locks, *ino, *offset, data).map(|_| None)
+        }
+        Request::Stripe { ino, version } => {
+            stripe::check(view, locks, *ino, *version).map(|_| None)
+        }
+        Request::WroteData { ino, .. } => wrote_data::check(view, locks, *ino).map(|_| None),
+        Request::SetXattr { ino, name, value, mode } => {
+            xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None)
+        }
+        Request::RemoveXattr { ino, name } => {
+            xattr::check_remove(view, locks, caller, *ino, name).map(|_| None)
+        }
+        Request::SetAttr { ino, set } => {
+            match setattr::check(view, locks, caller, *ino, set, choices)? {
+                setattr::Checked::Here(_) => Ok(None),
+                setattr::Checked::Plan(plan) => Ok(Some(plan)),
+            }
+        }
+        Request::SetDirSettings { dir, settings } => {
+            setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
+        }
+        Request::Mkdir { dir, name, mode } => {
+            mkdir::plan(view, locks, caller, *dir, name, *mode, choices).map(Some)
+        }
+        Request::Unlink { dir, name } => {
+            remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
+        }
+        Request::Rmdir { dir, name } => {
+            remove::plan(view, locks, caller, *dir, name, true, choices).map(Some)
+        }
+        Request::Link { dir, name, ino, inode_shard } => {
+            link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some)
+        }
+        Request::Rename { dir, name, new_dir, new_name, new_shard, no_replace } => {
+            let to = rename::To { dir: *new_dir, name: new_name, shard: *new_shard };
+            rename::plan(view, locks, caller, *dir, name, to, *no_replace, choices).map(Some)
+        }
+        other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
+    }
+}
+
+/// Applies a mutation of one inode, or plans one of several.
+pub fn mutate(
+    txn: &mut Txn<'_, '_>,
+    locks: &Locks,
+    caller: &Credentials,
+    request: &Request,
+    choices: &Choices,
+) -> Result<Mutation, Stop> {
+    let view = txn.view();
+    let reply = match request {
+        Request::Create { dir, name, node, mode, open } => {
+            let checked = create::check(&view, locks, caller, *dir, name, node, *mode)?;
+            create::apply(txn, caller, *dir, name, checked, *open, choices)
+        }
+        Request::Open { ino, access, truncate: true } => {
+            let inode = open::check(&view, locks, caller, *ino, *access)?;
+            open::apply(txn, caller, *ino, inode, choices)?
+        }
+        Request::WriteInline { ino, offset, data } => {
+            let inode = write_inline::check(&view, locks, *ino, *offset, data)?;
+            write_inline::apply(txn, caller, *ino, inode, *offset, data, choices)?
+        }
+        Request::Stripe { ino, version } => {
+            let inode = stripe::check(&view, locks, *ino, *version)?;
+            stripe::apply(txn, *ino, inode)?
+        }
+        Request::WroteData { ino, end, mtime } => {
+            let inode = wrote_data::check(&view, locks, *ino)?;
+            wrote_data::apply(txn, caller, *ino, inode, *end, *mtime)?
+        }
+        Request::SetXattr { ino, name, value, mode } => {
+            let inode = xattr::check_set(&view, locks, caller, *ino, name, value, *mode)?;
+            xattr::apply_set(txn, *ino, inode, name, value, choices)?
+        }
+        Request::RemoveXattr { ino, name } => {
+            let inode = xattr::check_remove(&view, locks, caller, *ino, name)?;
+            xattr::apply_remove(txn, *ino, inode, name, choices)?
+        }
+        Request::SetAttr { ino, set } => {
+            match setattr::check(&view, locks, caller, *ino, set, choices)? {
+                setattr::Checked::Here(inode) => {
+                    setattr::apply(txn, caller, *ino, *inode, set, choices)?
+                }
+                setattr::Checked::Plan(plan) => return Ok(Mutation::Plan(plan)),
+            }
+        }
+        planned => {
+            let plan = check(&view, locks, caller, planned, choices)?;
+            return plan.map(Mutation::Plan).ok_or_else(|| {
+                Stop::Broken("an operation is neither applied at once nor planned".to_string())
+            });
+        }
+    };
+    Ok(Mutation::Done(reply))
+}
+
+/// The answer of an executed plan.
+pub fn answer(view: &View<'_>, answer: &PlanAnswer, results: &[StepResult]) -> Result<Reply, Stop> {
+    Ok(match answer {
+        PlanAnswer::Made { shard } => {
+            let made = results
+                .iter()
+                .find_map(|result| result.inode.as_deref())
+                .ok_or_else(|| Stop::Broken("no step made an inode".to_string()))?;
+            Reply::Entry(EntryReply {
+                ino: made.attr.ino,
+                kind: made.attr.kind,
+                shard: *shard,
+                inode: Some(made.clone()),
+            })
+        }
+        PlanAnswer::Removed { ino } => Reply::Removed { ino: *ino },
+        PlanAnswer::Renamed { ino } => Reply::Renamed { ino: *ino },
+        PlanAnswer::Inode { ino } => Reply::Inode(inode_reply(view, *ino, &view.inode(*ino)?)?),
+        PlanAnswer::Nobody => Reply::Done,
+    })
+}
+
+/// What clients see of an inode that is here; inline data is left out.
+pub fn inode_reply(
+    view: &View<'_>,
+    ino: Ino,
+    inode: &crate::records::InodeRecord,
+) -> Result<InodeReply, Stop> {
+    let mut attr = inode.attr(ino);
+    let mut dir = None;
+    if let crate::records::Body::Dir { parent } = inode.body {
+        let parts = view
+            .parts(ino)?
+            .ok_or_else(|| Stop::Broken(format!("directory {ino} has no partition at home")))?;
+        attr.nlink = 2 + parts.subdirs();
+        attr.size = parts.entries();
+        attr.mtime = parts.mtime;
+        attr.ctime = inode.ctime.max(parts.ctime);
+        dir = Some(Box::new(pandofs_api::DirReply {
+            map: parts.map,
+            parent,
+            settings: parts.settings,
+        }));
+    }
+    Ok(InodeReply { attr, body: file_body(inode, false), dir })
+}
+
+fn file_body(inode: &crate::records::InodeRecord, with_data: bool) -> FileBody {
+    use crate::records::Body;
+    match &inode.body {
+        Body::Inline { version, data, layout } => FileBody::Inline {
+            version: *version,
+            data: if with_data { data.clone() } else { Vec::new() },
+            layout: *layout,
+        },
+        Body::Striped(layout) => FileBody::Striped(*layout),
+        Body::Nothing | Body::Symlink(_) | Body::Dir { .. } => FileBody::None,
+    }
+}
+
+/// The attributes of a directory that was just made.
+pub(crate) fn new_dir_attr(ino: Ino, new: &pandofs_api::NewDir) -> pandofs_types::Attr {
+    pandofs_types::Attr {
+        ino,
+        kind: FileKind::Dir,
+        mode: new.mode,
+        nlink: 2,
+        uid: new.uid,
+        gid: new.gid,
+        rdev: 0,
+        size: 0,
+        blocks: 0,
+        atime: new.time,
+        mtime: new.time,
+        ctime: new.time,
+        btime: new.time,
+    }
+}
+
+/// A time that an operation sets never goes back behind one that is there.
+pub(crate) fn advance(time: &mut Time, to: Time) {
+    *time = (*time).max(to);
+}

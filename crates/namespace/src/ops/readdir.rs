@@ -1,0 +1,94 @@
+//! Readdir: entries in the order of their positions. Positions do not change when a partition splits,
+//! so a listing goes on at its position, whichever shard serves it by then.
+
+use super::inode_reply;
+use crate::permission::{READ, check_dir};
+use crate::records::{EntryRecord, decode};
+use crate::{Stop, View, keys};
+use pandofs_api::{DirEntry, EntriesReply, Refusal, Reply};
+use pandofs_types::limits::{MAX_NAMES_PER_HASH, MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
+use pandofs_types::{Credentials, Ino, Name, Position};
+use std::ops::ControlFlow;
+
+/// Bytes of an entry on the wire besides its name.
+const ENTRY_BYTES: usize = 24;
+/// The same with attributes.
+const ENTRY_PLUS_BYTES: usize = 144;
+
+#[allow(clippy::too_many_arguments)]
+pub fn read(
+    view: &View<'_>,
+    caller: &Credentials,
+    dir: Ino,
+    from: Position,
+    plus: bool,
+    max_entries: u32,
+    max_bytes: u32,
+) -> Result<Reply, Stop> {
+    if from >= Position::END {
+        return Err(Refusal::Malformed(format!("{from:?} is after the end")).into());
+    }
+    let max_entries = (max_entries as usize).clamp(1, MAX_READDIR_ENTRIES);
+    let max_bytes = (max_bytes as usize).min(MAX_READDIR_BYTES);
+    let owned = view.owned_at(dir, from)?;
+    check_dir(caller, READ, &owned.parts)?;
+    let parts = owned.parts;
+
+    // Further partitions of this shard that follow without a gap.
+    let mut end = parts.map.range_of(owned.index).1;
+    while end < Position::END {
+        let next = parts.map.partition_of(end);
+        if parts.part(next).is_none() {
+            break;
+        }
+        end = parts.map.range_of(next).1;
+    }
+
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    let mut next = end;
+    let mut last: Option<Position> = None;
+    let start = keys::entry_from(view.shard, dir, from.with_ordinal(0));
+    let stop = keys::entry_from(view.shard, dir, end);
+    view.scan(&start, &stop, &mut |key, value| {
+        let (_, hashed, name) = keys::parse_entry(key)
+            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let position = match last {
+            Some(last) if last.hash() == hashed.hash() => {
+                assert!(usize::from(last.ordinal()) < MAX_NAMES_PER_HASH);
+                last.with_ordinal(last.ordinal() + 1)
+            }
+            _ => {
+                // A group of names with one hash is never cut: their ordinals count from its start.
+                if entries.len() >= max_entries || bytes >= max_bytes {
+                    next = hashed;
+                    return Ok(ControlFlow::Break(()));
+                }
+                hashed
+            }
+        };
+        last = Some(position);
+        if position >= from {
+            bytes += name.as_bytes().len() + if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
+            entries.push(entry(view, plus, name, position, value)?);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(Reply::Entries(EntriesReply { entries, next, map: parts.map }))
+}
+
+fn entry(
+    view: &View<'_>,
+    plus: bool,
+    name: Name,
+    position: Position,
+    value: &[u8],
+) -> Result<DirEntry, Stop> {
+    let EntryRecord { ino, kind, shard } = decode("entry", value)?;
+    let inode = if plus && shard == view.shard {
+        Some(inode_reply(view, ino, &super::lookup::named_inode(view, ino)?)?)
+    } else {
+        None
+    };
+    Ok(DirEntry { name, position, ino, kind, shard, inode })
+}

@@ -1,0 +1,85 @@
+//! Rename: the old name goes here; the new one, what it led to, and for a directory its parent and its
+//! new ancestors are steps wherever they are.
+
+use super::{Choices, Plan, PlanAnswer};
+use crate::locks::Lock;
+use crate::permission::{SEARCH, WRITE, check_dir, must_own};
+use crate::{Locks, Stop, View};
+use pandofs_api::{Refusal, Step};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+
+/// The new name, and where the client believes it to belong.
+#[derive(Clone, Copy)]
+pub struct To<'a> {
+    pub dir: Ino,
+    pub name: &'a Name,
+    pub shard: ShardId,
+}
+
+#[allow(clippy::too_many_arguments)]
+pub fn plan(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    dir: Ino,
+    name: &Name,
+    to: To<'_>,
+    no_replace: bool,
+    choices: &Choices,
+) -> Result<Plan, Stop> {
+    let owned = view.owned(dir, name)?;
+    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    check_dir(caller, SEARCH, &owned.parts)?;
+    let entry = view.entry(dir, owned.position, name)?.ok_or(FsError::NotFound)?;
+    check_dir(caller, WRITE, &owned.parts)?;
+    if to.shard.0 >= view.map.shard_count() {
+        return Err(Refusal::NewNameMisdirected(None).into());
+    }
+    let must_own = must_own(caller, &owned.parts);
+    let time = choices.time;
+    let moves_dir = entry.kind == FileKind::Dir && dir != to.dir;
+    if entry.kind == FileKind::Dir && to.dir == entry.ino {
+        return Err(FsError::Invalid.into());
+    }
+    let mut steps = vec![
+        (
+            view.shard,
+            Step::Remove { dir, name: name.clone(), ino: entry.ino, caller: caller.clone(), time },
+        ),
+        (
+            to.shard,
+            Step::Insert {
+                dir: to.dir,
+                name: to.name.clone(),
+                ino: Some(entry.ino),
+                kind: entry.kind,
+                shard: entry.shard,
+                replace: !no_replace,
+                grain: None,
+                caller: caller.clone(),
+                time,
+            },
+        ),
+    ];
+    if moves_dir {
+        // Before `HoldAncestors`: of two moves into each other's subtree each then holds what the other
+        // one asks for, so that the younger gives way and sees the new tree when it tries again.
+        steps.push((
+            entry.shard,
+            Step::SetParent {
+                dir: entry.ino,
+                parent: to.dir,
+                must_own,
+                caller: caller.clone(),
+                time,
+            },
+        ));
+        steps.push((
+            to.dir.birth_shard(),
+            Step::HoldAncestors { from: to.dir, moving: entry.ino, depth: 0 },
+        ));
+    } else {
+        steps.push((entry.shard, Step::Touch { ino: entry.ino, must_own, time }));
+    }
+    Ok(Plan { steps, answer: PlanAnswer::Renamed { ino: entry.ino } })
+}

@@ -1,0 +1,37 @@
+//! A client reports what it wrote to a file's data objects: size and times (flushed lazily).
+
+use super::{advance, inode_reply};
+use crate::permission::mode_after_write;
+use crate::records::InodeRecord;
+use crate::{Locks, Stop, Txn, View, locks::Lock};
+use pandofs_api::Reply;
+use pandofs_types::limits::MAX_FILE_BYTES;
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Time};
+
+pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
+    locks.check(&Lock::Inode(ino), None)?;
+    let inode = view.inode(ino)?;
+    if inode.kind != FileKind::File {
+        return Err(FsError::Invalid.into());
+    }
+    Ok(inode)
+}
+
+pub fn apply(
+    txn: &mut Txn<'_, '_>,
+    caller: &Credentials,
+    ino: Ino,
+    mut inode: InodeRecord,
+    end: u64,
+    mtime: Time,
+) -> Result<Reply, Stop> {
+    if end > MAX_FILE_BYTES {
+        return Err(FsError::FileTooBig.into());
+    }
+    inode.size = inode.size.max(end);
+    advance(&mut inode.mtime, mtime);
+    advance(&mut inode.ctime, mtime);
+    inode.mode = mode_after_write(caller, inode.mode);
+    txn.put_inode(ino, &inode);
+    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
+}

@@ -1,0 +1,126 @@
+//! Rights of callers, as POSIX and Linux have them.
+
+use crate::records::{InodeRecord, PartsRecord};
+use pandofs_types::{Credentials, FileKind, FsError, FsResult, SetAttr, SetTime};
+
+/// Permission bits.
+pub const SET_UID: u16 = 0o4000;
+pub const SET_GID: u16 = 0o2000;
+pub const STICKY: u16 = 0o1000;
+const GROUP_EXECUTE: u16 = 0o010;
+
+/// Rights, as in [`Credentials::may`].
+pub const SEARCH: u16 = 1;
+pub const WRITE: u16 = 2;
+pub const READ: u16 = 4;
+
+/// Fails with `Access` unless the caller has the rights `wanted` on a directory.
+pub fn check_dir(caller: &Credentials, wanted: u16, parts: &PartsRecord) -> FsResult<()> {
+    if caller.may(wanted, FileKind::Dir, parts.mode, parts.uid, parts.gid) {
+        Ok(())
+    } else {
+        Err(FsError::Access)
+    }
+}
+
+/// Fails with `Access` unless the caller has the rights `wanted` on an inode.
+pub fn check_inode(caller: &Credentials, wanted: u16, inode: &InodeRecord) -> FsResult<()> {
+    if caller.may(wanted, inode.kind, inode.mode, inode.uid, inode.gid) {
+        Ok(())
+    } else {
+        Err(FsError::Access)
+    }
+}
+
+/// In a sticky directory only the owner of a file, of the directory, or the superuser takes a name
+/// away: the user who must own the inode, if it matters.
+pub fn must_own(caller: &Credentials, parts: &PartsRecord) -> Option<u32> {
+    let free = parts.mode & STICKY == 0 || caller.is_superuser() || caller.uid == parts.uid;
+    (!free).then_some(caller.uid)
+}
+
+/// Fails with `NotPermitted` if somebody else must own the inode.
+pub fn check_owner(must_own: Option<u32>, inode: &InodeRecord) -> FsResult<()> {
+    match must_own {
+        Some(uid) if uid != inode.uid => Err(FsError::NotPermitted),
+        _ => Ok(()),
+    }
+}
+
+/// Group of a new inode, and its permission bits: a set-group-id directory hands on its group, and to
+/// directories the bit itself; a file keeps set-group-id only for a group its maker is in.
+pub fn inherit(caller: &Credentials, parts: &PartsRecord, kind: FileKind, mode: u16) -> (u32, u16) {
+    if parts.mode & SET_GID == 0 {
+        return (caller.gid, mode);
+    }
+    let gid = parts.gid;
+    if kind == FileKind::Dir {
+        return (gid, mode | SET_GID);
+    }
+    let strange = mode & GROUP_EXECUTE != 0 && !caller.is_superuser() && !caller.in_group(gid);
+    (gid, if strange { mode & !SET_GID } else { mode })
+}
+
+/// Whether the caller may make these changes.
+pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> FsResult<()> {
+    let owner = caller.is_superuser() || caller.uid == inode.uid;
+    if set.mode.is_some() && !owner {
+        return Err(FsError::NotPermitted);
+    }
+    if let Some(uid) = set.uid
+        && !caller.is_superuser()
+        && !(owner && uid == inode.uid)
+    {
+        return Err(FsError::NotPermitted);
+    }
+    if let Some(gid) = set.gid
+        && !caller.is_superuser()
+        && !(owner && (gid == inode.gid || caller.in_group(gid)))
+    {
+        return Err(FsError::NotPermitted);
+    }
+    if set.size.is_some() {
+        match inode.kind {
+            FileKind::File => check_inode(caller, WRITE, inode)?,
+            FileKind::Dir => return Err(FsError::IsDir),
+            _ => return Err(FsError::Invalid),
+        }
+    }
+    let times = [set.atime, set.mtime];
+    if times.iter().flatten().any(|time| matches!(time, SetTime::At(_))) && !owner {
+        return Err(FsError::NotPermitted);
+    }
+    if times.iter().flatten().next().is_some() && !owner {
+        check_inode(caller, WRITE, inode)?;
+    }
+    Ok(())
+}
+
+/// Permission bits after the changes. A new owner or group takes the set-id bits of what is no
+/// directory; set-group-id is not given for a group the caller is not in.
+pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u16 {
+    let mut mode = inode.mode;
+    if (set.uid.is_some() || set.gid.is_some()) && inode.kind != FileKind::Dir {
+        mode &= !SET_UID;
+        if mode & GROUP_EXECUTE != 0 {
+            mode &= !SET_GID;
+        }
+    }
+    if let Some(new) = set.mode {
+        mode = new;
+        let gid = set.gid.unwrap_or(inode.gid);
+        if !caller.is_superuser() && !caller.in_group(gid) {
+            mode &= !SET_GID;
+        }
+    }
+    mode
+}
+
+/// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
+pub fn mode_after_write(caller: &Credentials, mode: u16) -> u16 {
+    if caller.is_superuser() {
+        return mode;
+    }
+    let mode = mode & !SET_UID;
+    if mode & GROUP_EXECUTE != 0 { mode & !SET_GID } else { mode }
+}

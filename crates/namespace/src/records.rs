@@ -1,0 +1,192 @@
+//! Values of the store: postcard encodings of these structs, fields in this order
+//! (`docs/data-layout.md`).
+
+use crate::Stop;
+use pandofs_api::{DirSettings, Layout, Refusal, Reply, SplitId};
+use pandofs_placement::{DirMap, GrainState, PartitionIndex};
+use pandofs_types::{Attr, FileKind, Ino, ShardId, Time};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// An inode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InodeRecord {
+    pub kind: FileKind,
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    /// Names that lead to it; for a directory always 1 (subdirectories count in its parts).
+    pub nlink: u32,
+    pub rdev: u32,
+    /// Bytes.
+    pub size: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    pub btime: Time,
+    pub body: Body,
+    /// Extended attributes it has.
+    pub xattrs: u16,
+    /// Bytes of their names and values.
+    pub xattr_bytes: u32,
+    /// Shards it was on before, oldest first: they keep forwarding records.
+    pub trail: Vec<ShardId>,
+}
+
+/// What an inode holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Body {
+    /// Fifos, sockets, devices.
+    Nothing,
+    Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// The first bytes of the file; what of its size lies beyond is a hole.
+    Inline {
+        version: u64,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+        layout: Layout,
+    },
+    Striped(Layout),
+    Dir { parent: Ino },
+}
+
+impl InodeRecord {
+    /// Units of 512 bytes. What of a striped file is a hole is not known here and counts as data.
+    pub fn blocks(&self) -> u64 {
+        match &self.body {
+            Body::Inline { data, .. } => (data.len() as u64).div_ceil(512),
+            Body::Striped(_) => self.size.div_ceil(512),
+            Body::Symlink(_) | Body::Nothing | Body::Dir { .. } => 0,
+        }
+    }
+
+    /// As `stat` gives it; for a directory without its parts.
+    pub fn attr(&self, ino: Ino) -> Attr {
+        Attr {
+            ino,
+            kind: self.kind,
+            mode: self.mode,
+            nlink: self.nlink,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size: self.size,
+            blocks: self.blocks(),
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            btime: self.btime,
+        }
+    }
+}
+
+/// What a name leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryRecord {
+    pub ino: Ino,
+    pub kind: FileKind,
+    /// Where the inode is; always right, since an inode only moves along with its one entry.
+    pub shard: ShardId,
+}
+
+/// The partitions of one directory that are on one shard, and what each of its shards must know of it.
+///
+/// One record for all of them, so that one lookup tells whether a name belongs here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartsRecord {
+    /// All that this shard knows; at the home all that the home was told.
+    pub map: DirMap,
+    /// Copies of the inode's, changed everywhere before a change is answered.
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub settings: DirSettings,
+    pub grain: GrainState,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// In ascending order; never empty.
+    pub parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub index: PartitionIndex,
+    pub entries: u64,
+    /// Of these, directories.
+    pub subdirs: u32,
+}
+
+impl PartsRecord {
+    pub fn part(&self, index: PartitionIndex) -> Option<&Part> {
+        self.parts.iter().find(|part| part.index == index)
+    }
+
+    pub fn part_mut(&mut self, index: PartitionIndex) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|part| part.index == index)
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.parts.iter().map(|part| part.entries).sum()
+    }
+
+    pub fn subdirs(&self) -> u32 {
+        self.parts.iter().map(|part| part.subdirs).sum()
+    }
+}
+
+/// An inode without a name, or what is left of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReclaimRecord {
+    /// The inode is kept while somebody has it open.
+    Orphan,
+    /// The inode is gone; its data objects and forwarding records are to go.
+    Gone { layout: Option<Layout>, trail: Vec<ShardId> },
+    /// The file was cut to this many bytes; its data objects are to follow.
+    Cut { layout: Layout, size: u64 },
+}
+
+/// A split of which this shard is the source, while entries are being copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitRecord {
+    pub split: SplitId,
+    pub index: PartitionIndex,
+    pub child: PartitionIndex,
+    pub target: ShardId,
+    /// How far it is.
+    pub phase: SplitPhase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SplitPhase {
+    Copying,
+    /// The last step is under way as a distributed operation.
+    Handing,
+}
+
+/// A split of which this shard is the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagingRecord {
+    pub dir: Ino,
+    /// Chunks that have arrived.
+    pub chunks: u32,
+}
+
+/// The answer to the last request of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRecord {
+    pub sequence: u64,
+    pub result: Result<Reply, Refusal>,
+}
+
+/// Encodes a value.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("a record in memory has an encoding")
+}
+
+/// Decodes a value that this crate has stored.
+pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Stop> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(Stop::Broken(format!("{what}: {} bytes too many", rest.len()))),
+        Err(error) => Err(Stop::Broken(format!("{what}: {error}"))),
+    }
+}

@@ -1,0 +1,282 @@
+//! Splitting a partition: who splits, what moves, and the copying before the last step.
+//!
+//! 1. The source marks the split and copies the moving entries chunk by chunk; the target stages them
+//!    where nobody looks. The partition goes on serving.
+//! 2. The last step is a distributed operation of two shards (`GiveUp` here, `Adopt` there): the moving
+//!    half is locked, what changed since it was copied is sent along, the target decides.
+//! 3. Either both have done it or neither. A crash before the last step leaves the source the owner, and
+//!    the copies are thrown away.
+
+use crate::records::{
+    EntryRecord, InodeRecord, Part, SplitPhase, SplitRecord, StagingRecord, decode, encode,
+};
+use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
+use pandofs_api::{MovedInode, SplitChunk, SplitId, SplitItem};
+use pandofs_placement::{PartitionIndex, range};
+use pandofs_types::limits::{MAX_PARTITIONS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
+use pandofs_types::{FileKind, Ino, Name, Position, ShardId};
+use std::ops::ControlFlow;
+
+/// Slots a directory gets with its first split: enough that a larger maximum may be set later.
+pub const MIN_SLOTS: u32 = 64;
+
+/// The child that partition `index` of `dir` should be split into now, if it should.
+pub fn wanted(
+    view: &View<'_>,
+    dir: Ino,
+    index: PartitionIndex,
+) -> Result<Option<PartitionIndex>, Stop> {
+    let Some(parts) = view.parts(dir)? else {
+        return Ok(None);
+    };
+    let Some(part) = parts.part(index) else {
+        return Ok(None);
+    };
+    let settings = &parts.settings;
+    let threshold = settings.threshold.unwrap_or(view.map.settings.split_threshold);
+    let initial = settings.initial_partitions.unwrap_or(0);
+    let max = settings.max_partitions.unwrap_or_else(|| view.map.max_partitions()).max(initial);
+    let Some(child) = parts.map.split_child(index, max.min(MAX_PARTITIONS as u32)) else {
+        return Ok(None);
+    };
+    let over = part.entries > u64::from(threshold);
+    Ok((over || child.0 < initial).then_some(child))
+}
+
+/// Slots to fix when `dir` splits for the first time or is made with several partitions.
+pub fn slot_count(view: &View<'_>, max_partitions: Option<u32>) -> u32 {
+    max_partitions
+        .unwrap_or_else(|| view.map.max_partitions())
+        .max(MIN_SLOTS)
+        .min(MAX_PARTITIONS as u32)
+}
+
+/// Marks a split. One whose target is this very shard is done at once. Nothing happens if the partition
+/// does not want to split any more.
+pub fn begin(
+    txn: &mut Txn<'_, '_>,
+    dir: Ino,
+    index: PartitionIndex,
+    slots: &[ShardId],
+) -> Result<(), Stop> {
+    let view = txn.view();
+    let Some(child) = wanted(&view, dir, index)? else {
+        return Ok(());
+    };
+    if view.split(dir)?.is_some() {
+        return Ok(());
+    }
+    let mut parts = view
+        .parts(dir)?
+        .ok_or_else(|| Stop::Broken(format!("directory {dir} is split and not here")))?;
+    if !parts.map.has_slots() {
+        if slots.first() != Some(&parts.map.home()) {
+            return Err(Stop::Broken("the slot array does not start at home".to_string()));
+        }
+        parts.map.set_slots(slots.to_vec());
+        txn.put_parts(dir, &parts);
+    }
+    if child.0 as usize >= parts.map.slots().len() {
+        return Ok(());
+    }
+    let target = parts.map.shard_of_partition(child);
+    let split = SplitId { source: txn.shard, sequence: txn.new_sequence() };
+    let record = SplitRecord { split, index, child, target, phase: SplitPhase::Copying };
+    if target != txn.shard {
+        txn.put_split(dir, &record);
+        return Ok(());
+    }
+    let mut given = Part { index: child, entries: 0, subdirs: 0 };
+    for_each_moving(&txn.view(), dir, &record, &mut |_, _, entry, _| {
+        given.entries += 1;
+        given.subdirs += u32::from(entry.kind == FileKind::Dir);
+        Ok(())
+    })?;
+    let part = parts
+        .part_mut(index)
+        .ok_or_else(|| Stop::Broken(format!("partition {index} of {dir} is not here")))?;
+    part.entries -= given.entries;
+    part.subdirs -= given.subdirs;
+    parts.parts.push(given);
+    parts.parts.sort_by_key(|part| part.index);
+    parts.map.activate(child);
+    txn.meta.partitions += 1;
+    txn.meta.splits += 1;
+    txn.put_parts(dir, &parts);
+    txn.effects.push(Effect::MapGrew { dir });
+    txn.effects.push(Effect::Grew { dir, index });
+    txn.effects.push(Effect::Grew { dir, index: child });
+    Ok(())
+}
+
+/// Forgets a split that did not come to its end, so that it can start again.
+pub fn abandon(txn: &mut Txn<'_, '_>, dir: Ino, id: SplitId) -> Result<(), Stop> {
+    if txn.view().split(dir)?.is_some_and(|record| record.split == id) {
+        txn.delete_split(dir);
+    }
+    Ok(())
+}
+
+/// The positions that go to the child: the range it will have once the split is done.
+pub fn moving_range(record: &SplitRecord) -> (Position, Position) {
+    // The child's depth when it is made: `child = index + 2^r` is split off at depth `r + 1`.
+    let depth = (u32::BITS - record.child.0.leading_zeros()) as u8;
+    range(record.child, depth)
+}
+
+/// What a visit gets of a moving entry; the inode if it moves along.
+pub type VisitMoving<'v> = dyn FnMut(Position, &Name, &EntryRecord, Option<(Ino, InodeRecord)>) -> Result<(), Stop>
+    + 'v;
+
+/// Visits every entry of the moving half, in order.
+pub fn for_each_moving(
+    view: &View<'_>,
+    dir: Ino,
+    record: &SplitRecord,
+    visit: &mut VisitMoving<'_>,
+) -> Result<(), Stop> {
+    let (start, end) = moving_range(record);
+    let start = keys::entry_from(view.shard, dir, start);
+    let end = keys::entry_from(view.shard, dir, end);
+    view.scan(&start, &end, &mut |key, value| {
+        let (_, position, name) = keys::parse_entry(key)
+            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let entry: EntryRecord = decode("entry", value)?;
+        let moved = moving_inode(view, &entry)?;
+        visit(position, &name, &entry, moved)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// The inode of an entry, if it goes where the entry goes: it is here, and has no other name.
+fn moving_inode(view: &View<'_>, entry: &EntryRecord) -> Result<Option<(Ino, InodeRecord)>, Stop> {
+    if entry.shard != view.shard || entry.kind == FileKind::Dir {
+        return Ok(None);
+    }
+    let inode = crate::ops::lookup::named_inode(view, entry.ino)?;
+    Ok((inode.nlink == 1).then_some((entry.ino, inode)))
+}
+
+/// One chunk of the moving half from the key `from` on (`None`: from its start), and the key to go on
+/// from, if any is left.
+pub fn read_chunk(
+    view: &View<'_>,
+    dir: Ino,
+    record: &SplitRecord,
+    from: Option<&[u8]>,
+) -> Result<(Vec<SplitItem>, Option<Vec<u8>>), Stop> {
+    let (start, end) = moving_range(record);
+    let start = match from {
+        Some(key) => key.to_vec(),
+        None => keys::entry_from(view.shard, dir, start),
+    };
+    let end = keys::entry_from(view.shard, dir, end);
+    let (mut items, mut bytes, mut next) = (Vec::new(), 0, None);
+    view.scan(&start, &end, &mut |key, value| {
+        if items.len() >= SPLIT_CHUNK_ENTRIES || bytes >= SPLIT_CHUNK_BYTES {
+            next = Some(key.to_vec());
+            return Ok(ControlFlow::Break(()));
+        }
+        let (_, _, name) = keys::parse_entry(key)
+            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let item = item(view, name, value)?;
+        bytes += size(&item);
+        items.push(item);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok((items, next))
+}
+
+/// The present state of one moving name; `None` if it is gone.
+pub fn read_item(view: &View<'_>, dir: Ino, name: &Name) -> Result<Option<SplitItem>, Stop> {
+    let position = view.map.hash_key.position(name.as_bytes());
+    let value = view.raw(&keys::entry(view.shard, dir, position, name))?;
+    value.map(|value| item(view, name.clone(), &value)).transpose()
+}
+
+fn item(view: &View<'_>, name: Name, value: &[u8]) -> Result<SplitItem, Stop> {
+    let entry: EntryRecord = decode("entry", value)?;
+    let inode = match moving_inode(view, &entry)? {
+        None => None,
+        Some((ino, record)) => {
+            let mut xattrs = Vec::new();
+            if record.xattrs > 0 {
+                xattr::for_each(view, ino, &mut |name, value| {
+                    xattrs.push((name.to_vec().into(), value.to_vec().into()));
+                })?;
+            }
+            Some(MovedInode { ino, record: encode(&record), xattrs })
+        }
+    };
+    Ok(SplitItem { name, entry: value.to_vec(), inode })
+}
+
+fn size(item: &SplitItem) -> usize {
+    let inode = item.inode.as_ref().map_or(0, |inode| {
+        inode.record.len() + inode.xattrs.iter().map(|(n, v)| n.len() + v.len()).sum::<usize>()
+    });
+    item.name.as_bytes().len() + item.entry.len() + inode
+}
+
+/// Stages a chunk; whether it fits what is there. A repeated one is accepted and changes nothing.
+pub fn stage(txn: &mut Txn<'_, '_>, chunk: &SplitChunk) -> Result<bool, Stop> {
+    let mut staging = match txn.view().staging(chunk.split)? {
+        Some(staging) => staging,
+        None => StagingRecord { dir: chunk.dir, chunks: 0 },
+    };
+    if chunk.number < staging.chunks {
+        return Ok(true);
+    }
+    if chunk.number > staging.chunks || staging.dir != chunk.dir {
+        return Ok(false);
+    }
+    for item in &chunk.items {
+        txn.overlay.put(keys::staged(txn.shard, chunk.split, &item.name), encode(item));
+    }
+    staging.chunks += 1;
+    txn.put_staging(chunk.split, &staging);
+    Ok(true)
+}
+
+/// Visits what is staged.
+pub fn for_each_staged(
+    view: &View<'_>,
+    split: SplitId,
+    visit: &mut dyn FnMut(SplitItem) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    view.scan_prefix(&keys::staged_all(view.shard, split), &mut |_, value| {
+        visit(decode("staged entry", value)?)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Throws away what is staged.
+pub fn drop_staged(txn: &mut Txn<'_, '_>, split: SplitId) -> Result<(), Stop> {
+    let mut staged = Vec::new();
+    txn.view().scan_prefix(&keys::staged_all(txn.shard, split), &mut |key, _| {
+        staged.push(key.to_vec());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for key in staged {
+        txn.overlay.delete(key);
+    }
+    txn.overlay.delete(keys::staging(txn.shard, split));
+    Ok(())
+}
+
+/// An inode has moved away: everything of it but the forwarding record goes.
+pub(crate) fn forget_moved(
+    txn: &mut Txn<'_, '_>,
+    ino: Ino,
+    inode: &InodeRecord,
+) -> Result<(), Stop> {
+    if inode.xattrs > 0 {
+        let mut names = Vec::new();
+        xattr::for_each(&txn.view(), ino, &mut |name, _| names.push(name.to_vec()))?;
+        for name in names {
+            txn.delete_xattr(ino, &name);
+        }
+    }
+    txn.delete_inode(ino);
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! The receiving half of a split: what was staged becomes a partition.
+
+use super::Prepared;
+use crate::records::{EntryRecord, InodeRecord, Part, PartsRecord, decode};
+use crate::{Effect, Stop, Txn, View, keys, split};
+use pandofs_api::{Adopt, Refusal, SplitItem};
+use pandofs_types::{FileKind, FsError};
+use std::collections::BTreeMap;
+
+/// Refuses if something of what was copied is missing, or the partition is here already.
+pub fn prepare(view: &View<'_>, adopt: &Adopt) -> Result<Prepared, Stop> {
+    let chunks = view.staging(adopt.split)?.map_or(0, |staging| staging.chunks);
+    if chunks != adopt.chunks {
+        return Err(Refusal::TryAgain.into());
+    }
+    if let Some(parts) = view.parts(adopt.part.dir)?
+        && parts.part(adopt.child).is_some()
+    {
+        return Err(FsError::Io.into());
+    }
+    if !adopt.part.map.is_active(adopt.child)
+        || adopt.part.map.shard_of_partition(adopt.child) != view.shard
+    {
+        return Err(FsError::Io.into());
+    }
+    Ok(Prepared::default())
+}
+
+pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
+    let dir = adopt.part.dir;
+    let mut items: BTreeMap<Vec<u8>, SplitItem> = BTreeMap::new();
+    split::for_each_staged(&txn.view(), adopt.split, &mut |item| {
+        items.insert(item.name.as_bytes().to_vec(), item);
+        Ok(())
+    })?;
+    for item in &adopt.changed {
+        items.insert(item.name.as_bytes().to_vec(), item.clone());
+    }
+    for name in &adopt.gone {
+        items.remove(name.as_bytes());
+    }
+    let mut part = Part { index: adopt.child, entries: 0, subdirs: 0 };
+    for item in items.into_values() {
+        let entry: EntryRecord = decode("entry of a split", &item.entry)?;
+        part.entries += 1;
+        part.subdirs += u32::from(entry.kind == FileKind::Dir);
+        let position = txn.map.hash_key.position(item.name.as_bytes());
+        let entry = match item.inode {
+            None => entry,
+            Some(moved) => {
+                let mut inode: InodeRecord = decode("inode of a split", &moved.record)?;
+                // It may have been here before and left a forwarding record that is now wrong.
+                inode.trail.retain(|&shard| shard != txn.shard);
+                inode.trail.push(adopt.split.source);
+                inode.trail.dedup();
+                txn.delete_forwarding(moved.ino);
+                for (name, value) in moved.xattrs {
+                    txn.put_xattr(moved.ino, &name, value.into_vec());
+                }
+                txn.add_inode(moved.ino, &inode);
+                EntryRecord { shard: txn.shard, ..entry }
+            }
+        };
+        txn.add_entry(dir, position, &item.name, &entry);
+    }
+    split::drop_staged(txn, adopt.split)?;
+    let known = txn.view().parts(dir)?;
+    let mut parts = known.unwrap_or_else(|| PartsRecord {
+        map: adopt.part.map.clone(),
+        mode: adopt.part.mode,
+        uid: adopt.part.uid,
+        gid: adopt.part.gid,
+        settings: adopt.part.settings.clone(),
+        grain: adopt.part.grain.clone(),
+        mtime: adopt.mtime,
+        ctime: adopt.ctime,
+        parts: Vec::new(),
+    });
+    parts.map.merge(&adopt.part.map);
+    parts.mtime = parts.mtime.max(adopt.mtime);
+    parts.ctime = parts.ctime.max(adopt.ctime);
+    parts.parts.push(part);
+    parts.parts.sort_by_key(|part| part.index);
+    txn.meta.partitions += 1;
+    txn.put_parts(dir, &parts);
+    txn.overlay.delete(keys::staging(txn.shard, adopt.split));
+    txn.effects.push(Effect::Grew { dir, index: adopt.child });
+    Ok(())
+}

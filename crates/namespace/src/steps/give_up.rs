@@ -1,0 +1,82 @@
+//! The giving half of a split: half of a partition goes to another shard.
+
+use super::Prepared;
+use crate::locks::{Lock, LockSet};
+use crate::records::SplitRecord;
+use crate::{Effect, Locks, Stop, Txn, View, split};
+use pandofs_api::{Refusal, SplitId};
+use pandofs_types::{FileKind, Ino, TxId};
+
+pub fn prepare(
+    view: &View<'_>,
+    locks_held: &Locks,
+    own: Option<TxId>,
+    dir: Ino,
+    id: SplitId,
+) -> Result<Prepared, Stop> {
+    match view.split(dir)? {
+        Some(record) if record.split == id => {}
+        _ => return Err(Refusal::TryAgain.into()),
+    }
+    let locks = locks(view, dir)?;
+    for lock in &locks {
+        locks_held.check(lock, own)?;
+    }
+    Ok(Prepared { locks, ..Prepared::default() })
+}
+
+/// The moving names, the inodes that move along, and the directory's attributes, of which the other
+/// shard gets a copy.
+pub(super) fn locks(view: &View<'_>, dir: Ino) -> Result<LockSet, Stop> {
+    let record = of(view, dir)?;
+    let (start, end) = split::moving_range(&record);
+    let mut locks = vec![Lock::Range { dir, start, end }, Lock::Inode(dir)];
+    split::for_each_moving(view, dir, &record, &mut |_, _, _, moved| {
+        if let Some((ino, _)) = moved {
+            locks.push(Lock::Inode(ino));
+        }
+        Ok(())
+    })?;
+    Ok(locks)
+}
+
+fn of(view: &View<'_>, dir: Ino) -> Result<SplitRecord, Stop> {
+    view.split(dir)?.ok_or_else(|| Stop::Broken(format!("directory {dir} has no split here")))
+}
+
+pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
+    let record = of(&txn.view(), dir)?;
+    let mut moving = Vec::new();
+    split::for_each_moving(&txn.view(), dir, &record, &mut |position, name, entry, moved| {
+        moving.push((position, name.clone(), entry.kind, moved));
+        Ok(())
+    })?;
+    let mut parts = txn
+        .view()
+        .parts(dir)?
+        .ok_or_else(|| Stop::Broken(format!("partitions of {dir} went during a split")))?;
+    let (mut inos, mut trails) = (Vec::new(), Vec::new());
+    let part = parts
+        .part_mut(record.index)
+        .ok_or_else(|| Stop::Broken(format!("partition {} of {dir} is not here", record.index)))?;
+    for (position, name, kind, moved) in moving {
+        txn.delete_entry(dir, position, &name);
+        part.entries -= 1;
+        part.subdirs -= u32::from(kind == FileKind::Dir);
+        if let Some((ino, inode)) = moved {
+            split::forget_moved(txn, ino, &inode)?;
+            txn.put_forwarding(ino, record.target);
+            inos.push(ino);
+            trails.extend(inode.trail.iter().filter(|&&at| at != record.target).map(|&at| (at, ino)));
+        }
+    }
+    parts.map.activate(record.child);
+    txn.put_parts(dir, &parts);
+    txn.delete_split(dir);
+    txn.meta.splits += 1;
+    txn.effects.push(Effect::MapGrew { dir });
+    txn.effects.push(Effect::MovedAway { inos, trails, to: record.target });
+    // What is left may still be over the threshold.
+    txn.effects.push(Effect::Grew { dir, index: record.index });
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! A file gets one more name.
+
+use super::Prepared;
+use super::insert::no_longer;
+use crate::locks::Lock;
+use crate::ops::{advance, inode_reply};
+use crate::{Locks, Stop, Txn, View};
+use pandofs_api::StepResult;
+use pandofs_types::limits::MAX_LINKS;
+use pandofs_types::{FileKind, FsError, Ino, Time, TxId};
+
+pub fn prepare(
+    view: &View<'_>,
+    locks: &Locks,
+    own: Option<TxId>,
+    ino: Ino,
+    time: Time,
+) -> Result<Prepared, Stop> {
+    let lock = Lock::Inode(ino);
+    locks.check(&lock, own)?;
+    let mut inode = view.inode(ino)?;
+    if inode.kind == FileKind::Dir {
+        return Err(FsError::NotPermitted.into());
+    }
+    if inode.nlink == 0 {
+        return Err(FsError::NotFound.into());
+    }
+    if inode.nlink >= MAX_LINKS {
+        return Err(FsError::TooManyLinks.into());
+    }
+    inode.nlink += 1;
+    advance(&mut inode.ctime, time);
+    let after = inode_reply(view, ino, &inode)?;
+    Ok(Prepared {
+        result: StepResult { inode: Some(Box::new(after)) },
+        follow: vec![],
+        locks: vec![lock],
+    })
+}
+
+pub fn execute(txn: &mut Txn<'_, '_>, ino: Ino, time: Time) -> Result<(), Stop> {
+    let mut inode = txn.view().inode(ino).map_err(no_longer)?;
+    inode.nlink += 1;
+    advance(&mut inode.ctime, time);
+    txn.put_inode(ino, &inode);
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What one shard does of an operation, one step a file.
+//!
+//! `prepare` checks a step against the state and says which locks make the result of the check last;
+//! `execute` performs it and cannot be refused any more. For an operation whose steps are all here both
+//! run in one record without locks. The steps are the sub-operations of Xiong et al., table 1, and what
+//! rename, link and splits need beside them.
+
+mod adopt;
+mod drop_dir;
+mod drop_part;
+mod free;
+mod give_up;
+mod hold_ancestors;
+mod insert;
+mod link;
+mod new_dir;
+mod new_part;
+mod remove;
+mod set_dir;
+mod set_parent;
+mod touch;
+mod unlink;
+
+use crate::ops::Choices;
+use crate::{LockSet, Locks, Stop, Txn, View};
+use pandofs_api::{Step, StepResult};
+use pandofs_types::{ShardId, TxId};
+
+pub use free::forget_inode;
+pub use insert::victim;
+
+/// A step that can be performed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// What it hands to the other steps.
+    pub result: StepResult,
+    /// Steps that the operation needs besides.
+    pub follow: Vec<(ShardId, Step)>,
+    /// What must not change until the operation is decided.
+    pub locks: LockSet,
+}
+
+/// Checks a step. `own` is the operation it belongs to, whose own locks are in nobody's way.
+pub fn prepare(
+    txn: &mut Txn<'_, '_>,
+    locks: &Locks,
+    own: Option<TxId>,
+    step: &Step,
+    choices: &Choices,
+) -> Result<Prepared, Stop> {
+    match step {
+        Step::Insert { .. } => insert::prepare(&txn.view(), locks, own, step),
+        Step::Remove { dir, name, ino, caller, .. } => {
+            remove::prepare(&txn.view(), locks, own, *dir, name, *ino, caller)
+        }
+        Step::NewDir { new } => new_dir::prepare(txn, new, choices),
+        Step::NewPart { part } => new_part::prepare(&txn.view(), locks, own, part),
+        Step::Link { ino, time } => link::prepare(&txn.view(), locks, own, *ino, *time),
+        Step::Unlink { ino, must_own, .. } => {
+            unlink::prepare(&txn.view(), locks, own, *ino, *must_own)
+        }
+        Step::Touch { ino, must_own, .. } => {
+            touch::prepare(&txn.view(), locks, own, *ino, *must_own)
+        }
+        Step::DropDir { dir, must_own } => {
+            drop_dir::prepare(&txn.view(), locks, own, *dir, *must_own)
+        }
+        Step::DropPart { dir } => drop_part::prepare(&txn.view(), locks, own, *dir),
+        Step::SetParent { dir, must_own, caller, .. } => {
+            set_parent::prepare(&txn.view(), locks, own, *dir, *must_own, caller)
+        }
+        Step::HoldAncestors { from, moving, depth } => {
+            hold_ancestors::prepare(&txn.view(), locks, own, *from, *moving, *depth)
+        }
+        Step::SetDir { dir, set, settings, caller, time } => {
+            set_dir::prepare(&txn.view(), locks, own, *dir, set, settings, caller, *time)
+        }
+        Step::Adopt { adopt } => adopt::prepare(&txn.view(), adopt),
+        Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
+    }
+}
+
+/// Performs a step that was prepared. `own` is its result, `all` the results of every step.
+pub fn execute(
+    txn: &mut Txn<'_, '_>,
+    step: &Step,
+    own: &StepResult,
+    all: &[StepResult],
+    choices: &Choices,
+) -> Result<(), Stop> {
+    match step {
+        Step::Insert { .. } => insert::execute(txn, step, all),
+        Step::Remove { dir, name, time, .. } => remove::execute(txn, *dir, name, *time),
+        Step::NewDir { new } => new_dir::execute(txn, new, own),
+        Step::NewPart { part } => new_part::execute(txn, part),
+        Step::Link { ino, time } => link::execute(txn, *ino, *time),
+        Step::Unlink { ino, time, .. } => unlink::execute(txn, *ino, *time, choices),
+        Step::Touch { ino, time, .. } => touch::execute(txn, *ino, *time),
+        Step::DropDir { dir, .. } => drop_dir::execute(txn, *dir),
+        Step::DropPart { dir } => drop_part::execute(txn, *dir),
+        Step::SetParent { dir, parent, time, .. } => set_parent::execute(txn, *dir, *parent, *time),
+        Step::HoldAncestors { .. } => Ok(()),
+        Step::SetDir { dir, set, settings, caller, time } => {
+            set_dir::execute(txn, *dir, set, settings, caller, *time)
+        }
+        Step::Adopt { adopt } => adopt::execute(txn, adopt),
+        Step::GiveUp { dir, .. } => give_up::execute(txn, *dir),
+    }
+}
+
+/// The locks of a step that was prepared before a restart, from the state, which has not changed in
+/// what they guard.
+pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
+    use crate::locks::Lock;
+    Ok(match step {
+        Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => {
+            let position = view.map.hash_key.position(name.as_bytes());
+            vec![Lock::Entry { dir: *dir, position, name: name.clone() }]
+        }
+        Step::NewDir { .. } | Step::Adopt { .. } => vec![],
+        Step::NewPart { part } => vec![Lock::Dir(part.dir)],
+        Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
+            vec![Lock::Inode(*ino)]
+        }
+        Step::DropDir { dir, .. } => drop_dir::locks(*dir),
+        Step::DropPart { dir } => drop_part::locks(*dir),
+        Step::SetParent { dir, .. } => vec![Lock::Parent(*dir)],
+        Step::HoldAncestors { from, moving, depth } => {
+            hold_ancestors::walk(view, *from, *moving, *depth)?.0
+        }
+        Step::SetDir { dir, .. } => vec![Lock::Inode(*dir)],
+        Step::GiveUp { dir, .. } => give_up::locks(view, *dir)?,
+    })
+}

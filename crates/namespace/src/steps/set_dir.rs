@@ -1,0 +1,116 @@
+//! Attributes and settings of a directory change, at its home and at every partition.
+
+use super::Prepared;
+use super::insert::no_longer;
+use crate::locks::Lock;
+use crate::ops::setattr::set_common;
+use crate::permission::check_set;
+use crate::{Effect, Locks, Stop, Txn, View};
+use pandofs_api::{DirSettings, Step, StepResult};
+use pandofs_types::{Credentials, FsError, Ino, SetAttr, SetTime, Time, TxId};
+
+#[allow(clippy::too_many_arguments)]
+pub fn prepare(
+    view: &View<'_>,
+    locks: &Locks,
+    own: Option<TxId>,
+    dir: Ino,
+    set: &SetAttr,
+    settings: &DirSettings,
+    caller: &Credentials,
+    time: Time,
+) -> Result<Prepared, Stop> {
+    let lock = Lock::Inode(dir);
+    locks.check(&lock, own)?;
+    if dir.birth_shard() == view.shard {
+        check_set(caller, &view.inode(dir)?, set)?;
+    }
+    let Some(parts) = view.parts(dir)? else {
+        return Err(FsError::NotFound.into());
+    };
+    let follow = parts
+        .map
+        .shards()
+        .into_iter()
+        .filter(|&shard| shard != view.shard && shard != dir.birth_shard())
+        .map(|shard| {
+            let step = Step::SetDir {
+                dir,
+                set: set.clone(),
+                settings: settings.clone(),
+                caller: caller.clone(),
+                time,
+            };
+            (shard, step)
+        })
+        .collect();
+    Ok(Prepared { result: StepResult::default(), follow, locks: vec![lock] })
+}
+
+pub fn execute(
+    txn: &mut Txn<'_, '_>,
+    dir: Ino,
+    set: &SetAttr,
+    settings: &DirSettings,
+    caller: &Credentials,
+    time: Time,
+) -> Result<(), Stop> {
+    let mut parts = txn
+        .view()
+        .parts(dir)?
+        .ok_or_else(|| Stop::Broken(format!("partitions of {dir} went while locked")))?;
+    if dir.birth_shard() == txn.shard {
+        let mut inode = txn.view().inode(dir).map_err(no_longer)?;
+        set_common(caller, &mut inode, set, time);
+        parts.mode = inode.mode;
+        parts.uid = inode.uid;
+        parts.gid = inode.gid;
+        txn.put_inode(dir, &inode);
+    } else {
+        // The home alone decides about set-group-id; a caller who loses it there loses it here, since
+        // the same function of the same arguments is taken on a copy of the same attributes.
+        let mut copy = copy_of_inode(&parts);
+        set_common(caller, &mut copy, set, time);
+        parts.mode = copy.mode;
+        parts.uid = copy.uid;
+        parts.gid = copy.gid;
+    }
+    if let Some(mtime) = set.mtime {
+        parts.mtime = match mtime {
+            SetTime::Now => time,
+            SetTime::At(mtime) => mtime,
+        };
+    }
+    parts.ctime = parts.ctime.max(time);
+    merge(&mut parts.settings, settings);
+    txn.put_parts(dir, &parts);
+    txn.effects.push(Effect::Settings { dir });
+    Ok(())
+}
+
+fn merge(settings: &mut DirSettings, new: &DirSettings) {
+    settings.threshold = new.threshold.or(settings.threshold);
+    settings.max_partitions = new.max_partitions.or(settings.max_partitions);
+    settings.initial_partitions = new.initial_partitions.or(settings.initial_partitions);
+    settings.policy = new.policy.or(settings.policy);
+}
+
+fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRecord {
+    crate::records::InodeRecord {
+        kind: pandofs_types::FileKind::Dir,
+        mode: parts.mode,
+        uid: parts.uid,
+        gid: parts.gid,
+        nlink: 1,
+        rdev: 0,
+        size: 0,
+        atime: parts.mtime,
+        mtime: parts.mtime,
+        ctime: parts.ctime,
+        btime: parts.ctime,
+        body: crate::records::Body::Nothing,
+        xattrs: 0,
+        xattr_bytes: 0,
+        trail: Vec::new(),
+    }
+}

@@ -1,0 +1,49 @@
+//! A file loses a name.
+
+use super::Prepared;
+use super::free::forget_inode;
+use super::insert::no_longer;
+use crate::locks::Lock;
+use crate::ops::{Choices, advance};
+use crate::permission::check_owner;
+use crate::records::ReclaimRecord;
+use crate::{Locks, Stop, Txn, View};
+use pandofs_types::{FileKind, Ino, Time, TxId};
+
+pub fn prepare(
+    view: &View<'_>,
+    locks: &Locks,
+    own: Option<TxId>,
+    ino: Ino,
+    must_own: Option<u32>,
+) -> Result<Prepared, Stop> {
+    let lock = Lock::Inode(ino);
+    locks.check(&lock, own)?;
+    let inode = view.inode(ino)?;
+    if inode.kind == FileKind::Dir || inode.nlink == 0 {
+        return Err(Stop::Broken(format!("inode {ino} is no file with a name")));
+    }
+    check_owner(must_own, &inode)?;
+    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+}
+
+pub fn execute(
+    txn: &mut Txn<'_, '_>,
+    ino: Ino,
+    time: Time,
+    choices: &Choices,
+) -> Result<(), Stop> {
+    let mut inode = txn.view().inode(ino).map_err(no_longer)?;
+    assert!(inode.nlink > 0, "inode {ino} lost more names than it had");
+    inode.nlink -= 1;
+    advance(&mut inode.ctime, time);
+    if inode.nlink > 0 {
+        txn.put_inode(ino, &inode);
+    } else if choices.closed.contains(&ino) {
+        forget_inode(txn, ino, inode)?;
+    } else {
+        txn.put_inode(ino, &inode);
+        txn.put_reclaim(ino, &ReclaimRecord::Orphan);
+    }
+    Ok(())
+}

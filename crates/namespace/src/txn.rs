@@ -1,0 +1,164 @@
+//! Typed writes of a shard's state.
+
+use crate::records::{
+    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
+    encode,
+};
+use crate::{View, keys};
+use pandofs_api::SplitId;
+use pandofs_placement::{ClusterMap, PartitionIndex};
+use pandofs_store::Overlay;
+use pandofs_types::{Ino, Name, Position, SessionId, ShardId, SlotId};
+use serde::{Deserialize, Serialize};
+
+/// A shard's own figures, stored with each batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    pub format: u16,
+    pub fs: pandofs_types::FsId,
+    /// Index of the last record that the stored state includes.
+    pub applied: u64,
+    /// The next inode born here.
+    pub next_serial: u64,
+    /// The next distributed operation or split coordinated here.
+    pub next_sequence: u64,
+    pub entries: u64,
+    pub inodes: u64,
+    pub partitions: u64,
+    /// Partitions split off here since the shard was made.
+    pub splits: u64,
+}
+
+/// What the shard's driver may want to act on; lost in a crash, found again by scanning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A name was added: the partition may be over its threshold.
+    Grew { dir: Ino, index: PartitionIndex },
+    /// Settings changed: any partition here may have to split.
+    Settings { dir: Ino },
+    /// There is something to reclaim.
+    Reclaim { ino: Ino },
+    /// This file was opened as it was made.
+    Opened { ino: Ino },
+    /// The home is to learn this directory's map.
+    MapGrew { dir: Ino },
+    /// Inodes moved to another shard.
+    MovedAway { inos: Vec<Ino>, trails: Vec<(ShardId, Ino)>, to: ShardId },
+}
+
+/// Changes to a shard's state while a record is applied.
+pub struct Txn<'t, 's> {
+    pub overlay: &'t mut Overlay<'s>,
+    pub shard: ShardId,
+    pub map: &'t ClusterMap,
+    pub meta: &'t mut Meta,
+    pub effects: &'t mut Vec<Effect>,
+}
+
+impl Txn<'_, '_> {
+    /// The state including what this transaction wrote so far.
+    pub fn view(&self) -> View<'_> {
+        View { kv: &*self.overlay, shard: self.shard, map: self.map, cached_only: false }
+    }
+
+    /// A number for a new inode.
+    pub fn new_ino(&mut self) -> Ino {
+        let ino = Ino::new(self.shard, self.meta.next_serial);
+        self.meta.next_serial += 1;
+        ino
+    }
+
+    /// A number for a new distributed operation or split.
+    pub fn new_sequence(&mut self) -> u64 {
+        let sequence = self.meta.next_sequence;
+        self.meta.next_sequence += 1;
+        sequence
+    }
+
+    /// Stores an inode that was not there.
+    pub fn add_inode(&mut self, ino: Ino, inode: &InodeRecord) {
+        self.meta.inodes += 1;
+        self.put_inode(ino, inode);
+    }
+
+    /// Stores an inode that was there.
+    pub fn put_inode(&mut self, ino: Ino, inode: &InodeRecord) {
+        self.overlay.put(keys::inode(self.shard, ino), encode(inode));
+    }
+
+    pub fn delete_inode(&mut self, ino: Ino) {
+        assert!(self.meta.inodes > 0, "more inodes deleted than made");
+        self.meta.inodes -= 1;
+        self.overlay.delete(keys::inode(self.shard, ino));
+    }
+
+    pub fn add_entry(&mut self, dir: Ino, position: Position, name: &Name, entry: &EntryRecord) {
+        self.meta.entries += 1;
+        self.put_entry(dir, position, name, entry);
+    }
+
+    pub fn put_entry(&mut self, dir: Ino, position: Position, name: &Name, entry: &EntryRecord) {
+        self.overlay.put(keys::entry(self.shard, dir, position, name), encode(entry));
+    }
+
+    pub fn delete_entry(&mut self, dir: Ino, position: Position, name: &Name) {
+        assert!(self.meta.entries > 0, "more entries deleted than made");
+        self.meta.entries -= 1;
+        self.overlay.delete(keys::entry(self.shard, dir, position, name));
+    }
+
+    pub fn put_parts(&mut self, dir: Ino, parts: &PartsRecord) {
+        assert!(!parts.parts.is_empty(), "a shard without partitions of a directory forgets it");
+        self.overlay.put(keys::parts(self.shard, dir), encode(parts));
+    }
+
+    pub fn delete_parts(&mut self, dir: Ino) {
+        self.overlay.delete(keys::parts(self.shard, dir));
+    }
+
+    pub fn put_forwarding(&mut self, ino: Ino, shard: ShardId) {
+        assert!(shard != self.shard, "inode {ino} forwarded to where it comes from");
+        self.overlay.put(keys::forwarding(self.shard, ino), encode(&shard));
+    }
+
+    pub fn delete_forwarding(&mut self, ino: Ino) {
+        self.overlay.delete(keys::forwarding(self.shard, ino));
+    }
+
+    pub fn put_xattr(&mut self, ino: Ino, name: &[u8], value: Vec<u8>) {
+        self.overlay.put(keys::xattr(self.shard, ino, name), value);
+    }
+
+    pub fn delete_xattr(&mut self, ino: Ino, name: &[u8]) {
+        self.overlay.delete(keys::xattr(self.shard, ino, name));
+    }
+
+    pub fn put_reclaim(&mut self, ino: Ino, reclaim: &ReclaimRecord) {
+        self.overlay.put(keys::reclaim(self.shard, ino), encode(reclaim));
+        self.effects.push(Effect::Reclaim { ino });
+    }
+
+    pub fn delete_reclaim(&mut self, ino: Ino) {
+        self.overlay.delete(keys::reclaim(self.shard, ino));
+    }
+
+    pub fn put_split(&mut self, dir: Ino, split: &SplitRecord) {
+        self.overlay.put(keys::split(self.shard, dir), encode(split));
+    }
+
+    pub fn delete_split(&mut self, dir: Ino) {
+        self.overlay.delete(keys::split(self.shard, dir));
+    }
+
+    pub fn put_staging(&mut self, split: SplitId, staging: &StagingRecord) {
+        self.overlay.put(keys::staging(self.shard, split), encode(staging));
+    }
+
+    pub fn put_slot(&mut self, session: SessionId, slot: SlotId, record: &SlotRecord) {
+        self.overlay.put(keys::slot(self.shard, session, slot), encode(record));
+    }
+
+    pub fn put_meta(&mut self) {
+        self.overlay.put(keys::meta(self.shard), encode(self.meta));
+    }
+}

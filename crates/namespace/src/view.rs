@@ -1,0 +1,163 @@
+//! Typed reads of a shard's state.
+
+use crate::records::{
+    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
+    decode,
+};
+use crate::{Stop, keys};
+use pandofs_api::{Refusal, SplitId};
+use pandofs_placement::{ClusterMap, PartitionIndex};
+use pandofs_store::{Cached, KvRead};
+use pandofs_types::{FsError, Ino, Name, Position, SessionId, ShardId, SlotId};
+use serde::de::DeserializeOwned;
+use std::ops::ControlFlow;
+
+/// A shard's state as it is now.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub kv: &'a dyn KvRead,
+    pub shard: ShardId,
+    pub map: &'a ClusterMap,
+    /// Stop with [`Stop::Cold`] rather than wait for the disk.
+    pub cached_only: bool,
+}
+
+/// The partition of a directory that a name belongs to, and is here.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    pub parts: PartsRecord,
+    pub index: PartitionIndex,
+    pub position: Position,
+}
+
+impl<'a> View<'a> {
+    pub fn raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        if !self.cached_only {
+            return Ok(self.kv.get(key)?);
+        }
+        match self.kv.get_cached(key)? {
+            Cached::Known(value) => Ok(value),
+            Cached::Cold => Err(Stop::Cold(key.to_vec())),
+        }
+    }
+
+    fn typed<T: DeserializeOwned>(&self, what: &'static str, key: &[u8]) -> Result<Option<T>, Stop> {
+        self.raw(key)?.map(|bytes| decode(what, &bytes)).transpose()
+    }
+
+    pub fn stored_inode(&self, ino: Ino) -> Result<Option<InodeRecord>, Stop> {
+        self.typed("inode", &keys::inode(self.shard, ino))
+    }
+
+    /// The inode; refuses with `Moved` or `Stale` if it is not here.
+    pub fn inode(&self, ino: Ino) -> Result<InodeRecord, Stop> {
+        match self.stored_inode(ino)? {
+            Some(inode) => Ok(inode),
+            None => Err(self.where_is(ino)?),
+        }
+    }
+
+    fn where_is(&self, ino: Ino) -> Result<Stop, Stop> {
+        Ok(match self.forwarding(ino)? {
+            Some(shard) => Stop::Refuse(Refusal::Moved { ino, shard }),
+            None if ino.birth_shard() != self.shard => {
+                Stop::Refuse(Refusal::Moved { ino, shard: ino.birth_shard() })
+            }
+            None => Stop::Refuse(Refusal::Fs(FsError::Stale)),
+        })
+    }
+
+    pub fn forwarding(&self, ino: Ino) -> Result<Option<ShardId>, Stop> {
+        self.typed("forwarding record", &keys::forwarding(self.shard, ino))
+    }
+
+    pub fn parts(&self, dir: Ino) -> Result<Option<PartsRecord>, Stop> {
+        self.typed("partitions", &keys::parts(self.shard, dir))
+    }
+
+    /// The partition that `name` belongs to, if it is here; refuses otherwise.
+    pub fn owned(&self, dir: Ino, name: &Name) -> Result<Owned, Stop> {
+        self.owned_at(dir, self.map.hash_key.position(name.as_bytes()))
+    }
+
+    /// The partition that `position` belongs to, if it is here; refuses otherwise.
+    pub fn owned_at(&self, dir: Ino, position: Position) -> Result<Owned, Stop> {
+        let Some(parts) = self.parts(dir)? else {
+            return Err(self.no_parts(dir)?);
+        };
+        let index = parts.map.partition_of(position);
+        if parts.part(index).is_none() {
+            return Err(Stop::Refuse(Refusal::Misdirected(Some(parts.map))));
+        }
+        Ok(Owned { parts, index, position })
+    }
+
+    /// Why a directory has no partition here: it is none, it is gone, or it never had one here.
+    pub fn no_parts(&self, dir: Ino) -> Result<Stop, Stop> {
+        if dir.birth_shard() != self.shard {
+            return Ok(Stop::Refuse(Refusal::Misdirected(None)));
+        }
+        Ok(match self.stored_inode(dir)? {
+            Some(_) => Stop::from(FsError::NotDir),
+            // A file that moved to another shard is no directory either.
+            None if self.forwarding(dir)?.is_some() => Stop::from(FsError::NotDir),
+            None => Stop::from(FsError::NotFound),
+        })
+    }
+
+    pub fn entry(
+        &self,
+        dir: Ino,
+        position: Position,
+        name: &Name,
+    ) -> Result<Option<EntryRecord>, Stop> {
+        self.typed("entry", &keys::entry(self.shard, dir, position, name))
+    }
+
+    pub fn reclaim(&self, ino: Ino) -> Result<Option<ReclaimRecord>, Stop> {
+        self.typed("reclaim record", &keys::reclaim(self.shard, ino))
+    }
+
+    pub fn split(&self, dir: Ino) -> Result<Option<SplitRecord>, Stop> {
+        self.typed("split", &keys::split(self.shard, dir))
+    }
+
+    pub fn staging(&self, split: SplitId) -> Result<Option<StagingRecord>, Stop> {
+        self.typed("staging", &keys::staging(self.shard, split))
+    }
+
+    pub fn slot(&self, session: SessionId, slot: SlotId) -> Result<Option<SlotRecord>, Stop> {
+        self.typed("slot", &keys::slot(self.shard, session, slot))
+    }
+
+    pub fn horizon(&self, coordinator: ShardId) -> Result<u64, Stop> {
+        Ok(self.typed("horizon", &keys::horizon(self.shard, coordinator))?.unwrap_or(0))
+    }
+
+    /// Visits all pairs whose key starts with `prefix`.
+    pub fn scan_prefix(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop>,
+    ) -> Result<(), Stop> {
+        self.scan(prefix, &keys::after(prefix), visit)
+    }
+
+    /// Visits all pairs with keys in `start .. end`.
+    pub fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop>,
+    ) -> Result<(), Stop> {
+        let mut stop = None;
+        self.kv.scan(start, end, &mut |key, value| match visit(key, value) {
+            Ok(flow) => flow,
+            Err(error) => {
+                stop = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        stop.map_or(Ok(()), Err)
+    }
+}
