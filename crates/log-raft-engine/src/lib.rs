@@ -1,1 +1,71 @@
+//! The log on disk, kept by `raft-engine`.
+//!
+//! Invariant: this is the only crate that names `raft-engine`. It passes the suite of `pandofs-log`.
+//!
+//! # In a log's directory
+//!
+//! | name | holds |
+//! | --- | --- |
+//! | `FORMAT` | `pandofs-log 1` and a line feed; a directory that says anything else is not opened |
+//! | `FORCED` | how far the files below were forced, see below |
+//! | `LOCK` | nothing; raft-engine's own lock |
+//! | `0000000000000001.raftlog`, ... | appends, prunes; rotated at [`Options::target_file_bytes`] |
+//! | `0000000000000001.rewrite`, ... | entries that were moved out of old files so that those could go |
+//!
+//! A stream is a raft-engine region. An entry is a `google.protobuf.BytesValue` whose value is
+//! `index (u64, big-endian) | payload`; raft-engine wants a protobuf message that knows its index, and
+//! this one exists. Each region has one key, `first`, whose value is the index (u64, big-endian)
+//! of the first entry that was not pruned. One append is one raft-engine batch, uncompressed. Files are
+//! raft-engine's format version 2.
+//!
+//! # What is detected when a log is opened
+//!
+//! Every byte of every file is read and checked before raft-engine sees it.
+//!
+//! - A broken header or checksum in any file but the last of its kind: [`LogError::Corrupt`] with
+//!   the file and the byte. These files were forced when the next one was begun.
+//! - The same in the last file, at a place that is known to have been forced: `Corrupt`, whether
+//!   good appends follow or not.
+//! - A missing file: a gap in the numbers, or the last one when something in it was known to have
+//!   been forced: `Corrupt`, with the name of the missing file.
+//! - A stream whose first entries are not there although they were not pruned: `Corrupt`.
+//! - Anything else that is broken in the last file is the end of the log: this append was not
+//!   forced and was torn, or raft-engine had reserved space for it. It is dropped whole, and so is
+//!   what follows, which was not forced either.
+//!
+//! How far a file is known to have been forced is in `FORCED`. It is written after each force
+//! and not forced itself, so that a force costs one write to the disk and not two. After a kill of
+//! the process it is exact. After a loss of power it may be some forces old; corruption in the part
+//! that was forced since then looks like the end of the log, and is not detected.
+//! (`FORCED`: `append file (u64) | its bytes (u64) | rewrite file (u64) | its bytes (u64) |
+//! CRC-32 of these 32 bytes (u32)`, big-endian. When the checksum is wrong, nothing is known.)
+//!
+//! # Where raft-engine 0.4.2 has to be used with care
+//!
+//! - `Engine::sync` does nothing (tikv/raft-engine issue 395), and `Engine::write` with `sync`
+//!   makes appends of other threads wait for the disk. The files are forced here instead, through
+//!   the file system that raft-engine is given, see `files.rs`.
+//! - It answers a failed force with a panic. Here the log is closed to further appends,
+//!   [`LogError::Failed`]. What still panics is a directory that cannot be forced when a file is
+//!   begun.
+//! - In its most tolerant useful mode it drops all that follows the first broken byte of the last
+//!   file, forced or not, and elsewhere it does not look at the entries of any batch but a
+//!   file's last. That is why the files are checked here first.
+//! - It forgets that entries were pruned when the file goes that said so, and they come back from
+//!   the rewritten files. The key `first` tells.
+//! - It keeps the block it read last for each thread, not for each engine: an engine is given the
+//!   bytes of another one that was read on the same thread. Here every use that reads has a
+//!   thread of its own.
+//! - Beginning the next file forces the last one in the middle of an append. Forcing the log every
+//!   few MiB keeps that short.
 
+mod engine;
+mod files;
+mod forced;
+mod format;
+mod names;
+mod scan;
+mod streams;
+
+pub use engine::{Options, RaftEngineLog};
+pub use pandofs_log::LogError;
