@@ -125,7 +125,8 @@ proptest! {
 
 /// Sends `count` numbers to whoever listens on `address` and checks that each comes back.
 fn echo(listener: &Listener, address: &Address, count: u64) {
-    thread::scope(|scope| {
+    let stream = connect(address, PATIENCE).unwrap();
+    thread::scope(move |scope| {
         scope.spawn(|| {
             let mut stream = listener.accept().unwrap();
             let (mut received, mut answers) = (ReadBuffer::new(), WriteBuffer::new());
@@ -137,7 +138,8 @@ fn echo(listener: &Listener, address: &Address, count: u64) {
                 assert_eq!(answers.write_to(&mut stream).unwrap(), Progress::Done);
             }
         });
-        let mut stream = connect(address, PATIENCE).unwrap();
+        // Moved in here, so that the server sees it closed before the scope waits for it.
+        let mut stream = stream;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let (mut received, mut requests) = (ReadBuffer::new(), WriteBuffer::new());
         for number in 0..count {
@@ -296,6 +298,25 @@ fn a_server_that_does_not_accept_times_out() {
     assert_eq!(stream.write_timeout().unwrap(), None);
 }
 
+/// All clients of a server that was restarted come back at once, faster than it takes them.
+#[test]
+fn many_can_wait_to_be_accepted() {
+    let allowed = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let count = allowed.trim().parse::<usize>().unwrap().min(300);
+    let folder = tempfile::tempdir().unwrap();
+    for address in [loopback(), socket_in(folder.path())] {
+        let listener = Listener::bind(&address).unwrap();
+        let address = listener.local_address().unwrap();
+        let waiting: Vec<Stream> = (0..count)
+            .map(|_| connect(&address, PATIENCE).unwrap())
+            .collect();
+        assert_eq!(waiting.len(), count);
+        for _ in 0..count {
+            listener.accept().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_socket_left_behind_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -370,10 +391,12 @@ fn of_many_that_find_a_stale_socket_one_gets_the_address() {
         });
         let winners: Vec<&Listener> = results.iter().flatten().collect();
         assert_eq!(winners.len(), 1);
-        // The losers' questions come first.
+        // The losers' questions come first; all have been asked.
+        winners[0].set_nonblocking(true).unwrap();
         for _ in 0..7 {
             assert_eq!(winners[0].accept().unwrap().read(&mut [0]).unwrap(), 0);
         }
+        winners[0].set_nonblocking(false).unwrap();
         echo(winners[0], &address, 1);
     }
 }
