@@ -1,1 +1,37 @@
-//! Checks.
+//! What must hold of a whole file system, checked on what its shards have stored: the oracles behind
+//! `pandofs fsck`, which a simulator can ask too.
+//!
+//! Invariant: pure functions of a [`ClusterDump`]; nothing in here reads a store, a socket or a clock,
+//! and nothing is ever repaired.
+//!
+//! One oracle, one file in `oracles`, with a planted problem for each that it must catch. A dump taken
+//! while the file system is in use is no picture of one moment: an operation over two shards may be seen
+//! on one of them only. Whoever takes such dumps takes several, and believes what [`lasting`] finds.
+
+mod dump;
+mod oracles;
+mod problem;
+mod tables;
+#[cfg(test)]
+mod testing;
+
+pub use dump::{ClusterDump, ShardPairs};
+pub use problem::{Lasting, Problem, lasting};
+pub use tables::Tables;
+
+/// Everything that is wrong, in the order of the oracles; empty for a sound file system.
+pub fn check(dump: &ClusterDump) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let tables = Tables::decode(dump, &mut problems);
+    check_tables(&tables, &mut problems);
+    problems
+}
+
+/// As [`check`], on what is decoded already.
+pub fn check_tables(tables: &Tables, problems: &mut Vec<Problem>) {
+    for (name, oracle) in oracles::ALL {
+        oracle(tables, &mut |subject, text| {
+            problems.push(Problem { oracle: name, subject, text });
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! Every entry is where its name's hash says, once, and leads to an inode of its kind on the very shard
+//! it names.
+
+use super::Report;
+use crate::tables::{EntryKey, Tables};
+use pandofs_types::{Ino, Name, ShardId};
+use std::collections::BTreeMap;
+
+pub fn check(tables: &Tables, report: &mut Report<'_>) {
+    let mut owners: BTreeMap<(Ino, &Name), ShardId> = BTreeMap::new();
+    for (key, entry) in &tables.entries {
+        let subject = || Tables::describe(key);
+        if let Some(other) = owners.insert((key.dir, &key.name), key.shard) {
+            report(subject(), format!("shard {other} has this name too"));
+        }
+        check_place(tables, key, report);
+        match tables.inodes.get(&(entry.shard, entry.ino)) {
+            None => report(
+                subject(),
+                format!("it leads to inode {} on shard {}, which is not there", entry.ino, entry.shard),
+            ),
+            Some(inode) if inode.kind != entry.kind => report(
+                subject(),
+                format!("it says {:?}, inode {} is {:?}", entry.kind, entry.ino, inode.kind),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+fn check_place(tables: &Tables, key: &EntryKey, report: &mut Report<'_>) {
+    let subject = || Tables::describe(key);
+    let hashed = tables.map.hash_key.position(key.name.as_bytes());
+    if key.position != hashed {
+        report(subject(), format!("it stands at {:?}, its hash is {hashed:?}", key.position));
+    }
+    let Some(parts) = tables.parts.get(&(key.shard, key.dir)) else {
+        report(subject(), "the shard holds no partition of that directory".into());
+        return;
+    };
+    let index = parts.map.partition_of(key.position);
+    if parts.part(index).is_none() {
+        report(subject(), format!("it belongs to partition {index}, which the shard does not hold"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tables::Tables;
+    use crate::testing::{self, SHARED, found, key_of};
+    use pandofs_types::{FileKind, Position, ShardId};
+
+    #[test]
+    fn an_entry_that_leads_nowhere_is_found() {
+        let mut tables = testing::sound();
+        let (key, entry) = key_of(&tables, SHARED, "plain");
+        tables.inodes.remove(&(entry.shard, entry.ino));
+        let said = found(&tables, "entries", &Tables::describe(&key));
+        assert!(said.contains("which is not there"), "{said}");
+    }
+
+    #[test]
+    fn a_wrong_hint_is_found() {
+        let mut tables = testing::sound();
+        let (key, entry) = key_of(&tables, SHARED, "plain");
+        tables.entries.get_mut(&key).unwrap().shard = ShardId(3);
+        let said = found(&tables, "entries", &Tables::describe(&key));
+        assert!(said.contains(&format!("inode {} on shard 3", entry.ino)), "{said}");
+    }
+
+    #[test]
+    fn a_wrong_kind_is_found() {
+        let mut tables = testing::sound();
+        let (key, _) = key_of(&tables, SHARED, "plain");
+        tables.entries.get_mut(&key).unwrap().kind = FileKind::Dir;
+        assert!(found(&tables, "entries", &Tables::describe(&key)).contains("it says Dir"));
+    }
+
+    #[test]
+    fn a_name_with_two_owners_is_found() {
+        let mut tables = testing::sound();
+        let (mut key, entry) = key_of(&tables, SHARED, "plain");
+        // A split copied the entry, and its source kept it.
+        key.shard = ShardId(3 - key.shard.0);
+        tables.entries.insert(key.clone(), entry);
+        let said: String = crate::testing::problems(&tables, "entries").join("\n");
+        assert!(said.contains("has this name too"), "{said}");
+        assert!(said.contains("which the shard does not hold"), "{said}");
+    }
+
+    #[test]
+    fn an_entry_at_the_wrong_hash_is_found() {
+        let mut tables = testing::sound();
+        let (key, entry) = key_of(&tables, SHARED, "plain");
+        tables.entries.remove(&key);
+        let moved = crate::tables::EntryKey { position: Position::FIRST, ..key };
+        tables.entries.insert(moved.clone(), entry);
+        assert!(found(&tables, "entries", &Tables::describe(&moved)).contains("its hash is"));
+    }
+}

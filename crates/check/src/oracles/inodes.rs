@@ -1,0 +1,84 @@
+//! No inode is lost and none is there twice: each has a name, or is the root, or waits on the reclaim
+//! list until those who have it open close it.
+
+use super::Report;
+use crate::tables::Tables;
+use pandofs_namespace::records::ReclaimRecord;
+use pandofs_types::{Ino, ShardId};
+use std::collections::BTreeSet;
+
+pub fn check(tables: &Tables, report: &mut Report<'_>) {
+    let named: BTreeSet<(ShardId, Ino)> =
+        tables.entries.values().map(|entry| (entry.shard, entry.ino)).collect();
+    for (&(shard, ino), inode) in &tables.inodes {
+        let subject = || format!("inode {ino} on shard {shard}");
+        let orphan = matches!(tables.reclaim.get(&(shard, ino)), Some(ReclaimRecord::Orphan));
+        let has_name = named.contains(&(shard, ino));
+        if !has_name && !orphan && ino != Ino::ROOT {
+            report(subject(), format!("no name leads to this {:?}", inode.kind));
+        }
+        if has_name && orphan {
+            report(subject(), "it has a name, and is to be reclaimed".into());
+        }
+        if ino.serial() >= tables.metas.get(&ino.birth_shard()).map_or(0, |meta| meta.next_serial) {
+            report(subject(), "its birth shard has not given out that number yet".into());
+        }
+    }
+    for (ino, shards) in tables.shards_with_inode() {
+        if shards.len() > 1 {
+            let shards: Vec<String> = shards.iter().map(ToString::to_string).collect();
+            report(format!("inode {ino}"), format!("it is on the shards {}", shards.join(", ")));
+        }
+    }
+    if !tables.inodes.contains_key(&(Ino::ROOT.birth_shard(), Ino::ROOT)) {
+        report("the root".into(), "it has no inode".into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{self, SHARED, found, key_of};
+    use pandofs_namespace::records::ReclaimRecord;
+    use pandofs_types::{Ino, ShardId};
+
+    #[test]
+    fn an_inode_without_a_name_is_found() {
+        let mut tables = testing::sound();
+        let (key, entry) = key_of(&tables, SHARED, "plain");
+        tables.entries.remove(&key);
+        let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
+        assert!(found(&tables, "inodes", &subject).contains("no name leads to this File"));
+        // Removed while open is as it should be.
+        tables.reclaim.insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
+        assert!(testing::problems(&tables, "inodes").is_empty());
+    }
+
+    #[test]
+    fn an_inode_with_a_name_is_not_to_be_reclaimed() {
+        let mut tables = testing::sound();
+        let (_, entry) = key_of(&tables, SHARED, "plain");
+        tables.reclaim.insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
+        let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
+        assert!(found(&tables, "inodes", &subject).contains("is to be reclaimed"));
+    }
+
+    #[test]
+    fn an_inode_that_was_copied_and_not_moved_is_found() {
+        let mut tables = testing::sound();
+        let (_, entry) = key_of(&tables, SHARED, "plain");
+        let copy = tables.inodes[&(entry.shard, entry.ino)].clone();
+        tables.inodes.insert((ShardId(3), entry.ino), copy);
+        assert!(found(&tables, "inodes", &format!("inode {}", entry.ino)).contains("on the shards"));
+    }
+
+    #[test]
+    fn a_missing_root_and_a_number_from_the_future_are_found() {
+        let mut tables = testing::sound();
+        let root = tables.inodes.remove(&(ShardId(0), Ino::ROOT)).unwrap();
+        let future = Ino::new(ShardId(0), 1 << 40);
+        tables.inodes.insert((ShardId(0), future), root);
+        assert!(found(&tables, "inodes", "the root").contains("no inode"));
+        let subject = format!("inode {future} on shard 0");
+        assert!(found(&tables, "inodes", &subject).contains("not given out"));
+    }
+}

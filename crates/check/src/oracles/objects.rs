@@ -1,0 +1,73 @@
+//! Data objects belong to files: to a striped one whose layout has that server, to one that is about to
+//! be striped, or to one whose data is on the reclaim list.
+
+use super::Report;
+use crate::tables::Tables;
+use pandofs_api::Layout;
+use pandofs_namespace::records::{Body, ReclaimRecord};
+use pandofs_types::{Ino, ServerId};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn check(tables: &Tables, report: &mut Report<'_>) {
+    let mut allowed: BTreeMap<Ino, BTreeSet<ServerId>> = BTreeMap::new();
+    let mut allow = |ino: Ino, layout: &Layout| {
+        if layout.is_valid() {
+            allowed.entry(ino).or_default().extend(layout.servers());
+        }
+    };
+    for (&(shard, ino), inode) in &tables.inodes {
+        // An inline file's objects are written before its inode says that it is striped.
+        if let Body::Striped(layout) | Body::Inline { layout, .. } = &inode.body {
+            if !layout.is_valid() {
+                let text = format!("its layout makes no sense: {layout:?}");
+                report(format!("inode {ino} on shard {shard}"), text);
+            }
+            allow(ino, layout);
+        }
+    }
+    for (&(_, ino), record) in &tables.reclaim {
+        match record {
+            ReclaimRecord::Gone { layout: Some(layout), .. } | ReclaimRecord::Cut { layout, .. } => {
+                allow(ino, layout);
+            }
+            ReclaimRecord::Gone { layout: None, .. } | ReclaimRecord::Orphan => {}
+        }
+    }
+    for (&(server, ino), bytes) in &tables.objects {
+        let subject = || format!("data object of inode {ino} on server {server}");
+        match allowed.get(&ino) {
+            None => report(subject(), format!("it has {bytes} bytes and belongs to no file")),
+            Some(servers) if !servers.contains(&server) => {
+                report(subject(), "the file's layout does not have that server".into());
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{self, STRIPED, found};
+    use pandofs_namespace::records::ReclaimRecord;
+    use pandofs_types::{Ino, ServerId, ShardId};
+
+    #[test]
+    fn leaked_data_is_found_unless_it_is_being_removed() {
+        let mut tables = testing::sound();
+        let dead = Ino::new(ShardId(0), 99);
+        tables.objects.insert((ServerId(1), dead), 4_096);
+        let subject = format!("data object of inode {dead} on server 1");
+        assert!(found(&tables, "objects", &subject).contains("belongs to no file"));
+        let layout = Some(testing::layout());
+        tables.reclaim.insert((ShardId(0), dead), ReclaimRecord::Gone { layout, trail: vec![] });
+        assert!(testing::problems(&tables, "objects").is_empty());
+    }
+
+    #[test]
+    fn data_on_the_wrong_server_is_found() {
+        let mut tables = testing::sound();
+        tables.objects.insert((ServerId(3), STRIPED), 1);
+        let subject = format!("data object of inode {STRIPED} on server 3");
+        assert!(found(&tables, "objects", &subject).contains("does not have that server"));
+    }
+}

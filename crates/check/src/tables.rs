@@ -1,0 +1,204 @@
+//! A dump, decoded.
+
+use crate::dump::ClusterDump;
+use crate::problem::Problem;
+use pandofs_api::SplitId;
+use pandofs_namespace::keys::{self, Kind};
+use pandofs_namespace::records::{
+    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SplitRecord, StagingRecord, decode,
+};
+use pandofs_namespace::{Meta, Stop};
+use pandofs_placement::ClusterMap;
+use pandofs_types::{Ino, Name, Position, ServerId, ShardId, TxId};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// The stored state of all shards, by what it is about and where it is.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    pub map: ClusterMap,
+    pub metas: BTreeMap<ShardId, Meta>,
+    pub inodes: BTreeMap<(ShardId, Ino), InodeRecord>,
+    pub entries: BTreeMap<EntryKey, EntryRecord>,
+    pub parts: BTreeMap<(ShardId, Ino), PartsRecord>,
+    pub forwarding: BTreeMap<(ShardId, Ino), ShardId>,
+    /// Number and bytes (of names and values) of an inode's extended attributes.
+    pub xattrs: BTreeMap<(ShardId, Ino), (u64, u64)>,
+    pub reclaim: BTreeMap<(ShardId, Ino), ReclaimRecord>,
+    pub splits: BTreeMap<(ShardId, Ino), SplitRecord>,
+    pub staging: BTreeMap<(ShardId, SplitId), StagingRecord>,
+    /// How many entries are staged.
+    pub staged: BTreeMap<(ShardId, SplitId), u64>,
+    pub transactions: Vec<Transaction>,
+    /// By shard and coordinator: all its operations with a smaller number have ended.
+    pub horizons: BTreeMap<(ShardId, ShardId), u64>,
+    /// Bytes of each data object.
+    pub objects: BTreeMap<(ServerId, Ino), u64>,
+}
+
+/// Where an entry is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryKey {
+    pub shard: ShardId,
+    pub dir: Ino,
+    pub position: Position,
+    pub name: Name,
+}
+
+/// A record of a distributed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Transaction {
+    pub shard: ShardId,
+    pub coordinates: bool,
+    pub tx: TxId,
+    pub step: u16,
+}
+
+impl Tables {
+    /// No shard has anything.
+    pub fn empty(map: ClusterMap) -> Tables {
+        Tables {
+            map,
+            metas: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            forwarding: BTreeMap::new(),
+            xattrs: BTreeMap::new(),
+            reclaim: BTreeMap::new(),
+            splits: BTreeMap::new(),
+            staging: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            transactions: Vec::new(),
+            horizons: BTreeMap::new(),
+            objects: BTreeMap::new(),
+        }
+    }
+
+    /// Decodes a dump; what cannot be decoded is a problem, and left out.
+    pub fn decode(dump: &ClusterDump, problems: &mut Vec<Problem>) -> Tables {
+        let mut tables = Tables::empty(dump.map.clone());
+        for (&shard, pairs) in &dump.shards {
+            for (key, value) in pairs {
+                if let Err(text) = tables.add(shard, key, value) {
+                    let subject = format!("shard {shard}, key {}", hex(key));
+                    problems.push(Problem { oracle: "readable", subject, text });
+                }
+            }
+        }
+        for (&server, objects) in &dump.objects {
+            tables.objects.extend(objects.iter().map(|&(ino, bytes)| ((server, ino), bytes)));
+        }
+        tables
+    }
+
+    fn add(&mut self, shard: ShardId, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let kind = key.first().copied().and_then(Kind::from_byte);
+        let kind = kind.ok_or("it begins with no known kind")?;
+        if key.get(1..keys::PREFIX_BYTES) != Some(shard.0.to_be_bytes().as_slice()) {
+            return Err("it is a key of another shard".into());
+        }
+        let rest = &key[keys::PREFIX_BYTES..];
+        match kind {
+            Kind::Meta => {
+                self.metas.insert(shard, read("the shard's figures", value)?);
+            }
+            Kind::Inode => {
+                self.inodes.insert((shard, ino(rest)?), read("an inode", value)?);
+            }
+            Kind::Entry => {
+                let (dir, position, name) = keys::parse_entry(key).ok_or(SHORT)?;
+                let key = EntryKey { shard, dir, position, name };
+                self.entries.insert(key, read("an entry", value)?);
+            }
+            Kind::Parts => {
+                self.parts.insert((shard, ino(rest)?), read("partitions", value)?);
+            }
+            Kind::Forwarding => {
+                self.forwarding.insert((shard, ino(rest)?), read("a forwarding record", value)?);
+            }
+            Kind::Xattr => {
+                let sums = self.xattrs.entry((shard, ino(rest)?)).or_default();
+                sums.0 += 1;
+                sums.1 += (rest.len() - INO_BYTES + value.len()) as u64;
+            }
+            Kind::Reclaim => {
+                self.reclaim.insert((shard, ino(rest)?), read("a reclaim record", value)?);
+            }
+            Kind::Split => {
+                self.splits.insert((shard, ino(rest)?), read("a split", value)?);
+            }
+            Kind::Staging => {
+                let (split, _) = split_id(rest)?;
+                self.staging.insert((shard, split), read("a staged split", value)?);
+            }
+            Kind::Staged => {
+                let (split, _) = split_id(rest)?;
+                *self.staged.entry((shard, split)).or_default() += 1;
+            }
+            Kind::Transaction => self.transactions.push(transaction(shard, rest)?),
+            Kind::Horizon => {
+                let coordinator = rest.first_chunk::<2>().ok_or(SHORT)?;
+                let coordinator = ShardId(u16::from_be_bytes(*coordinator));
+                self.horizons.insert((shard, coordinator), read("a horizon", value)?);
+            }
+            // Answers for repeated requests; nothing refers to them.
+            Kind::Slot => {}
+        }
+        Ok(())
+    }
+
+    /// The shards that have an inode record of this number.
+    pub fn shards_with_inode(&self) -> BTreeMap<Ino, Vec<ShardId>> {
+        let mut shards: BTreeMap<Ino, Vec<ShardId>> = BTreeMap::new();
+        for &(shard, ino) in self.inodes.keys() {
+            shards.entry(ino).or_default().push(shard);
+        }
+        shards
+    }
+
+    /// A readable name for an entry.
+    pub fn describe(key: &EntryKey) -> String {
+        format!("entry '{}' of directory {} on shard {}", key.name, key.dir, key.shard)
+    }
+}
+
+const SHORT: &str = "the key is too short";
+const INO_BYTES: usize = 8;
+
+fn read<T: DeserializeOwned>(what: &'static str, value: &[u8]) -> Result<T, String> {
+    decode(what, value).map_err(|stop| match stop {
+        Stop::Broken(text) => text,
+        other => format!("{what}: {other:?}"),
+    })
+}
+
+fn ino(rest: &[u8]) -> Result<Ino, &'static str> {
+    let bytes = rest.first_chunk::<INO_BYTES>().ok_or(SHORT)?;
+    Ok(Ino(u64::from_be_bytes(*bytes)))
+}
+
+/// `source(2) sequence(8)` and what follows.
+fn split_id(rest: &[u8]) -> Result<(SplitId, &[u8]), &'static str> {
+    let (source, rest) = rest.split_first_chunk::<2>().ok_or(SHORT)?;
+    let (sequence, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+    let source = ShardId(u16::from_be_bytes(*source));
+    Ok((SplitId { source, sequence: u64::from_be_bytes(*sequence) }, rest))
+}
+
+/// `role(1) coordinator(2) sequence(8) step(2)`
+fn transaction(shard: ShardId, rest: &[u8]) -> Result<Transaction, &'static str> {
+    let (&role, rest) = rest.split_first().ok_or(SHORT)?;
+    let (id, rest) = split_id(rest)?;
+    let step = rest.first_chunk::<2>().ok_or(SHORT)?;
+    Ok(Transaction {
+        shard,
+        coordinates: role == keys::Role::Coordinator as u8,
+        tx: TxId { coordinator: id.source, sequence: id.sequence },
+        step: u16::from_be_bytes(*step),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
