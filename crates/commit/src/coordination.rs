@@ -52,7 +52,9 @@ pub enum Decision {
 pub struct Progress {
     pub send: Vec<(ShardId, CommitMessage)>,
     /// Numbers of new steps that are the coordinator's own: they are to be prepared here and now, and
-    /// [`Coordination::own_prepared`] or [`Coordination::own_refused`] to be called for each.
+    /// [`Coordination::own_prepared`] to be called for each, until all are or
+    /// [`Coordination::own_refused`] is called for one. A step that would have to wait for a lock is
+    /// refused.
     pub prepare: Vec<StepNumber>,
     /// The operation has just been committed: execute the own steps, answer the client.
     pub committed: bool,
@@ -74,19 +76,35 @@ impl Coordination {
         me: ShardId,
         steps: Vec<(ShardId, Step, StepResult)>,
     ) -> Coordination {
-        assert!(steps.len() <= MAX_PARTICIPANTS, "{} steps are too many", steps.len());
-        assert!(steps.iter().any(|(shard, ..)| *shard != me), "an ordinary operation");
+        assert!(
+            steps.len() <= MAX_PARTICIPANTS,
+            "{} steps are too many",
+            steps.len()
+        );
+        assert!(
+            steps.iter().any(|(shard, ..)| *shard != me),
+            "an ordinary operation"
+        );
         assert!(tx.coordinator == me);
         let steps = steps
             .into_iter()
             .map(|(shard, step, result)| StepEntry {
-                state: if shard == me { StepState::Own } else { StepState::Waiting },
+                state: if shard == me {
+                    StepState::Own
+                } else {
+                    StepState::Waiting
+                },
                 shard,
                 step,
                 result,
             })
             .collect();
-        Coordination { tx, age, steps, decision: Decision::Open }
+        Coordination {
+            tx,
+            age,
+            steps,
+            decision: Decision::Open,
+        }
     }
 
     /// The first messages, once the coordination is on disk.
@@ -98,7 +116,10 @@ impl Coordination {
 
     /// Results of all steps, for those that depend on others'.
     pub fn results(&self) -> Vec<StepResult> {
-        self.steps.iter().map(|entry| entry.result.clone()).collect()
+        self.steps
+            .iter()
+            .map(|entry| entry.result.clone())
+            .collect()
     }
 
     /// A message from the shard `from`. One that does not fit the present state is an old one and
@@ -106,7 +127,12 @@ impl Coordination {
     pub fn receive(&mut self, from: ShardId, message: CommitMessage) -> Progress {
         let mut progress = Progress::default();
         match message {
-            CommitMessage::Prepared { number, result, follow, .. } => {
+            CommitMessage::Prepared {
+                number,
+                result,
+                follow,
+                ..
+            } => {
                 let open = self.decision == Decision::Open;
                 // With `Deciding` the participant found that more shards are needed and left the
                 // decision to the coordinator.
@@ -122,19 +148,18 @@ impl Coordination {
                     }
                 }
             }
-            CommitMessage::Committed { tx, number, result } => {
-                match self.entry(number, from) {
-                    Some(entry) if entry.state == StepState::Deciding => {
-                        entry.state = StepState::Settled;
-                        entry.result = result;
-                        self.commit(&mut progress);
-                        progress.send.push((from, CommitMessage::Ack { tx, number }));
-                    }
-                    _ => progress.send.push((from, CommitMessage::Ack { tx, number })),
+            CommitMessage::Committed { number, result, .. } => {
+                if let Some(entry) = self.entry(number, from)
+                    && entry.state == StepState::Deciding
+                {
+                    entry.state = StepState::Settled;
+                    entry.result = result;
+                    self.commit(&mut progress);
                 }
+                self.acknowledge(from, number, &mut progress);
                 self.finish(&mut progress);
             }
-            CommitMessage::Refused { tx, number, why } => {
+            CommitMessage::Refused { number, why, .. } => {
                 if let Some(entry) = self.entry(number, from)
                     && matches!(entry.state, StepState::Asked | StepState::Deciding)
                 {
@@ -143,7 +168,7 @@ impl Coordination {
                         self.abort(why, &mut progress);
                     }
                 }
-                progress.send.push((from, CommitMessage::Ack { tx, number }));
+                self.acknowledge(from, number, &mut progress);
                 self.finish(&mut progress);
             }
             CommitMessage::Finished { number, .. } => {
@@ -170,13 +195,23 @@ impl Coordination {
     }
 
     /// A step of [`Progress::prepare`] was prepared here. Nobody is asked anything before all of them
-    /// are ([`Coordination::go_on`]): a participant that has decided cannot be called back.
+    /// are ([`Coordination::go_on`]): a participant that has decided cannot be called back. All this
+    /// belongs to the record of the event that found the steps; no message is received in between.
+    /// When the operation is aborted, no further step is to be prepared.
+    ///
+    /// # Panics
+    /// When the operation is decided, or the step is not the coordinator's own.
     pub fn own_prepared(
         &mut self,
         number: StepNumber,
         result: StepResult,
         follow: Vec<(ShardId, Step)>,
     ) -> Progress {
+        assert!(
+            self.decision == Decision::Open,
+            "operation {} is decided already",
+            self.tx
+        );
         let entry = &mut self.steps[usize::from(number.0)];
         assert!(entry.state == StepState::Own);
         entry.result = result;
@@ -185,7 +220,11 @@ impl Coordination {
         progress
     }
 
-    /// A step of [`Progress::prepare`] cannot be prepared.
+    /// A step of [`Progress::prepare`] cannot be prepared: the operation is aborted, and the rest of
+    /// them need not be tried.
+    ///
+    /// # Panics
+    /// When the operation is decided, or a participant was asked to decide it.
     pub fn own_refused(&mut self, why: Refused) -> Progress {
         let mut progress = Progress::default();
         self.abort(why, &mut progress);
@@ -208,7 +247,10 @@ impl Coordination {
     pub fn recover(&mut self) -> Progress {
         let mut progress = Progress::default();
         if self.decision == Decision::Open
-            && !self.steps.iter().any(|entry| entry.state == StepState::Deciding)
+            && !self
+                .steps
+                .iter()
+                .any(|entry| entry.state == StepState::Deciding)
         {
             self.abort(Refused::Unknown, &mut progress);
             self.finish(&mut progress);
@@ -225,9 +267,10 @@ impl Coordination {
             .filter_map(|(index, entry)| {
                 let number = number(index);
                 let message = match (entry.state, &self.decision) {
-                    (StepState::Deciding, Decision::Open) if inquire => {
-                        CommitMessage::Inquire { tx: self.tx, number }
-                    }
+                    (StepState::Deciding, Decision::Open) if inquire => CommitMessage::Inquire {
+                        tx: self.tx,
+                        number,
+                    },
                     (StepState::Asked | StepState::Deciding, Decision::Open) => {
                         self.request(index, entry.state == StepState::Deciding)
                     }
@@ -256,17 +299,27 @@ impl Coordination {
             Decision::Committed => true,
             Decision::Aborted(_) => false,
         };
-        Some(CommitMessage::Outcome { tx: self.tx, number, commit })
+        Some(CommitMessage::Outcome {
+            tx: self.tx,
+            number,
+            commit,
+        })
     }
 
     fn entry(&mut self, number: StepNumber, from: ShardId) -> Option<&mut StepEntry> {
-        self.steps.get_mut(usize::from(number.0)).filter(|entry| entry.shard == from)
+        self.steps
+            .get_mut(usize::from(number.0))
+            .filter(|entry| entry.shard == from)
     }
 
     /// Adds steps that are not there yet.
     fn follow(&mut self, follow: Vec<(ShardId, Step)>, progress: &mut Progress) {
         for (shard, step) in follow {
-            if self.steps.iter().any(|entry| entry.shard == shard && entry.step == step) {
+            if self
+                .steps
+                .iter()
+                .any(|entry| entry.shard == shard && entry.step == step)
+            {
                 continue;
             }
             if self.steps.len() == MAX_PARTICIPANTS {
@@ -277,8 +330,17 @@ impl Coordination {
             if own {
                 progress.prepare.push(number(self.steps.len()));
             }
-            let state = if own { StepState::Own } else { StepState::Waiting };
-            self.steps.push(StepEntry { shard, step, state, result: StepResult::default() });
+            let state = if own {
+                StepState::Own
+            } else {
+                StepState::Waiting
+            };
+            self.steps.push(StepEntry {
+                shard,
+                step,
+                state,
+                result: StepResult::default(),
+            });
         }
     }
 
@@ -298,29 +360,49 @@ impl Coordination {
         };
         for &index in others {
             self.steps[index].state = StepState::Asked;
-            progress.send.push((self.steps[index].shard, self.request(index, false)));
+            progress
+                .send
+                .push((self.steps[index].shard, self.request(index, false)));
         }
         if self.in_state(StepState::Asked).is_empty()
             && self.in_state(StepState::Deciding).is_empty()
         {
             self.steps[last].state = StepState::Deciding;
-            progress.send.push((self.steps[last].shard, self.request(last, true)));
+            progress
+                .send
+                .push((self.steps[last].shard, self.request(last, true)));
         }
     }
 
     fn in_state(&self, state: StepState) -> Vec<usize> {
-        (0..self.steps.len()).filter(|&index| self.steps[index].state == state).collect()
+        (0..self.steps.len())
+            .filter(|&index| self.steps[index].state == state)
+            .collect()
     }
 
     fn commit(&mut self, progress: &mut Progress) {
-        assert!(self.decision == Decision::Open, "operation {} is decided twice", self.tx);
+        assert!(
+            self.decision == Decision::Open,
+            "operation {} is decided twice",
+            self.tx
+        );
         self.decision = Decision::Committed;
         progress.committed = true;
         self.tell_prepared(progress);
     }
 
     fn abort(&mut self, why: Refused, progress: &mut Progress) {
-        assert!(self.decision == Decision::Open, "operation {} is decided twice", self.tx);
+        assert!(
+            self.decision == Decision::Open,
+            "operation {} is decided twice",
+            self.tx
+        );
+        // The one that is asked to decide may have committed.
+        assert!(
+            self.in_state(StepState::Deciding).is_empty(),
+            "operation {} is aborted while a participant decides",
+            self.tx
+        );
         self.decision = Decision::Aborted(why.clone());
         progress.aborted = Some(why);
         // What is not asked yet never will be.
@@ -331,6 +413,20 @@ impl Coordination {
         }
         progress.prepare.clear();
         self.tell_prepared(progress);
+    }
+
+    /// An `Ack` says that the outcome is on this disk: while there is none, a participant that claims
+    /// to have decided without being asked gets no answer.
+    fn acknowledge(&self, to: ShardId, number: StepNumber, progress: &mut Progress) {
+        if self.decision != Decision::Open {
+            progress.send.push((
+                to,
+                CommitMessage::Ack {
+                    tx: self.tx,
+                    number,
+                },
+            ));
+        }
     }
 
     fn tell_prepared(&self, progress: &mut Progress) {

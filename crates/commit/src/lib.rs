@@ -14,7 +14,12 @@
 //!
 //! `Do` is the coordinator's yes vote. More shards: every step but one is *prepared* first (checked and
 //! locked, one record each); when all are, the coordinator logs whom it asks to decide and asks it. The
-//! decision is thus always one participant's, and after it there is no way back.
+//! decision is thus one participant's, and after it there is no way back. Only when the one that was
+//! asked to decide finds that further steps are needed, and these are all prepared by then, nobody is
+//! left to ask, and the coordinator decides.
+//!
+//! Invariant: an operation has one decision, which is on its decider's disk before anybody else knows
+//! it and is kept there until everybody who needs it has it on disk as well.
 //!
 //! Each machine is a value that is stored with the shard's state. It changes only when a record is
 //! applied, and says what is to be sent then; everything it says depends on that record being on disk.

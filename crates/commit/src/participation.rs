@@ -16,7 +16,11 @@ pub struct Participation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParticipationState {
     /// Checked and locked; the outcome is the coordinator's to tell.
-    Prepared { step: Step, result: StepResult, follow: Vec<(ShardId, Step)> },
+    Prepared {
+        step: Step,
+        result: StepResult,
+        follow: Vec<(ShardId, Step)>,
+    },
     /// Performed: this participant has decided, and the coordinator must hear of it.
     Committed { result: StepResult },
     /// Not performed, never to be; the coordinator must hear of it.
@@ -36,12 +40,16 @@ impl Participation {
                 result: result.clone(),
                 follow: follow.clone(),
             }),
-            ParticipationState::Committed { result } => {
-                Some(CommitMessage::Committed { tx, number, result: result.clone() })
-            }
-            ParticipationState::Refused { why } => {
-                Some(CommitMessage::Refused { tx, number, why: why.clone() })
-            }
+            ParticipationState::Committed { result } => Some(CommitMessage::Committed {
+                tx,
+                number,
+                result: result.clone(),
+            }),
+            ParticipationState::Refused { why } => Some(CommitMessage::Refused {
+                tx,
+                number,
+                why: why.clone(),
+            }),
             ParticipationState::Ended => None,
         }
     }
@@ -71,9 +79,10 @@ impl Participation {
     /// What is due in the present state.
     pub fn resend(&self) -> Option<CommitMessage> {
         match self.state {
-            ParticipationState::Prepared { .. } => {
-                Some(CommitMessage::InquireOutcome { tx: self.tx, number: self.number })
-            }
+            ParticipationState::Prepared { .. } => Some(CommitMessage::InquireOutcome {
+                tx: self.tx,
+                number: self.number,
+            }),
             ParticipationState::Committed { .. } | ParticipationState::Refused { .. } => {
                 self.answer()
             }
