@@ -11,7 +11,12 @@ pub enum AdminRequest {
     Map,
     /// Stored pairs of one shard in key order after `after` (none: from the start), as they are now.
     /// Answers `Pairs`.
-    Dump { shard: ShardId, #[serde(with = "serde_bytes")] after: Vec<u8>, max_bytes: u32 },
+    Dump {
+        shard: ShardId,
+        #[serde(with = "serde_bytes")]
+        after: Vec<u8>,
+        max_bytes: u32,
+    },
     /// Data objects on this server. Answers `Objects`.
     Objects { after: u64, max: u32 },
     /// Forces log and store. Answers `Done`.
@@ -23,9 +28,15 @@ pub enum AdminReply {
     Done,
     Status(Box<ServerStatus>),
     Map(String),
-    Pairs { pairs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>, more: bool },
+    Pairs {
+        pairs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+        more: bool,
+    },
     /// Inode numbers of data objects and their bytes.
-    Objects { objects: Vec<(u64, u64)>, more: bool },
+    Objects {
+        objects: Vec<(u64, u64)>,
+        more: bool,
+    },
     Failed(String),
 }
 

@@ -93,7 +93,12 @@ pub enum DataRequest {
     /// Answers `Data`, shorter where the object ends: what is missing is a hole.
     Read { ino: Ino, offset: u64, length: u32 },
     /// Answers `Done`.
-    Write { ino: Ino, offset: u64, #[serde(with = "serde_bytes")] data: Vec<u8> },
+    Write {
+        ino: Ino,
+        offset: u64,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
     /// Cuts the object to `length` bytes at most; never extends it. Answers `Done`.
     Truncate { ino: Ino, length: u64 },
     /// Answers `Done`, also if there is none.
@@ -111,9 +116,16 @@ pub enum DataReply {
     Done,
     Data(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Units of 512 bytes.
-    Usage { blocks: u64 },
+    Usage {
+        blocks: u64,
+    },
     /// Bytes, and inodes that are in use on this server's shards.
-    Space { total: u64, free: u64, available: u64, inodes: u64 },
+    Space {
+        total: u64,
+        free: u64,
+        available: u64,
+        inodes: u64,
+    },
     Failed(FsError),
 }
 
@@ -121,16 +133,28 @@ pub enum DataReply {
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout { unit: 4_096, count: 3, first: ServerId(2), servers: 4 };
+    const LAYOUT: Layout = Layout {
+        unit: 4_096,
+        count: 3,
+        first: ServerId(2),
+        servers: 4,
+    };
 
     #[test]
     fn extents_go_round_the_servers() {
         let extents = LAYOUT.extents(4_000, 9_000);
-        let short: Vec<_> =
-            extents.iter().map(|e| (e.server.0, e.object_offset, e.file_offset, e.length)).collect();
+        let short: Vec<_> = extents
+            .iter()
+            .map(|e| (e.server.0, e.object_offset, e.file_offset, e.length))
+            .collect();
         assert_eq!(
             short,
-            [(2, 4_000, 4_000, 96), (3, 0, 4_096, 4_096), (0, 0, 8_192, 4_096), (2, 4_096, 12_288, 712)]
+            [
+                (2, 4_000, 4_000, 96),
+                (3, 0, 4_096, 4_096),
+                (0, 0, 8_192, 4_096),
+                (2, 4_096, 12_288, 712)
+            ]
         );
     }
 

@@ -10,11 +10,12 @@ pub mod request;
 pub mod step;
 
 pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+pub use data::Extent;
 pub use data::{DataReply, DataRequest, Layout};
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
-pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
-pub use data::Extent;
 pub use reply::{DirReply, EntriesReply};
-pub use step::{Adopt, Age, MovedInode, NewDir, NewPart,
-    CommitMessage, PeerMessage, Refused, Step, StepResult, SplitChunk, SplitId, SplitItem, StepNumber,
+pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
+pub use step::{
+    Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SplitChunk,
+    SplitId, SplitItem, Step, StepNumber, StepResult,
 };

@@ -1,7 +1,9 @@
 //! Requests of clients to one shard.
 
 use pandofs_placement::DirPolicy;
-use pandofs_types::{Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time};
+use pandofs_types::{
+    Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time,
+};
 use serde::{Deserialize, Serialize};
 
 /// Identifies a request for ever, so that a repeated one gets the first one's answer: the slot's
@@ -56,7 +58,13 @@ pub enum Request {
     Lookup { dir: Ino, name: Name },
     /// Makes what is no directory; `Exists` if the name is taken. With `open` the file is also opened
     /// by the session. Answers `Entry`.
-    Create { dir: Ino, name: Name, node: NewNode, mode: u16, open: bool },
+    Create {
+        dir: Ino,
+        name: Name,
+        node: NewNode,
+        mode: u16,
+        open: bool,
+    },
     /// Answers `Entry`. The new directory inherits the parent's settings.
     Mkdir { dir: Ino, name: Name, mode: u16 },
     /// Answers `Removed`.
@@ -64,10 +72,22 @@ pub enum Request {
     /// Answers `Removed`.
     Rmdir { dir: Ino, name: Name },
     /// A further name for `ino`, whose inode is believed to be on `inode_shard`. Answers `Entry`.
-    Link { dir: Ino, name: Name, ino: Ino, inode_shard: ShardId },
+    Link {
+        dir: Ino,
+        name: Name,
+        ino: Ino,
+        inode_shard: ShardId,
+    },
     /// Sent to the shard of the old name; `new_shard` is where the client believes the new name to
     /// belong. Answers `Renamed`.
-    Rename { dir: Ino, name: Name, new_dir: Ino, new_name: Name, new_shard: ShardId, no_replace: bool },
+    Rename {
+        dir: Ino,
+        name: Name,
+        new_dir: Ino,
+        new_name: Name,
+        new_shard: ShardId,
+        no_replace: bool,
+    },
 
     // By inode.
     /// Answers `Inode`.
@@ -76,7 +96,11 @@ pub enum Request {
     SetAttr { ino: Ino, set: SetAttr },
     /// Opens a file for `access` (4 read, 2 write, 1 execute): checks the caller's rights, and from
     /// then on the session keeps the inode alive until it releases it. Answers `Inode`.
-    Open { ino: Ino, access: u16, truncate: bool },
+    Open {
+        ino: Ino,
+        access: u16,
+        truncate: bool,
+    },
     /// The session has closed these, once for each time it stands here. Answers `Done`. Inodes that
     /// are not known are skipped. Not recorded in a slot.
     Release { inos: Vec<Ino> },
@@ -89,14 +113,23 @@ pub enum Request {
     ReadInline { ino: Ino },
     /// Writes to a file kept inline; `Refusal::NotInline` if it is not (any more) or the write would
     /// end past the limit. Answers `Inode` (with an empty body).
-    WriteInline { ino: Ino, offset: u64, #[serde(with = "serde_bytes")] data: Vec<u8> },
+    WriteInline {
+        ino: Ino,
+        offset: u64,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
     /// The client has copied the inline data of this version into data objects; from now on the file
     /// is striped. `Refusal::InlineChanged` if it was written meanwhile. Answers `Inode`.
     Stripe { ino: Ino, version: u64 },
     /// Data objects were written up to `end` bytes (0: nothing grew). Answers `Inode`.
     WroteData { ino: Ino, end: u64, mtime: Time },
     /// Answers `Value`.
-    GetXattr { ino: Ino, #[serde(with = "serde_bytes")] name: Vec<u8> },
+    GetXattr {
+        ino: Ino,
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
     /// Answers `Names`.
     ListXattr { ino: Ino },
     /// Answers `Done`.
@@ -109,7 +142,11 @@ pub enum Request {
         mode: XattrMode,
     },
     /// Answers `Done`.
-    RemoveXattr { ino: Ino, #[serde(with = "serde_bytes")] name: Vec<u8> },
+    RemoveXattr {
+        ino: Ino,
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
     /// Forces the shard's log: what it acknowledged before is on disk when this is answered.
     /// Answers `Done`.
     Sync,
@@ -117,7 +154,13 @@ pub enum Request {
     // Directories.
     /// Entries of the partitions on this shard from `from` on, as far as they follow one another
     /// without a gap; whole groups of equal hash. Answers `Entries`.
-    ReadDir { dir: Ino, from: Position, plus: bool, max_entries: u32, max_bytes: u32 },
+    ReadDir {
+        dir: Ino,
+        from: Position,
+        plus: bool,
+        max_entries: u32,
+        max_bytes: u32,
+    },
     /// This shard's part of the directory's attributes. Answers `Part`.
     DirPart { dir: Ino },
     /// Sets `Some` fields; `initial_partitions` also splits the directory itself up to that number.
@@ -135,8 +178,12 @@ pub enum NewNode {
     },
     Fifo,
     Socket,
-    Char { rdev: u32 },
-    Block { rdev: u32 },
+    Char {
+        rdev: u32,
+    },
+    Block {
+        rdev: u32,
+    },
 }
 
 impl Request {

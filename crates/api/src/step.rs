@@ -34,7 +34,13 @@ pub enum Step {
         time: Time,
     },
     /// Takes a name out of a directory.
-    Remove { dir: Ino, name: Name, ino: Ino, caller: Credentials, time: Time },
+    Remove {
+        dir: Ino,
+        name: Name,
+        ino: Ino,
+        caller: Credentials,
+        time: Time,
+    },
     /// Makes a directory's inode and its partition 0; further partitions follow as `NewPart`.
     NewDir { new: Box<NewDir> },
     /// Makes a partition of a directory that starts with several.
@@ -42,20 +48,40 @@ pub enum Step {
     /// One more name for a file.
     Link { ino: Ino, time: Time },
     /// One name less; the last one frees the file, or leaves it to those who have it open.
-    Unlink { ino: Ino, must_own: Option<u32>, time: Time },
+    Unlink {
+        ino: Ino,
+        must_own: Option<u32>,
+        time: Time,
+    },
     /// Changes ctime; with `must_own` only if that user owns it (sticky directories).
-    Touch { ino: Ino, must_own: Option<u32>, time: Time },
+    Touch {
+        ino: Ino,
+        must_own: Option<u32>,
+        time: Time,
+    },
     /// Frees an empty directory at its home; partitions elsewhere follow as `DropPart`.
     DropDir { dir: Ino, must_own: Option<u32> },
     /// Frees the empty partitions of a directory on a shard that is not its home.
     DropPart { dir: Ino },
     /// A directory has moved below another one.
-    SetParent { dir: Ino, parent: Ino, must_own: Option<u32>, caller: Credentials, time: Time },
+    SetParent {
+        dir: Ino,
+        parent: Ino,
+        must_own: Option<u32>,
+        caller: Credentials,
+        time: Time,
+    },
     /// Keeps the ancestors of `from`, itself included, where they are until the operation ends, and
     /// refuses if `moving` is among them. Ancestors on other shards follow.
     HoldAncestors { from: Ino, moving: Ino, depth: u32 },
     /// Attributes and settings of a directory, at its home and wherever it has partitions.
-    SetDir { dir: Ino, set: SetAttr, settings: DirSettings, caller: Credentials, time: Time },
+    SetDir {
+        dir: Ino,
+        set: SetAttr,
+        settings: DirSettings,
+        caller: Credentials,
+        time: Time,
+    },
     /// The receiving half of a split: what was staged under `split` and what changed since becomes
     /// the partition.
     Adopt { adopt: Box<Adopt> },
@@ -99,7 +125,6 @@ pub struct Adopt {
     pub split: SplitId,
     pub part: NewPart,
     pub child: PartitionIndex,
-    pub depth: u8,
     /// Chunks staged before; all must have arrived.
     pub chunks: u32,
     /// Entries that changed since they were staged, and names that went.
@@ -119,6 +144,8 @@ pub struct SplitChunk {
     /// From 0, without a gap.
     pub number: u32,
     pub items: Vec<SplitItem>,
+    /// Names that went after an earlier chunk held them.
+    pub gone: Vec<Name>,
 }
 
 /// One entry; stored values are passed on as they are.
@@ -156,7 +183,10 @@ pub enum Refused {
     Busy,
     /// `Insert` came to the wrong shard.
     Misdirected(Option<DirMap>),
-    Moved { ino: Ino, shard: ShardId },
+    Moved {
+        ino: Ino,
+        shard: ShardId,
+    },
     /// Old and new name of a rename lead to the same file: there is nothing to do.
     SameFile,
     /// The participant has no record of the operation (answer to `Inquire`) and will not take it up.
@@ -169,18 +199,41 @@ pub enum Refused {
 pub enum CommitMessage {
     /// Coordinator to participant: perform this step. With `decide` every other step is prepared,
     /// and the participant's success commits the operation.
-    Do { tx: TxId, number: StepNumber, step: Step, decide: bool, age: Age },
+    Do {
+        tx: TxId,
+        number: StepNumber,
+        step: Step,
+        decide: bool,
+        age: Age,
+    },
     /// Participant to coordinator: the step can be performed whatever happens; these follow from it.
-    Prepared { tx: TxId, number: StepNumber, result: StepResult, follow: Vec<(ShardId, Step)> },
+    Prepared {
+        tx: TxId,
+        number: StepNumber,
+        result: StepResult,
+        follow: Vec<(ShardId, Step)>,
+    },
     /// The deciding participant has performed its step: the operation is committed.
-    Committed { tx: TxId, number: StepNumber, result: StepResult },
+    Committed {
+        tx: TxId,
+        number: StepNumber,
+        result: StepResult,
+    },
     /// The step was not performed: the operation is aborted.
-    Refused { tx: TxId, number: StepNumber, why: Refused },
+    Refused {
+        tx: TxId,
+        number: StepNumber,
+        why: Refused,
+    },
     /// Coordinator to deciding participant, or to one that refused: the outcome is on the
     /// coordinator's disk.
     Ack { tx: TxId, number: StepNumber },
     /// Coordinator to prepared participant: the outcome.
-    Outcome { tx: TxId, number: StepNumber, commit: bool },
+    Outcome {
+        tx: TxId,
+        number: StepNumber,
+        commit: bool,
+    },
     /// Prepared participant to coordinator: the outcome is on the participant's disk.
     Finished { tx: TxId, number: StepNumber },
     /// Restarted coordinator to deciding participant: what did you decide?
@@ -206,20 +259,64 @@ pub enum PeerMessage {
         horizon: u64,
         message: CommitMessage,
     },
-    SplitChunk { from: ShardId, to: ShardId, chunk: SplitChunk },
+    SplitChunk {
+        from: ShardId,
+        to: ShardId,
+        chunk: SplitChunk,
+    },
     /// The chunk is applied at the receiver; `accepted` is false when it does not fit what it has.
-    SplitChunkDone { from: ShardId, to: ShardId, split: SplitId, number: u32, accepted: bool },
+    SplitChunkDone {
+        from: ShardId,
+        to: ShardId,
+        split: SplitId,
+        number: u32,
+        accepted: bool,
+    },
     /// The split was given up before its last step.
-    SplitAbandoned { from: ShardId, to: ShardId, split: SplitId, dir: Ino },
+    SplitAbandoned {
+        from: ShardId,
+        to: ShardId,
+        split: SplitId,
+        dir: Ino,
+    },
     /// A partition has split: the home merges what the splitting shard knows.
-    MapNotice { from: ShardId, to: ShardId, dir: Ino, map: DirMap },
-    MapNoticeDone { from: ShardId, to: ShardId, dir: Ino, map: DirMap },
+    MapNotice {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+        map: DirMap,
+    },
+    MapNoticeDone {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+        map: DirMap,
+    },
     /// These inodes, which `to` forwards to `from`, are on `now_at`.
-    Forwarded { from: ShardId, to: ShardId, inos: Vec<Ino>, now_at: ShardId },
+    Forwarded {
+        from: ShardId,
+        to: ShardId,
+        inos: Vec<Ino>,
+        now_at: ShardId,
+    },
     /// These inodes died: drop their forwarding records.
-    ForgetForwarding { from: ShardId, to: ShardId, inos: Vec<Ino> },
-    ForgetForwardingDone { from: ShardId, to: ShardId, inos: Vec<Ino> },
+    ForgetForwarding {
+        from: ShardId,
+        to: ShardId,
+        inos: Vec<Ino>,
+    },
+    ForgetForwardingDone {
+        from: ShardId,
+        to: ShardId,
+        inos: Vec<Ino>,
+    },
     /// For a data object on the receiving server, on behalf of a shard of the sender.
-    Data { ticket: u64, request: DataRequest },
-    DataDone { ticket: u64, reply: DataReply },
+    Data {
+        ticket: u64,
+        request: DataRequest,
+    },
+    DataDone {
+        ticket: u64,
+        reply: DataReply,
+    },
 }

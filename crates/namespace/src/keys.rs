@@ -106,7 +106,10 @@ pub fn entry_from(shard: ShardId, dir: Ino, position: Position) -> Vec<u8> {
 
 /// `position` must be the name's own, with ordinal 0.
 pub fn entry(shard: ShardId, dir: Ino, position: Position, name: &Name) -> Vec<u8> {
-    assert!(position.ordinal() == 0, "entries are stored under their hash");
+    assert!(
+        position.ordinal() == 0,
+        "entries are stored under their hash"
+    );
     let mut key = entry_from(shard, dir, position);
     key.extend_from_slice(name.as_bytes());
     key
@@ -118,7 +121,11 @@ pub fn parse_entry(key: &[u8]) -> Option<(Ino, Position, Name)> {
     let (dir, rest) = rest.split_first_chunk::<8>()?;
     let (position, name) = rest.split_first_chunk::<8>()?;
     let name = Name::new(name).ok()?;
-    Some((Ino(u64::from_be_bytes(*dir)), Position(u64::from_be_bytes(*position)), name))
+    Some((
+        Ino(u64::from_be_bytes(*dir)),
+        Position(u64::from_be_bytes(*position)),
+        name,
+    ))
 }
 
 /// The number after the prefix of inode, parts, forwarding, reclaim and split keys.
@@ -201,6 +208,17 @@ fn split_key(kind: Kind, shard: ShardId, split: pandofs_api::SplitId) -> Vec<u8>
     key
 }
 
+/// The split of a staging or staged key.
+pub fn parse_split(key: &[u8]) -> Option<pandofs_api::SplitId> {
+    let rest = key.get(PREFIX_BYTES..)?;
+    let (source, rest) = rest.split_first_chunk::<2>()?;
+    let (sequence, _) = rest.split_first_chunk::<8>()?;
+    Some(pandofs_api::SplitId {
+        source: ShardId(u16::from_be_bytes(*source)),
+        sequence: u64::from_be_bytes(*sequence),
+    })
+}
+
 pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
     let mut key = prefix(Kind::Horizon, shard);
     key.extend_from_slice(&coordinator.0.to_be_bytes());
@@ -215,9 +233,17 @@ mod tests {
     fn entries_of_a_directory_are_in_the_order_of_their_positions() {
         let name = Name::new(b"zz").unwrap();
         let first = entry(ShardId(3), Ino(9), Position::from_hash(1), &name);
-        let second = entry(ShardId(3), Ino(9), Position::from_hash(2), &Name::new(b"a").unwrap());
+        let second = entry(
+            ShardId(3),
+            Ino(9),
+            Position::from_hash(2),
+            &Name::new(b"a").unwrap(),
+        );
         assert!(first < second);
-        assert_eq!(parse_entry(&first), Some((Ino(9), Position::from_hash(1), name)));
+        assert_eq!(
+            parse_entry(&first),
+            Some((Ino(9), Position::from_hash(1), name))
+        );
         assert_eq!(first[..3], [3, 0, 3]);
     }
 

@@ -9,13 +9,21 @@ use pandofs_types::{Ino, Name, Position, TxId};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lock {
     /// A name, whether it is there or not.
-    Entry { dir: Ino, position: Position, name: Name },
+    Entry {
+        dir: Ino,
+        position: Position,
+        name: Name,
+    },
     /// An inode, or a directory's attributes.
     Inode(Ino),
     /// All partitions of a directory on this shard: nothing may come in or go.
     Dir(Ino),
     /// The names of a directory from one position to before another.
-    Range { dir: Ino, start: Position, end: Position },
+    Range {
+        dir: Ino,
+        start: Position,
+        end: Position,
+    },
     /// The parent of a directory is about to change.
     Parent(Ino),
     /// The parent of a directory must not change.
@@ -56,13 +64,19 @@ impl Locks {
     fn conflict(&self, lock: &Lock, own: Option<TxId>) -> Option<TxId> {
         let others = |tx: &TxId| Some(*tx) != own;
         match lock {
-            Lock::Entry { dir, position, name } => self
+            Lock::Entry {
+                dir,
+                position,
+                name,
+            } => self
                 .dirs
                 .get(dir)
                 .filter(|tx| others(tx))
                 .or_else(|| {
                     let entries = self.entries.get(dir)?;
-                    entries.get(&(*position, name.clone())).filter(|tx| others(tx))
+                    entries
+                        .get(&(*position, name.clone()))
+                        .filter(|tx| others(tx))
                 })
                 .copied()
                 .or_else(|| {
@@ -78,9 +92,20 @@ impl Locks {
                 .get(dir)
                 .filter(|tx| others(tx))
                 .copied()
-                .or_else(|| self.entries.get(dir)?.values().find(|tx| others(tx)).copied())
                 .or_else(|| {
-                    self.ranges.get(dir)?.iter().map(|(_, _, tx)| tx).find(|tx| others(tx)).copied()
+                    self.entries
+                        .get(dir)?
+                        .values()
+                        .find(|tx| others(tx))
+                        .copied()
+                })
+                .or_else(|| {
+                    self.ranges
+                        .get(dir)?
+                        .iter()
+                        .map(|(_, _, tx)| tx)
+                        .find(|tx| others(tx))
+                        .copied()
                 }),
             Lock::Range { dir, start, end } => self
                 .dirs
@@ -101,11 +126,18 @@ impl Locks {
                         .find(|(from, to, tx)| from < end && start < to && others(tx))
                         .map(|(_, _, tx)| *tx)
                 }),
-            Lock::Parent(ino) => {
-                self.parents.get(ino).filter(|tx| others(tx)).copied().or_else(|| {
-                    self.ancestors.get(ino)?.iter().find(|tx| others(tx)).copied()
-                })
-            }
+            Lock::Parent(ino) => self
+                .parents
+                .get(ino)
+                .filter(|tx| others(tx))
+                .copied()
+                .or_else(|| {
+                    self.ancestors
+                        .get(ino)?
+                        .iter()
+                        .find(|tx| others(tx))
+                        .copied()
+                }),
             Lock::Ancestor(ino) => self.parents.get(ino).filter(|tx| others(tx)).copied(),
         }
     }
@@ -124,8 +156,15 @@ impl Locks {
                 continue;
             }
             match lock.clone() {
-                Lock::Entry { dir, position, name } => {
-                    self.entries.entry(dir).or_default().insert((position, name), tx);
+                Lock::Entry {
+                    dir,
+                    position,
+                    name,
+                } => {
+                    self.entries
+                        .entry(dir)
+                        .or_default()
+                        .insert((position, name), tx);
                 }
                 Lock::Inode(ino) => {
                     self.inodes.insert(ino, tx);
@@ -151,7 +190,11 @@ impl Locks {
         };
         for lock in locks {
             match lock {
-                Lock::Entry { dir, position, name } => {
+                Lock::Entry {
+                    dir,
+                    position,
+                    name,
+                } => {
                     if let Some(entries) = self.entries.get_mut(&dir) {
                         entries.remove(&(position, name));
                         if entries.is_empty() {
@@ -191,8 +234,11 @@ impl Locks {
 
     /// Everything `tx` holds, in order.
     pub fn held_by(&self, tx: TxId) -> LockSet {
-        let mut locks: LockSet =
-            self.held.get(&tx).map(|held| held.iter().cloned().collect()).unwrap_or_default();
+        let mut locks: LockSet = self
+            .held
+            .get(&tx)
+            .map(|held| held.iter().cloned().collect())
+            .unwrap_or_default();
         locks.sort();
         locks
     }
@@ -204,7 +250,10 @@ mod tests {
     use pandofs_types::ShardId;
 
     fn tx(sequence: u64) -> TxId {
-        TxId { coordinator: ShardId(0), sequence }
+        TxId {
+            coordinator: ShardId(0),
+            sequence,
+        }
     }
 
     fn entry(hash: u64) -> Lock {

@@ -87,7 +87,12 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
         }
     }
     let times = [set.atime, set.mtime];
-    if times.iter().flatten().any(|time| matches!(time, SetTime::At(_))) && !owner {
+    if times
+        .iter()
+        .flatten()
+        .any(|time| matches!(time, SetTime::At(_)))
+        && !owner
+    {
         return Err(FsError::NotPermitted);
     }
     if times.iter().flatten().next().is_some() && !owner {
@@ -122,5 +127,9 @@ pub fn mode_after_write(caller: &Credentials, mode: u16) -> u16 {
         return mode;
     }
     let mode = mode & !SET_UID;
-    if mode & GROUP_EXECUTE != 0 { mode & !SET_GID } else { mode }
+    if mode & GROUP_EXECUTE != 0 {
+        mode & !SET_GID
+    } else {
+        mode
+    }
 }

@@ -46,7 +46,9 @@ pub enum Body {
         layout: Layout,
     },
     Striped(Layout),
-    Dir { parent: Ino },
+    Dir {
+        parent: Ino,
+    },
 }
 
 impl InodeRecord {
@@ -139,27 +141,21 @@ pub enum ReclaimRecord {
     /// The inode is kept while somebody has it open.
     Orphan,
     /// The inode is gone; its data objects and forwarding records are to go.
-    Gone { layout: Option<Layout>, trail: Vec<ShardId> },
+    Gone {
+        layout: Option<Layout>,
+        trail: Vec<ShardId>,
+    },
     /// The file was cut to this many bytes; its data objects are to follow.
     Cut { layout: Layout, size: u64 },
 }
 
-/// A split of which this shard is the source, while entries are being copied.
+/// A split of which this shard is the source, from the first copied entry to the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitRecord {
     pub split: SplitId,
     pub index: PartitionIndex,
     pub child: PartitionIndex,
     pub target: ShardId,
-    /// How far it is.
-    pub phase: SplitPhase,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SplitPhase {
-    Copying,
-    /// The last step is under way as a distributed operation.
-    Handing,
 }
 
 /// A split of which this shard is the target.
@@ -186,7 +182,10 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Stop> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(Stop::Broken(format!("{what}: {} bytes too many", rest.len()))),
+        Ok((_, rest)) => Err(Stop::Broken(format!(
+            "{what}: {} bytes too many",
+            rest.len()
+        ))),
         Err(error) => Err(Stop::Broken(format!("{what}: {error}"))),
     }
 }

@@ -7,9 +7,7 @@
 //! 3. Either both have done it or neither. A crash before the last step leaves the source the owner, and
 //!    the copies are thrown away.
 
-use crate::records::{
-    EntryRecord, InodeRecord, Part, SplitPhase, SplitRecord, StagingRecord, decode, encode,
-};
+use crate::records::{EntryRecord, InodeRecord, Part, SplitRecord, StagingRecord, decode, encode};
 use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
 use pandofs_api::{MovedInode, SplitChunk, SplitId, SplitItem};
 use pandofs_placement::{PartitionIndex, range};
@@ -33,9 +31,14 @@ pub fn wanted(
         return Ok(None);
     };
     let settings = &parts.settings;
-    let threshold = settings.threshold.unwrap_or(view.map.settings.split_threshold);
+    let threshold = settings
+        .threshold
+        .unwrap_or(view.map.settings.split_threshold);
     let initial = settings.initial_partitions.unwrap_or(0);
-    let max = settings.max_partitions.unwrap_or_else(|| view.map.max_partitions()).max(initial);
+    let max = settings
+        .max_partitions
+        .unwrap_or_else(|| view.map.max_partitions())
+        .max(initial);
     let Some(child) = parts.map.split_child(index, max.min(MAX_PARTITIONS as u32)) else {
         return Ok(None);
     };
@@ -71,7 +74,9 @@ pub fn begin(
         .ok_or_else(|| Stop::Broken(format!("directory {dir} is split and not here")))?;
     if !parts.map.has_slots() {
         if slots.first() != Some(&parts.map.home()) {
-            return Err(Stop::Broken("the slot array does not start at home".to_string()));
+            return Err(Stop::Broken(
+                "the slot array does not start at home".to_string(),
+            ));
         }
         parts.map.set_slots(slots.to_vec());
         txn.put_parts(dir, &parts);
@@ -80,13 +85,25 @@ pub fn begin(
         return Ok(());
     }
     let target = parts.map.shard_of_partition(child);
-    let split = SplitId { source: txn.shard, sequence: txn.new_sequence() };
-    let record = SplitRecord { split, index, child, target, phase: SplitPhase::Copying };
+    let split = SplitId {
+        source: txn.shard,
+        sequence: txn.new_sequence(),
+    };
+    let record = SplitRecord {
+        split,
+        index,
+        child,
+        target,
+    };
     if target != txn.shard {
         txn.put_split(dir, &record);
         return Ok(());
     }
-    let mut given = Part { index: child, entries: 0, subdirs: 0 };
+    let mut given = Part {
+        index: child,
+        entries: 0,
+        subdirs: 0,
+    };
     for_each_moving(&txn.view(), dir, &record, &mut |_, _, entry, _| {
         given.entries += 1;
         given.subdirs += u32::from(entry.kind == FileKind::Dir);
@@ -111,7 +128,11 @@ pub fn begin(
 
 /// Forgets a split that did not come to its end, so that it can start again.
 pub fn abandon(txn: &mut Txn<'_, '_>, dir: Ino, id: SplitId) -> Result<(), Stop> {
-    if txn.view().split(dir)?.is_some_and(|record| record.split == id) {
+    if txn
+        .view()
+        .split(dir)?
+        .is_some_and(|record| record.split == id)
+    {
         txn.delete_split(dir);
     }
     Ok(())
@@ -125,8 +146,8 @@ pub fn moving_range(record: &SplitRecord) -> (Position, Position) {
 }
 
 /// What a visit gets of a moving entry; the inode if it moves along.
-pub type VisitMoving<'v> = dyn FnMut(Position, &Name, &EntryRecord, Option<(Ino, InodeRecord)>) -> Result<(), Stop>
-    + 'v;
+pub type VisitMoving<'v> =
+    dyn FnMut(Position, &Name, &EntryRecord, Option<(Ino, InodeRecord)>) -> Result<(), Stop> + 'v;
 
 /// Visits every entry of the moving half, in order.
 pub fn for_each_moving(
@@ -139,8 +160,8 @@ pub fn for_each_moving(
     let start = keys::entry_from(view.shard, dir, start);
     let end = keys::entry_from(view.shard, dir, end);
     view.scan(&start, &end, &mut |key, value| {
-        let (_, position, name) = keys::parse_entry(key)
-            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let (_, position, name) =
+            keys::parse_entry(key).ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
         let entry: EntryRecord = decode("entry", value)?;
         let moved = moving_inode(view, &entry)?;
         visit(position, &name, &entry, moved)?;
@@ -177,8 +198,8 @@ pub fn read_chunk(
             next = Some(key.to_vec());
             return Ok(ControlFlow::Break(()));
         }
-        let (_, _, name) = keys::parse_entry(key)
-            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let (_, _, name) =
+            keys::parse_entry(key).ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
         let item = item(view, name, value)?;
         bytes += size(&item);
         items.push(item);
@@ -191,7 +212,9 @@ pub fn read_chunk(
 pub fn read_item(view: &View<'_>, dir: Ino, name: &Name) -> Result<Option<SplitItem>, Stop> {
     let position = view.map.hash_key.position(name.as_bytes());
     let value = view.raw(&keys::entry(view.shard, dir, position, name))?;
-    value.map(|value| item(view, name.clone(), &value)).transpose()
+    value
+        .map(|value| item(view, name.clone(), &value))
+        .transpose()
 }
 
 fn item(view: &View<'_>, name: Name, value: &[u8]) -> Result<SplitItem, Stop> {
@@ -205,15 +228,29 @@ fn item(view: &View<'_>, name: Name, value: &[u8]) -> Result<SplitItem, Stop> {
                     xattrs.push((name.to_vec().into(), value.to_vec().into()));
                 })?;
             }
-            Some(MovedInode { ino, record: encode(&record), xattrs })
+            Some(MovedInode {
+                ino,
+                record: encode(&record),
+                xattrs,
+            })
         }
     };
-    Ok(SplitItem { name, entry: value.to_vec(), inode })
+    Ok(SplitItem {
+        name,
+        entry: value.to_vec(),
+        inode,
+    })
 }
 
-fn size(item: &SplitItem) -> usize {
+/// Bytes of an item, about.
+pub fn size(item: &SplitItem) -> usize {
     let inode = item.inode.as_ref().map_or(0, |inode| {
-        inode.record.len() + inode.xattrs.iter().map(|(n, v)| n.len() + v.len()).sum::<usize>()
+        inode.record.len()
+            + inode
+                .xattrs
+                .iter()
+                .map(|(n, v)| n.len() + v.len())
+                .sum::<usize>()
     });
     item.name.as_bytes().len() + item.entry.len() + inode
 }
@@ -222,7 +259,10 @@ fn size(item: &SplitItem) -> usize {
 pub fn stage(txn: &mut Txn<'_, '_>, chunk: &SplitChunk) -> Result<bool, Stop> {
     let mut staging = match txn.view().staging(chunk.split)? {
         Some(staging) => staging,
-        None => StagingRecord { dir: chunk.dir, chunks: 0 },
+        None => StagingRecord {
+            dir: chunk.dir,
+            chunks: 0,
+        },
     };
     if chunk.number < staging.chunks {
         return Ok(true);
@@ -230,8 +270,15 @@ pub fn stage(txn: &mut Txn<'_, '_>, chunk: &SplitChunk) -> Result<bool, Stop> {
     if chunk.number > staging.chunks || staging.dir != chunk.dir {
         return Ok(false);
     }
+    for name in &chunk.gone {
+        txn.overlay
+            .delete(keys::staged(txn.shard, chunk.split, name));
+    }
     for item in &chunk.items {
-        txn.overlay.put(keys::staged(txn.shard, chunk.split, &item.name), encode(item));
+        txn.overlay.put(
+            keys::staged(txn.shard, chunk.split, &item.name),
+            encode(item),
+        );
     }
     staging.chunks += 1;
     txn.put_staging(chunk.split, &staging);
@@ -253,10 +300,11 @@ pub fn for_each_staged(
 /// Throws away what is staged.
 pub fn drop_staged(txn: &mut Txn<'_, '_>, split: SplitId) -> Result<(), Stop> {
     let mut staged = Vec::new();
-    txn.view().scan_prefix(&keys::staged_all(txn.shard, split), &mut |key, _| {
-        staged.push(key.to_vec());
-        Ok(ControlFlow::Continue(()))
-    })?;
+    txn.view()
+        .scan_prefix(&keys::staged_all(txn.shard, split), &mut |key, _| {
+            staged.push(key.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
     for key in staged {
         txn.overlay.delete(key);
     }

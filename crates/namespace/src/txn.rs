@@ -43,7 +43,11 @@ pub enum Effect {
     /// The home is to learn this directory's map.
     MapGrew { dir: Ino },
     /// Inodes moved to another shard.
-    MovedAway { inos: Vec<Ino>, trails: Vec<(ShardId, Ino)>, to: ShardId },
+    MovedAway {
+        inos: Vec<Ino>,
+        trails: Vec<(ShardId, Ino)>,
+        to: ShardId,
+    },
 }
 
 /// Changes to a shard's state while a record is applied.
@@ -58,7 +62,12 @@ pub struct Txn<'t, 's> {
 impl Txn<'_, '_> {
     /// The state including what this transaction wrote so far.
     pub fn view(&self) -> View<'_> {
-        View { kv: &*self.overlay, shard: self.shard, map: self.map, cached_only: false }
+        View {
+            kv: &*self.overlay,
+            shard: self.shard,
+            map: self.map,
+            cached_only: false,
+        }
     }
 
     /// A number for a new inode.
@@ -83,7 +92,8 @@ impl Txn<'_, '_> {
 
     /// Stores an inode that was there.
     pub fn put_inode(&mut self, ino: Ino, inode: &InodeRecord) {
-        self.overlay.put(keys::inode(self.shard, ino), encode(inode));
+        self.overlay
+            .put(keys::inode(self.shard, ino), encode(inode));
     }
 
     pub fn delete_inode(&mut self, ino: Ino) {
@@ -98,18 +108,24 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_entry(&mut self, dir: Ino, position: Position, name: &Name, entry: &EntryRecord) {
-        self.overlay.put(keys::entry(self.shard, dir, position, name), encode(entry));
+        self.overlay
+            .put(keys::entry(self.shard, dir, position, name), encode(entry));
     }
 
     pub fn delete_entry(&mut self, dir: Ino, position: Position, name: &Name) {
         assert!(self.meta.entries > 0, "more entries deleted than made");
         self.meta.entries -= 1;
-        self.overlay.delete(keys::entry(self.shard, dir, position, name));
+        self.overlay
+            .delete(keys::entry(self.shard, dir, position, name));
     }
 
     pub fn put_parts(&mut self, dir: Ino, parts: &PartsRecord) {
-        assert!(!parts.parts.is_empty(), "a shard without partitions of a directory forgets it");
-        self.overlay.put(keys::parts(self.shard, dir), encode(parts));
+        assert!(
+            !parts.parts.is_empty(),
+            "a shard without partitions of a directory forgets it"
+        );
+        self.overlay
+            .put(keys::parts(self.shard, dir), encode(parts));
     }
 
     pub fn delete_parts(&mut self, dir: Ino) {
@@ -117,8 +133,12 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_forwarding(&mut self, ino: Ino, shard: ShardId) {
-        assert!(shard != self.shard, "inode {ino} forwarded to where it comes from");
-        self.overlay.put(keys::forwarding(self.shard, ino), encode(&shard));
+        assert!(
+            shard != self.shard,
+            "inode {ino} forwarded to where it comes from"
+        );
+        self.overlay
+            .put(keys::forwarding(self.shard, ino), encode(&shard));
     }
 
     pub fn delete_forwarding(&mut self, ino: Ino) {
@@ -134,7 +154,8 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_reclaim(&mut self, ino: Ino, reclaim: &ReclaimRecord) {
-        self.overlay.put(keys::reclaim(self.shard, ino), encode(reclaim));
+        self.overlay
+            .put(keys::reclaim(self.shard, ino), encode(reclaim));
         self.effects.push(Effect::Reclaim { ino });
     }
 
@@ -143,7 +164,8 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_split(&mut self, dir: Ino, split: &SplitRecord) {
-        self.overlay.put(keys::split(self.shard, dir), encode(split));
+        self.overlay
+            .put(keys::split(self.shard, dir), encode(split));
     }
 
     pub fn delete_split(&mut self, dir: Ino) {
@@ -151,11 +173,13 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_staging(&mut self, split: SplitId, staging: &StagingRecord) {
-        self.overlay.put(keys::staging(self.shard, split), encode(staging));
+        self.overlay
+            .put(keys::staging(self.shard, split), encode(staging));
     }
 
     pub fn put_slot(&mut self, session: SessionId, slot: SlotId, record: &SlotRecord) {
-        self.overlay.put(keys::slot(self.shard, session, slot), encode(record));
+        self.overlay
+            .put(keys::slot(self.shard, session, slot), encode(record));
     }
 
     pub fn put_meta(&mut self) {

@@ -22,6 +22,9 @@ pub struct View<'a> {
     pub cached_only: bool,
 }
 
+/// What a scan calls for each pair.
+pub type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
+
 /// The partition of a directory that a name belongs to, and is here.
 #[derive(Clone, Debug)]
 pub struct Owned {
@@ -41,7 +44,11 @@ impl<'a> View<'a> {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&self, what: &'static str, key: &[u8]) -> Result<Option<T>, Stop> {
+    fn typed<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        key: &[u8],
+    ) -> Result<Option<T>, Stop> {
         self.raw(key)?.map(|bytes| decode(what, &bytes)).transpose()
     }
 
@@ -60,9 +67,10 @@ impl<'a> View<'a> {
     fn where_is(&self, ino: Ino) -> Result<Stop, Stop> {
         Ok(match self.forwarding(ino)? {
             Some(shard) => Stop::Refuse(Refusal::Moved { ino, shard }),
-            None if ino.birth_shard() != self.shard => {
-                Stop::Refuse(Refusal::Moved { ino, shard: ino.birth_shard() })
-            }
+            None if ino.birth_shard() != self.shard => Stop::Refuse(Refusal::Moved {
+                ino,
+                shard: ino.birth_shard(),
+            }),
             None => Stop::Refuse(Refusal::Fs(FsError::Stale)),
         })
     }
@@ -89,7 +97,11 @@ impl<'a> View<'a> {
         if parts.part(index).is_none() {
             return Err(Stop::Refuse(Refusal::Misdirected(Some(parts.map))));
         }
-        Ok(Owned { parts, index, position })
+        Ok(Owned {
+            parts,
+            index,
+            position,
+        })
     }
 
     /// Why a directory has no partition here: it is none, it is gone, or it never had one here.
@@ -131,33 +143,27 @@ impl<'a> View<'a> {
     }
 
     pub fn horizon(&self, coordinator: ShardId) -> Result<u64, Stop> {
-        Ok(self.typed("horizon", &keys::horizon(self.shard, coordinator))?.unwrap_or(0))
+        Ok(self
+            .typed("horizon", &keys::horizon(self.shard, coordinator))?
+            .unwrap_or(0))
     }
 
     /// Visits all pairs whose key starts with `prefix`.
-    pub fn scan_prefix(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop>,
-    ) -> Result<(), Stop> {
+    pub fn scan_prefix(&self, prefix: &[u8], visit: &mut VisitPairs<'_>) -> Result<(), Stop> {
         self.scan(prefix, &keys::after(prefix), visit)
     }
 
     /// Visits all pairs with keys in `start .. end`.
-    pub fn scan(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop>,
-    ) -> Result<(), Stop> {
+    pub fn scan(&self, start: &[u8], end: &[u8], visit: &mut VisitPairs<'_>) -> Result<(), Stop> {
         let mut stop = None;
-        self.kv.scan(start, end, &mut |key, value| match visit(key, value) {
-            Ok(flow) => flow,
-            Err(error) => {
-                stop = Some(error);
-                ControlFlow::Break(())
-            }
-        })?;
+        self.kv
+            .scan(start, end, &mut |key, value| match visit(key, value) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    stop = Some(error);
+                    ControlFlow::Break(())
+                }
+            })?;
         stop.map_or(Ok(()), Err)
     }
 }

@@ -2,7 +2,9 @@
 //! is to be sent. Still without I/O: the lane in the server (or a simulator) carries it out.
 //!
 //! Invariant: between [`Shard::submit`] and [`Shard::apply`] nothing of the stored state changes; all
-//! that changes it is a record, and records are applied in the order of their indexes, each once.
+//! that changes it is a record, and records are applied in the order of their indexes, each once. What
+//! a shard keeps in memory besides (who has what open, who waits for what, how far a split has copied)
+//! is either found again after a restart or may be lost with it.
 //!
 //! How a lane uses it, for each batch of what has arrived:
 //! 1. `submit` each input to its shard.
@@ -10,7 +12,22 @@
 //!    until no shard proposes anything.
 //! 3. Write the overlay's batch to the store.
 //! 4. `take_outputs` and carry them out; those that are `durable` once the log is forced.
+//!
+//! At the start: `open`, `replay` what the log holds beyond `applied`, `recover`, then a batch as above.
 
+mod answers;
+mod apply;
+mod coordinate;
+mod notices;
+mod opens;
+mod participate;
 pub mod port;
+mod reclaim;
+mod record;
+mod shard;
+mod splits;
+mod submit;
 
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
+pub use record::{LOG_FORMAT_VERSION, Record};
+pub use shard::{Shard, ShardError};

@@ -28,7 +28,10 @@ pub struct Environment<'a> {
 /// Something a shard is to deal with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    Request { ticket: Ticket, request: ShardRequest },
+    Request {
+        ticket: Ticket,
+        request: ShardRequest,
+    },
     /// Any [`PeerMessage`] whose `to` is this shard.
     Peer(PeerMessage),
     /// The answer to an [`Output::Data`].
@@ -43,11 +46,24 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Answer a request. `durable`: only once everything this shard has applied is forced.
-    Answer { ticket: Ticket, result: Result<Reply, Refusal>, durable: bool },
+    Answer {
+        ticket: Ticket,
+        result: Result<Reply, Refusal>,
+        durable: bool,
+    },
     /// Send to the server that leads the message's `to` shard (perhaps this one).
-    Send { to: ShardId, message: PeerMessage, durable: bool },
+    Send {
+        to: ShardId,
+        message: PeerMessage,
+        durable: bool,
+    },
     /// Do this to the data object on that server and hand the reply back with the same number.
-    Data { server: ServerId, ticket: u64, request: DataRequest, durable: bool },
+    Data {
+        server: ServerId,
+        ticket: u64,
+        request: DataRequest,
+        durable: bool,
+    },
     /// A key that the input needs is not in memory: read it on a helper thread, submit the input again.
     Warm { key: Vec<u8>, input: Input },
 }

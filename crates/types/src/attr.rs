@@ -76,7 +76,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    pub const ROOT: Credentials = Credentials { uid: 0, gid: 0, groups: Vec::new() };
+    pub const ROOT: Credentials = Credentials {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
 
     /// Whether the caller may do what only the superuser may.
     pub fn is_superuser(&self) -> bool {
@@ -112,9 +116,21 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_decides() {
-        let owner = Credentials { uid: 1, gid: 1, groups: vec![] };
-        let member = Credentials { uid: 2, gid: 2, groups: vec![9] };
-        let other = Credentials { uid: 3, gid: 3, groups: vec![] };
+        let owner = Credentials {
+            uid: 1,
+            gid: 1,
+            groups: vec![],
+        };
+        let member = Credentials {
+            uid: 2,
+            gid: 2,
+            groups: vec![9],
+        };
+        let other = Credentials {
+            uid: 3,
+            gid: 3,
+            groups: vec![],
+        };
         // The owner has fewer rights than the rest and does not get theirs.
         assert!(!owner.may(4, FileKind::File, 0o077, 1, 9));
         assert!(member.may(7, FileKind::File, 0o070, 1, 9));

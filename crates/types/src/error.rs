@@ -6,7 +6,17 @@ use serde::{Deserialize, Serialize};
 /// same answer. What makes the client itself act (another shard, wait, ask again) is not in
 /// here but in the wire's `Refusal`; what is unknown is the client's own.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    thiserror::Error,
 )]
 pub enum FsError {
     #[error("no such file or directory")]

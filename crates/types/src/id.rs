@@ -56,7 +56,10 @@ impl Ino {
     /// # Panics
     /// When `serial` is 0 or does not fit: a shard that made 2^48 inodes is broken state.
     pub fn new(shard: ShardId, serial: u64) -> Ino {
-        assert!(serial > 0 && serial <= Self::MAX_SERIAL, "inode serial {serial} out of range");
+        assert!(
+            serial > 0 && serial <= Self::MAX_SERIAL,
+            "inode serial {serial} out of range"
+        );
         Ino(u64::from(shard.0) << Self::SERIAL_BITS | serial)
     }
 

@@ -44,6 +44,9 @@ pub const MAX_SERVER_OVERLOAD_PERCENT: usize = 10;
 pub const MAX_NAMES_PER_HASH: usize = 127;
 /// Entries that a split copies in one message.
 pub const SPLIT_CHUNK_ENTRIES: usize = 256;
+/// Entries that changed since they were copied, above which they are copied once more before a split's
+/// last step, which holds up requests.
+pub const SPLIT_DELTA_ENTRIES: usize = 64;
 /// Bytes after which a chunk of a split takes no further entry.
 pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 
@@ -110,6 +113,15 @@ pub const MAX_REDIRECTS: usize = 64;
 
 /// How long records of ordinary operations may stay unforced, unless told.
 pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
+/// Removed or cut files whose data objects one shard is dealing with at once.
+pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
+/// How long a shard remembers the last answers of a silent session: a client that was cut off for
+/// longer may repeat a request that was executed.
+pub const SLOT_RETENTION: Duration = Duration::from_secs(24 * 3_600);
+/// How long copied entries are kept at the target of a split that makes no progress.
+pub const STAGING_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a shard looks after what it waits for.
+pub const TICK: Duration = Duration::from_millis(10);
 /// How long a client may be silent before its opens are let go.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the kernel may believe an entry or attributes, unless told.
@@ -141,6 +153,8 @@ pub const MAX_PIPELINED_BYTES: usize = 16 << 20;
 /// Slots of a session set aside for requests made in the course of another one, so that a client
 /// whose ordinary slots all wait for such a request goes on.
 pub const INNER_SLOTS: u16 = 16;
+/// Slots of a session set aside for what it tells servers of itself (opens and closes).
+pub const SERVICE_SLOTS: u16 = 8;
 /// Symbolic links followed in one path (Linux `MAXSYMLINKS`).
 pub const MAX_SYMLINKS: usize = 40;
 
@@ -157,7 +171,8 @@ pub const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// How long a client waits before it repeats a request that it was told to try again, the first time;
 /// each further time twice as long.
 pub const MIN_RETRY_PAUSE: Duration = Duration::from_millis(1);
-/// The longest it waits.
+/// The longest it waits; also the longest pause before an operation that gave way to an older one starts
+/// again.
 pub const MAX_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the notice that a file was closed may wait for others to go with.
 pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
@@ -168,8 +183,22 @@ pub const CLIENT_TICK: Duration = Duration::from_secs(1);
 
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;
+/// Threads of one mount, unless told.
+pub const DEFAULT_MOUNT_THREADS: usize = 16;
 /// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
 pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
+/// Directories of which one mount remembers attributes.
+pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
+/// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
+/// reads at once, with names of about 20 bytes.
+pub const MOUNT_LISTING_ENTRIES: u32 = 768;
+/// The same for entries with attributes.
+pub const MOUNT_LISTING_PLUS_ENTRIES: u32 = 192;
+/// Bytes a program had best read or write at once (`st_blksize`); copying programs and language
+/// libraries size their buffers by it, and each of their calls is a request to the mount.
+pub const PREFERRED_IO_BYTES: u32 = 128 << 10;
+/// Times that a mount tries to open or make a file that others make and remove meanwhile.
+pub const MAX_CREATE_ATTEMPTS: usize = 64;
 
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
@@ -190,9 +219,11 @@ pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
 const _: () = {
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
-    assert!(MAX_PIPELINED_REQUESTS < (MAX_SLOTS - INNER_SLOTS) as usize);
+    assert!(MAX_PIPELINED_REQUESTS < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS) as usize);
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
+    assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
+    assert!(MOUNT_LISTING_ENTRIES as usize <= MAX_READDIR_ENTRIES);
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);

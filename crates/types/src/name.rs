@@ -90,7 +90,10 @@ mod tests {
         assert_eq!(Name::new(b"..").unwrap_err(), NameError::Dots);
         assert_eq!(Name::new(b"a/b").unwrap_err(), NameError::ForbiddenByte);
         assert_eq!(Name::new(b"a\0").unwrap_err(), NameError::ForbiddenByte);
-        assert_eq!(Name::new(&[b'x'; 256]).unwrap_err(), NameError::TooLong(256));
+        assert_eq!(
+            Name::new(&[b'x'; 256]).unwrap_err(),
+            NameError::TooLong(256)
+        );
         assert!(Name::new(&[b'x'; 255]).is_ok());
         assert!(Name::new(b"...").is_ok());
         assert!(Name::new(&[0xff, b'\n', b' ']).is_ok());

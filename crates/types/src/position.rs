@@ -10,7 +10,10 @@ pub const HASH_BITS: u32 = 56;
 /// Bits below the hash, which number the names that share one hash.
 pub const ORDINAL_BITS: u32 = 7;
 
-const _: () = assert!(HASH_BITS + ORDINAL_BITS == 63, "a position is a non-negative off_t");
+const _: () = assert!(
+    HASH_BITS + ORDINAL_BITS == 63,
+    "a position is a non-negative off_t"
+);
 
 /// A place in the one stable order of a directory's entries: `hash (56 bits) | ordinal (7 bits)`.
 ///
@@ -29,7 +32,10 @@ impl Position {
 
     /// The position of the first name with this hash.
     pub fn from_hash(hash: u64) -> Position {
-        assert!(hash > 0 && hash < 1 << HASH_BITS, "hash {hash:#x} out of range");
+        assert!(
+            hash > 0 && hash < 1 << HASH_BITS,
+            "hash {hash:#x} out of range"
+        );
         Position(hash << ORDINAL_BITS)
     }
 

@@ -51,13 +51,26 @@ pub fn check(
         }
     }
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
     }
     check_dir(caller, WRITE, &owned.parts)?;
-    Ok(Checked { owned, kind, rdev, target, mode })
+    Ok(Checked {
+        owned,
+        kind,
+        rdev,
+        target,
+        mode,
+    })
 }
 
 pub fn apply(
@@ -69,7 +82,17 @@ pub fn apply(
     open: bool,
     choices: &Choices,
 ) -> Reply {
-    let Checked { owned: Owned { mut parts, index, position }, kind, rdev, target, mode } = checked;
+    let Checked {
+        owned: Owned {
+            mut parts,
+            index,
+            position,
+        },
+        kind,
+        rdev,
+        target,
+        mode,
+    } = checked;
     let time = choices.time;
     let (gid, mode) = inherit(caller, &parts, kind, mode);
     let ino = txn.new_ino();
@@ -77,7 +100,14 @@ pub fn apply(
         (FileKind::Symlink, Some(target)) => (target.len() as u64, Body::Symlink(target)),
         (FileKind::File, _) => {
             let layout = layout(&txn.view(), ino);
-            (0, Body::Inline { version: 0, data: Vec::new(), layout })
+            (
+                0,
+                Body::Inline {
+                    version: 0,
+                    data: Vec::new(),
+                    layout,
+                },
+            )
         }
         _ => (0, Body::Nothing),
     };
@@ -99,8 +129,19 @@ pub fn apply(
         trail: Vec::new(),
     };
     txn.add_inode(ino, &inode);
-    txn.add_entry(dir, position, name, &EntryRecord { ino, kind, shard: txn.shard });
-    let part = parts.part_mut(index).expect("the partition was found by this index");
+    txn.add_entry(
+        dir,
+        position,
+        name,
+        &EntryRecord {
+            ino,
+            kind,
+            shard: txn.shard,
+        },
+    );
+    let part = parts
+        .part_mut(index)
+        .expect("the partition was found by this index");
     part.entries += 1;
     advance(&mut parts.mtime, time);
     advance(&mut parts.ctime, time);
@@ -110,7 +151,12 @@ pub fn apply(
         txn.effects.push(Effect::Opened { ino });
     }
     let reply = inode_reply(&txn.view(), ino, &inode).expect("what is no directory has no parts");
-    Reply::Entry(EntryReply { ino, kind, shard: txn.shard, inode: Some(reply) })
+    Reply::Entry(EntryReply {
+        ino,
+        kind,
+        shard: txn.shard,
+        inode: Some(reply),
+    })
 }
 
 /// The layout that a new file gets: the file system's stripe unit and count, and a first server that
@@ -123,5 +169,10 @@ fn layout(view: &View<'_>, ino: Ino) -> Layout {
         count => count.min(servers),
     };
     let first = (ino.serial() + u64::from(ino.birth_shard().0)) % u64::from(servers);
-    Layout { unit: settings.stripe_unit, count, first: ServerId(first as u16), servers }
+    Layout {
+        unit: settings.stripe_unit,
+        count,
+        first: ServerId(first as u16),
+        servers,
+    }
 }

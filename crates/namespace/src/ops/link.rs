@@ -19,7 +19,14 @@ pub fn plan(
     choices: &Choices,
 ) -> Result<Plan, Stop> {
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
@@ -40,7 +47,16 @@ pub fn plan(
         time: choices.time,
     };
     Ok(Plan {
-        steps: vec![(view.shard, insert), (inode_shard, Step::Link { ino, time: choices.time })],
+        steps: vec![
+            (view.shard, insert),
+            (
+                inode_shard,
+                Step::Link {
+                    ino,
+                    time: choices.time,
+                },
+            ),
+        ],
         answer: PlanAnswer::Made { shard: inode_shard },
     })
 }

@@ -14,23 +14,38 @@ pub fn read(
     name: &Name,
 ) -> Result<Reply, Stop> {
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
-    let entry = view.entry(dir, owned.position, name)?.ok_or(FsError::NotFound)?;
+    let entry = view
+        .entry(dir, owned.position, name)?
+        .ok_or(FsError::NotFound)?;
     let inode = if entry.shard == view.shard {
         locks.check(&Lock::Inode(entry.ino), None)?;
-        Some(inode_reply(view, entry.ino, &named_inode(view, entry.ino)?)?)
+        Some(inode_reply(
+            view,
+            entry.ino,
+            &named_inode(view, entry.ino)?,
+        )?)
     } else {
         None
     };
-    Ok(Reply::Entry(EntryReply { ino: entry.ino, kind: entry.kind, shard: entry.shard, inode }))
+    Ok(Reply::Entry(EntryReply {
+        ino: entry.ino,
+        kind: entry.kind,
+        shard: entry.shard,
+        inode,
+    }))
 }
 
 /// The inode that an entry says is here.
-pub(crate) fn named_inode(
-    view: &View<'_>,
-    ino: Ino,
-) -> Result<crate::records::InodeRecord, Stop> {
+pub(crate) fn named_inode(view: &View<'_>, ino: Ino) -> Result<crate::records::InodeRecord, Stop> {
     view.stored_inode(ino)?
         .ok_or_else(|| Stop::Broken(format!("an entry leads to inode {ino}, which is not here")))
 }

@@ -22,7 +22,14 @@ pub fn plan(
         return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
     }
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
@@ -58,6 +65,8 @@ pub fn plan(
             (view.shard, insert),
             (placed.shard, Step::NewDir { new: Box::new(new) }),
         ],
-        answer: PlanAnswer::Made { shard: placed.shard },
+        answer: PlanAnswer::Made {
+            shard: placed.shard,
+        },
     })
 }

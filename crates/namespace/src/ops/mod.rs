@@ -36,6 +36,9 @@ pub struct Choices {
     /// Inodes known not to be open: losing its last name frees such a one at once. Any other is kept
     /// as an orphan until the shard's driver finds that nobody has it open.
     pub closed: Vec<Ino>,
+    /// The shard's driver wants a step of another shard's operation refused for now: it would take a
+    /// lock that a split is waiting to see gone.
+    pub busy: bool,
     /// The slot array, should a directory need one.
     pub slots: Vec<ShardId>,
 }
@@ -51,11 +54,19 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanAnswer {
     /// The inode that one of the steps made or linked, which is on `shard`.
-    Made { shard: ShardId },
-    Removed { ino: Ino },
-    Renamed { ino: Ino },
+    Made {
+        shard: ShardId,
+    },
+    Removed {
+        ino: Ino,
+    },
+    Renamed {
+        ino: Ino,
+    },
     /// This inode, which is here.
-    Inode { ino: Ino },
+    Inode {
+        ino: Ino,
+    },
     /// A split: nobody asked.
     Nobody,
 }
@@ -77,16 +88,22 @@ pub fn read(
     match request {
         Request::Lookup { dir, name } => lookup::read(view, locks, caller, *dir, name),
         Request::GetAttr { ino } => getattr::read(view, locks, *ino),
-        Request::Open { ino, access, truncate: false } => {
-            open::read(view, locks, caller, *ino, *access)
-        }
+        Request::Open {
+            ino,
+            access,
+            truncate: false,
+        } => open::read(view, locks, caller, *ino, *access),
         Request::ReadLink { ino } => readlink::read(view, locks, *ino),
         Request::ReadInline { ino } => read_inline::read(view, locks, *ino),
         Request::GetXattr { ino, name } => xattr::get(view, locks, caller, *ino, name),
         Request::ListXattr { ino } => xattr::list(view, locks, *ino),
-        Request::ReadDir { dir, from, plus, max_entries, max_bytes } => {
-            readdir::read(view, caller, *dir, *from, *plus, *max_entries, *max_bytes)
-        }
+        Request::ReadDir {
+            dir,
+            from,
+            plus,
+            max_entries,
+            max_bytes,
+        } => readdir::read(view, caller, *dir, *from, *plus, *max_entries, *max_bytes),
         Request::DirPart { dir } => dir_part::read(view, *dir),
         other => Err(Refusal::Malformed(format!("{other:?} is not a read")).into()),
     }
@@ -102,12 +119,18 @@ pub fn check(
     choices: &Choices,
 ) -> Result<Option<Plan>, Stop> {
     match request {
-        Request::Create { dir, name, node, mode, .. } => {
-            create::check(view, locks, caller, *dir, name, node, *mode).map(|_| None)
-        }
-        Request::Open { ino, access, truncate: true } => {
-            open::check(view, locks, caller, *ino, *access).map(|_| None)
-        }
+        Request::Create {
+            dir,
+            name,
+            node,
+            mode,
+            ..
+        } => create::check(view, locks, caller, *dir, name, node, *mode).map(|_| None),
+        Request::Open {
+            ino,
+            access,
+            truncate: true,
+        } => open::check(view, locks, caller, *ino, *access).map(|_| None),
         Request::WriteInline { ino, offset, data } => {
             write_inline::check(view, locks, *ino, *offset, data).map(|_| None)
         }
@@ -115,9 +138,12 @@ pub fn check(
             stripe::check(view, locks, *ino, *version).map(|_| None)
         }
         Request::WroteData { ino, .. } => wrote_data::check(view, locks, *ino).map(|_| None),
-        Request::SetXattr { ino, name, value, mode } => {
-            xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None)
-        }
+        Request::SetXattr {
+            ino,
+            name,
+            value,
+            mode,
+        } => xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None),
         Request::RemoveXattr { ino, name } => {
             xattr::check_remove(view, locks, caller, *ino, name).map(|_| None)
         }
@@ -139,11 +165,25 @@ pub fn check(
         Request::Rmdir { dir, name } => {
             remove::plan(view, locks, caller, *dir, name, true, choices).map(Some)
         }
-        Request::Link { dir, name, ino, inode_shard } => {
-            link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some)
-        }
-        Request::Rename { dir, name, new_dir, new_name, new_shard, no_replace } => {
-            let to = rename::To { dir: *new_dir, name: new_name, shard: *new_shard };
+        Request::Link {
+            dir,
+            name,
+            ino,
+            inode_shard,
+        } => link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some),
+        Request::Rename {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            new_shard,
+            no_replace,
+        } => {
+            let to = rename::To {
+                dir: *new_dir,
+                name: new_name,
+                shard: *new_shard,
+            };
             rename::plan(view, locks, caller, *dir, name, to, *no_replace, choices).map(Some)
         }
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
@@ -160,11 +200,21 @@ pub fn mutate(
 ) -> Result<Mutation, Stop> {
     let view = txn.view();
     let reply = match request {
-        Request::Create { dir, name, node, mode, open } => {
+        Request::Create {
+            dir,
+            name,
+            node,
+            mode,
+            open,
+        } => {
             let checked = create::check(&view, locks, caller, *dir, name, node, *mode)?;
             create::apply(txn, caller, *dir, name, checked, *open, choices)
         }
-        Request::Open { ino, access, truncate: true } => {
+        Request::Open {
+            ino,
+            access,
+            truncate: true,
+        } => {
             let inode = open::check(&view, locks, caller, *ino, *access)?;
             open::apply(txn, caller, *ino, inode, choices)?
         }
@@ -180,7 +230,12 @@ pub fn mutate(
             let inode = wrote_data::check(&view, locks, *ino)?;
             wrote_data::apply(txn, caller, *ino, inode, *end, *mtime)?
         }
-        Request::SetXattr { ino, name, value, mode } => {
+        Request::SetXattr {
+            ino,
+            name,
+            value,
+            mode,
+        } => {
             let inode = xattr::check_set(&view, locks, caller, *ino, name, value, *mode)?;
             xattr::apply_set(txn, *ino, inode, name, value, choices)?
         }
@@ -250,13 +305,21 @@ pub fn inode_reply(
             settings: parts.settings,
         }));
     }
-    Ok(InodeReply { attr, body: file_body(inode, false), dir })
+    Ok(InodeReply {
+        attr,
+        body: file_body(inode, false),
+        dir,
+    })
 }
 
 fn file_body(inode: &crate::records::InodeRecord, with_data: bool) -> FileBody {
     use crate::records::Body;
     match &inode.body {
-        Body::Inline { version, data, layout } => FileBody::Inline {
+        Body::Inline {
+            version,
+            data,
+            layout,
+        } => FileBody::Inline {
             version: *version,
             data: if with_data { data.clone() } else { Vec::new() },
             layout: *layout,

@@ -51,8 +51,8 @@ pub fn read(
     let start = keys::entry_from(view.shard, dir, from.with_ordinal(0));
     let stop = keys::entry_from(view.shard, dir, end);
     view.scan(&start, &stop, &mut |key, value| {
-        let (_, hashed, name) = keys::parse_entry(key)
-            .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+        let (_, hashed, name) =
+            keys::parse_entry(key).ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
         let position = match last {
             Some(last) if last.hash() == hashed.hash() => {
                 assert!(usize::from(last.ordinal()) < MAX_NAMES_PER_HASH);
@@ -74,7 +74,11 @@ pub fn read(
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(Reply::Entries(EntriesReply { entries, next, map: parts.map }))
+    Ok(Reply::Entries(EntriesReply {
+        entries,
+        next,
+        map: parts.map,
+    }))
 }
 
 fn entry(
@@ -86,9 +90,20 @@ fn entry(
 ) -> Result<DirEntry, Stop> {
     let EntryRecord { ino, kind, shard } = decode("entry", value)?;
     let inode = if plus && shard == view.shard {
-        Some(inode_reply(view, ino, &super::lookup::named_inode(view, ino)?)?)
+        Some(inode_reply(
+            view,
+            ino,
+            &super::lookup::named_inode(view, ino)?,
+        )?)
     } else {
         None
     };
-    Ok(DirEntry { name, position, ino, kind, shard, inode })
+    Ok(DirEntry {
+        name,
+        position,
+        ino,
+        kind,
+        shard,
+        inode,
+    })
 }

@@ -18,9 +18,18 @@ pub fn plan(
     choices: &Choices,
 ) -> Result<Plan, Stop> {
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
-    let entry = view.entry(dir, owned.position, name)?.ok_or(FsError::NotFound)?;
+    let entry = view
+        .entry(dir, owned.position, name)?
+        .ok_or(FsError::NotFound)?;
     check_dir(caller, WRITE, &owned.parts)?;
     match (directory, entry.kind == FileKind::Dir) {
         (true, false) => return Err(FsError::NotDir.into()),
@@ -29,12 +38,24 @@ pub fn plan(
     }
     let must_own = must_own(caller, &owned.parts);
     let time = choices.time;
-    let remove =
-        Step::Remove { dir, name: name.clone(), ino: entry.ino, caller: caller.clone(), time };
+    let remove = Step::Remove {
+        dir,
+        name: name.clone(),
+        ino: entry.ino,
+        caller: caller.clone(),
+        time,
+    };
     let free = if directory {
-        Step::DropDir { dir: entry.ino, must_own }
+        Step::DropDir {
+            dir: entry.ino,
+            must_own,
+        }
     } else {
-        Step::Unlink { ino: entry.ino, must_own, time }
+        Step::Unlink {
+            ino: entry.ino,
+            must_own,
+            time,
+        }
     };
     Ok(Plan {
         steps: vec![(view.shard, remove), (entry.shard, free)],

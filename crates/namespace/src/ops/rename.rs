@@ -28,9 +28,18 @@ pub fn plan(
     choices: &Choices,
 ) -> Result<Plan, Stop> {
     let owned = view.owned(dir, name)?;
-    locks.check(&Lock::Entry { dir, position: owned.position, name: name.clone() }, None)?;
+    locks.check(
+        &Lock::Entry {
+            dir,
+            position: owned.position,
+            name: name.clone(),
+        },
+        None,
+    )?;
     check_dir(caller, SEARCH, &owned.parts)?;
-    let entry = view.entry(dir, owned.position, name)?.ok_or(FsError::NotFound)?;
+    let entry = view
+        .entry(dir, owned.position, name)?
+        .ok_or(FsError::NotFound)?;
     check_dir(caller, WRITE, &owned.parts)?;
     if to.shard.0 >= view.map.shard_count() {
         return Err(Refusal::NewNameMisdirected(None).into());
@@ -44,7 +53,13 @@ pub fn plan(
     let mut steps = vec![
         (
             view.shard,
-            Step::Remove { dir, name: name.clone(), ino: entry.ino, caller: caller.clone(), time },
+            Step::Remove {
+                dir,
+                name: name.clone(),
+                ino: entry.ino,
+                caller: caller.clone(),
+                time,
+            },
         ),
         (
             to.shard,
@@ -76,10 +91,24 @@ pub fn plan(
         ));
         steps.push((
             to.dir.birth_shard(),
-            Step::HoldAncestors { from: to.dir, moving: entry.ino, depth: 0 },
+            Step::HoldAncestors {
+                from: to.dir,
+                moving: entry.ino,
+                depth: 0,
+            },
         ));
     } else {
-        steps.push((entry.shard, Step::Touch { ino: entry.ino, must_own, time }));
+        steps.push((
+            entry.shard,
+            Step::Touch {
+                ino: entry.ino,
+                must_own,
+                time,
+            },
+        ));
     }
-    Ok(Plan { steps, answer: PlanAnswer::Renamed { ino: entry.ino } })
+    Ok(Plan {
+        steps,
+        answer: PlanAnswer::Renamed { ino: entry.ino },
+    })
 }

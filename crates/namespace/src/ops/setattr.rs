@@ -35,7 +35,14 @@ pub fn check(
     if inode.kind != FileKind::Dir {
         return Ok(Checked::Here(Box::new(inode)));
     }
-    Ok(Checked::Plan(plan(view, ino, caller, set.clone(), DirSettings::default(), choices)))
+    Ok(Checked::Plan(plan(
+        view,
+        ino,
+        caller,
+        set.clone(),
+        DirSettings::default(),
+        choices,
+    )))
 }
 
 /// Settings are the owner's to change.
@@ -49,7 +56,9 @@ pub fn plan_settings(
 ) -> Result<Plan, Stop> {
     let partitions = 1..=MAX_PARTITIONS as u32;
     let fits = |wanted: Option<u32>| wanted.is_none_or(|wanted| partitions.contains(&wanted));
-    if settings.threshold.is_some_and(|threshold| threshold < MIN_SPLIT_THRESHOLD)
+    if settings
+        .threshold
+        .is_some_and(|threshold| threshold < MIN_SPLIT_THRESHOLD)
         || !fits(settings.max_partitions)
         || !fits(settings.initial_partitions)
     {
@@ -63,7 +72,14 @@ pub fn plan_settings(
     if !caller.is_superuser() && caller.uid != inode.uid {
         return Err(FsError::NotPermitted.into());
     }
-    Ok(plan(view, dir, caller, SetAttr::default(), settings.clone(), choices))
+    Ok(plan(
+        view,
+        dir,
+        caller,
+        SetAttr::default(),
+        settings.clone(),
+        choices,
+    ))
 }
 
 fn plan(
@@ -74,8 +90,17 @@ fn plan(
     settings: DirSettings,
     choices: &Choices,
 ) -> Plan {
-    let step = Step::SetDir { dir, set, settings, caller: caller.clone(), time: choices.time };
-    Plan { steps: vec![(view.shard, step)], answer: PlanAnswer::Inode { ino: dir } }
+    let step = Step::SetDir {
+        dir,
+        set,
+        settings,
+        caller: caller.clone(),
+        time: choices.time,
+    };
+    Plan {
+        steps: vec![(view.shard, step)],
+        answer: PlanAnswer::Inode { ino: dir },
+    }
 }
 
 pub fn apply(
@@ -97,12 +122,7 @@ pub fn apply(
 }
 
 /// All but the size.
-pub(crate) fn set_common(
-    caller: &Credentials,
-    inode: &mut InodeRecord,
-    set: &SetAttr,
-    now: Time,
-) {
+pub(crate) fn set_common(caller: &Credentials, inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mode = mode_after(caller, inode, set);
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);

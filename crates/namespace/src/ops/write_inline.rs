@@ -21,11 +21,19 @@ pub fn check(
     match &inode.body {
         Body::Inline { layout, .. } => {
             if offset.saturating_add(data.len() as u64) > limit {
-                return Err(Refusal::NotInline { layout: *layout, striped: false }.into());
+                return Err(Refusal::NotInline {
+                    layout: *layout,
+                    striped: false,
+                }
+                .into());
             }
         }
         Body::Striped(layout) => {
-            return Err(Refusal::NotInline { layout: *layout, striped: true }.into());
+            return Err(Refusal::NotInline {
+                layout: *layout,
+                striped: true,
+            }
+            .into());
         }
         _ => return Err(pandofs_types::FsError::Invalid.into()),
     }

@@ -5,7 +5,9 @@ use crate::permission::{READ, STICKY, WRITE, check_inode};
 use crate::records::InodeRecord;
 use crate::{Locks, Stop, Txn, View, keys, locks::Lock};
 use pandofs_api::{Reply, XattrMode};
-use pandofs_types::limits::{MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE};
+use pandofs_types::limits::{
+    MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE,
+};
 use pandofs_types::{Credentials, FileKind, FsError, Ino};
 use std::ops::ControlFlow;
 
@@ -47,7 +49,9 @@ pub fn list(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
     let inode = view.inode(ino)?;
     let mut names = Vec::new();
     if inode.xattrs > 0 {
-        for_each(view, ino, &mut |name, _| names.push(serde_bytes::ByteBuf::from(name)))?;
+        for_each(view, ino, &mut |name, _| {
+            names.push(serde_bytes::ByteBuf::from(name))
+        })?;
     }
     Ok(Reply::Names(names))
 }
@@ -159,8 +163,13 @@ pub fn apply_remove(
     choices: &Choices,
 ) -> Result<Reply, Stop> {
     let view = txn.view();
-    let old = view.raw(&keys::xattr(view.shard, ino, name))?.ok_or(FsError::NoAttribute)?;
-    assert!(inode.xattrs > 0, "inode {ino} has an attribute and counts none");
+    let old = view
+        .raw(&keys::xattr(view.shard, ino, name))?
+        .ok_or(FsError::NoAttribute)?;
+    assert!(
+        inode.xattrs > 0,
+        "inode {ino} has an attribute and counts none"
+    );
     inode.xattrs -= 1;
     inode.xattr_bytes -= bytes(name, &old);
     inode.ctime = choices.time;

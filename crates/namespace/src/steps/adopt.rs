@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 /// Refuses if something of what was copied is missing, or the partition is here already.
 pub fn prepare(view: &View<'_>, adopt: &Adopt) -> Result<Prepared, Stop> {
-    let chunks = view.staging(adopt.split)?.map_or(0, |staging| staging.chunks);
+    let chunks = view
+        .staging(adopt.split)?
+        .map_or(0, |staging| staging.chunks);
     if chunks != adopt.chunks {
         return Err(Refusal::TryAgain.into());
     }
@@ -39,7 +41,11 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
     for name in &adopt.gone {
         items.remove(name.as_bytes());
     }
-    let mut part = Part { index: adopt.child, entries: 0, subdirs: 0 };
+    let mut part = Part {
+        index: adopt.child,
+        entries: 0,
+        subdirs: 0,
+    };
     for item in items.into_values() {
         let entry: EntryRecord = decode("entry of a split", &item.entry)?;
         part.entries += 1;
@@ -58,7 +64,10 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
                     txn.put_xattr(moved.ino, &name, value.into_vec());
                 }
                 txn.add_inode(moved.ino, &inode);
-                EntryRecord { shard: txn.shard, ..entry }
+                EntryRecord {
+                    shard: txn.shard,
+                    ..entry
+                }
             }
         };
         txn.add_entry(dir, position, &item.name, &entry);
@@ -71,7 +80,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         uid: adopt.part.uid,
         gid: adopt.part.gid,
         settings: adopt.part.settings.clone(),
-        grain: adopt.part.grain.clone(),
+        grain: adopt.part.grain,
         mtime: adopt.mtime,
         ctime: adopt.ctime,
         parts: Vec::new(),
@@ -84,6 +93,9 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
     txn.meta.partitions += 1;
     txn.put_parts(dir, &parts);
     txn.overlay.delete(keys::staging(txn.shard, adopt.split));
-    txn.effects.push(Effect::Grew { dir, index: adopt.child });
+    txn.effects.push(Effect::Grew {
+        dir,
+        index: adopt.child,
+    });
     Ok(())
 }

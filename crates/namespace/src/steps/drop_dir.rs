@@ -35,7 +35,11 @@ pub fn prepare(
     }
     check_owner(must_own, &inode)?;
     let parts = empty_parts(view, dir)?;
-    Ok(Prepared { follow: elsewhere(&parts, dir, view.shard), locks, ..Prepared::default() })
+    Ok(Prepared {
+        follow: elsewhere(&parts, dir, view.shard),
+        locks,
+        ..Prepared::default()
+    })
 }
 
 /// The partitions here, if they are empty and none is being split.
@@ -75,7 +79,10 @@ pub(super) fn drop_parts(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
         .view()
         .parts(dir)?
         .ok_or_else(|| Stop::Broken(format!("partitions of {dir} went while locked")))?;
-    assert!(parts.entries() == 0, "directory {dir} got names while it was locked");
+    assert!(
+        parts.entries() == 0,
+        "directory {dir} got names while it was locked"
+    );
     txn.meta.partitions -= parts.parts.len() as u64;
     txn.delete_parts(dir);
     Ok(())

@@ -25,7 +25,11 @@ pub fn prepare(
         return Err(FsError::NotFound.into());
     }
     let parts = empty_parts(view, dir)?;
-    Ok(Prepared { follow: elsewhere(&parts, dir, view.shard), locks, ..Prepared::default() })
+    Ok(Prepared {
+        follow: elsewhere(&parts, dir, view.shard),
+        locks,
+        ..Prepared::default()
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {

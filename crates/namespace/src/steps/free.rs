@@ -21,7 +21,13 @@ pub fn forget_inode(txn: &mut Txn<'_, '_>, ino: Ino, inode: InodeRecord) -> Resu
         _ => None,
     };
     if layout.is_some() || !inode.trail.is_empty() {
-        txn.put_reclaim(ino, &ReclaimRecord::Gone { layout, trail: inode.trail });
+        txn.put_reclaim(
+            ino,
+            &ReclaimRecord::Gone {
+                layout,
+                trail: inode.trail,
+            },
+        );
     } else {
         txn.delete_reclaim(ino);
     }

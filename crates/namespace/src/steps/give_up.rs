@@ -22,7 +22,10 @@ pub fn prepare(
     for lock in &locks {
         locks_held.check(lock, own)?;
     }
-    Ok(Prepared { locks, ..Prepared::default() })
+    Ok(Prepared {
+        locks,
+        ..Prepared::default()
+    })
 }
 
 /// The moving names, the inodes that move along, and the directory's attributes, of which the other
@@ -41,16 +44,22 @@ pub(super) fn locks(view: &View<'_>, dir: Ino) -> Result<LockSet, Stop> {
 }
 
 fn of(view: &View<'_>, dir: Ino) -> Result<SplitRecord, Stop> {
-    view.split(dir)?.ok_or_else(|| Stop::Broken(format!("directory {dir} has no split here")))
+    view.split(dir)?
+        .ok_or_else(|| Stop::Broken(format!("directory {dir} has no split here")))
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
     let record = of(&txn.view(), dir)?;
     let mut moving = Vec::new();
-    split::for_each_moving(&txn.view(), dir, &record, &mut |position, name, entry, moved| {
-        moving.push((position, name.clone(), entry.kind, moved));
-        Ok(())
-    })?;
+    split::for_each_moving(
+        &txn.view(),
+        dir,
+        &record,
+        &mut |position, name, entry, moved| {
+            moving.push((position, name.clone(), entry.kind, moved));
+            Ok(())
+        },
+    )?;
     let mut parts = txn
         .view()
         .parts(dir)?
@@ -67,7 +76,13 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
             split::forget_moved(txn, ino, &inode)?;
             txn.put_forwarding(ino, record.target);
             inos.push(ino);
-            trails.extend(inode.trail.iter().filter(|&&at| at != record.target).map(|&at| (at, ino)));
+            trails.extend(
+                inode
+                    .trail
+                    .iter()
+                    .filter(|&&at| at != record.target)
+                    .map(|&at| (at, ino)),
+            );
         }
     }
     parts.map.activate(record.child);
@@ -75,8 +90,15 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
     txn.delete_split(dir);
     txn.meta.splits += 1;
     txn.effects.push(Effect::MapGrew { dir });
-    txn.effects.push(Effect::MovedAway { inos, trails, to: record.target });
+    txn.effects.push(Effect::MovedAway {
+        inos,
+        trails,
+        to: record.target,
+    });
     // What is left may still be over the threshold.
-    txn.effects.push(Effect::Grew { dir, index: record.index });
+    txn.effects.push(Effect::Grew {
+        dir,
+        index: record.index,
+    });
     Ok(())
 }

@@ -27,11 +27,22 @@ pub fn prepare(
     }
     let follow = next
         .map(|(from, depth)| {
-            (from.birth_shard(), Step::HoldAncestors { from, moving, depth })
+            (
+                from.birth_shard(),
+                Step::HoldAncestors {
+                    from,
+                    moving,
+                    depth,
+                },
+            )
         })
         .into_iter()
         .collect();
-    Ok(Prepared { result: StepResult::default(), follow, locks })
+    Ok(Prepared {
+        result: StepResult::default(),
+        follow,
+        locks,
+    })
 }
 
 /// The locks for the ancestors on this shard from `from` upwards, and the first one on another shard.

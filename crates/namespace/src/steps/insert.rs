@@ -15,11 +15,25 @@ pub fn prepare(
     own: Option<TxId>,
     step: &Step,
 ) -> Result<Prepared, Stop> {
-    let Step::Insert { dir, name, ino, kind, replace, caller, time, .. } = step else {
+    let Step::Insert {
+        dir,
+        name,
+        ino,
+        kind,
+        replace,
+        caller,
+        time,
+        ..
+    } = step
+    else {
         return Err(Stop::Broken(format!("{step:?} is no insertion")));
     };
     let owned = view.owned(*dir, name)?;
-    let lock = Lock::Entry { dir: *dir, position: owned.position, name: name.clone() };
+    let lock = Lock::Entry {
+        dir: *dir,
+        position: owned.position,
+        name: name.clone(),
+    };
     locks.check(&lock, own)?;
     check_dir(caller, SEARCH, &owned.parts)?;
     let mut follow = Vec::new();
@@ -36,18 +50,39 @@ pub fn prepare(
             }
             let must_own = must_own(caller, &owned.parts);
             let free = if old.kind == FileKind::Dir {
-                Step::DropDir { dir: old.ino, must_own }
+                Step::DropDir {
+                    dir: old.ino,
+                    must_own,
+                }
             } else {
-                Step::Unlink { ino: old.ino, must_own, time: *time }
+                Step::Unlink {
+                    ino: old.ino,
+                    must_own,
+                    time: *time,
+                }
             };
             follow.push((old.shard, free));
         }
     }
-    Ok(Prepared { result: StepResult::default(), follow, locks: vec![lock] })
+    Ok(Prepared {
+        result: StepResult::default(),
+        follow,
+        locks: vec![lock],
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, step: &Step, all: &[StepResult]) -> Result<(), Stop> {
-    let Step::Insert { dir, name, ino, kind, shard, grain, time, .. } = step else {
+    let Step::Insert {
+        dir,
+        name,
+        ino,
+        kind,
+        shard,
+        grain,
+        time,
+        ..
+    } = step
+    else {
         return Err(Stop::Broken(format!("{step:?} is no insertion")));
     };
     let (ino, kind) = match ino {
@@ -60,22 +95,31 @@ pub fn execute(txn: &mut Txn<'_, '_>, step: &Step, all: &[StepResult]) -> Result
     };
     let owned = txn.view().owned(*dir, name).map_err(no_longer)?;
     let mut parts = owned.parts;
-    let entry = EntryRecord { ino, kind, shard: *shard };
+    let entry = EntryRecord {
+        ino,
+        kind,
+        shard: *shard,
+    };
     if txn.view().entry(*dir, owned.position, name)?.is_some() {
         txn.put_entry(*dir, owned.position, name, &entry);
     } else {
         txn.add_entry(*dir, owned.position, name, &entry);
-        let part = parts.part_mut(owned.index).expect("the partition was found by this index");
+        let part = parts
+            .part_mut(owned.index)
+            .expect("the partition was found by this index");
         part.entries += 1;
         part.subdirs += u32::from(kind == FileKind::Dir);
     }
     if let Some(grain) = grain {
-        parts.grain = grain.clone();
+        parts.grain = *grain;
     }
     advance(&mut parts.mtime, *time);
     advance(&mut parts.ctime, *time);
     txn.put_parts(*dir, &parts);
-    txn.effects.push(Effect::Grew { dir: *dir, index: owned.index });
+    txn.effects.push(Effect::Grew {
+        dir: *dir,
+        index: owned.index,
+    });
     Ok(())
 }
 
@@ -91,7 +135,12 @@ pub(super) fn no_longer(stop: Stop) -> Stop {
 pub fn victim(view: &View<'_>, step: &Step) -> Result<Option<Ino>, Stop> {
     match step {
         Step::Unlink { ino, .. } => Ok(Some(*ino)),
-        Step::Insert { dir, name, replace: true, .. } => {
+        Step::Insert {
+            dir,
+            name,
+            replace: true,
+            ..
+        } => {
             let position = view.map.hash_key.position(name.as_bytes());
             Ok(view.entry(*dir, position, name)?.map(|entry| entry.ino))
         }

@@ -32,7 +32,9 @@ pub fn prepare(
     advance(&mut inode.ctime, time);
     let after = inode_reply(view, ino, &inode)?;
     Ok(Prepared {
-        result: StepResult { inode: Some(Box::new(after)) },
+        result: StepResult {
+            inode: Some(Box::new(after)),
+        },
         follow: vec![],
         locks: vec![lock],
     })

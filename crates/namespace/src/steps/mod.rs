@@ -50,9 +50,13 @@ pub fn prepare(
 ) -> Result<Prepared, Stop> {
     match step {
         Step::Insert { .. } => insert::prepare(&txn.view(), locks, own, step),
-        Step::Remove { dir, name, ino, caller, .. } => {
-            remove::prepare(&txn.view(), locks, own, *dir, name, *ino, caller)
-        }
+        Step::Remove {
+            dir,
+            name,
+            ino,
+            caller,
+            ..
+        } => remove::prepare(&txn.view(), locks, own, *dir, name, *ino, caller),
         Step::NewDir { new } => new_dir::prepare(txn, new, choices),
         Step::NewPart { part } => new_part::prepare(&txn.view(), locks, own, part),
         Step::Link { ino, time } => link::prepare(&txn.view(), locks, own, *ino, *time),
@@ -66,15 +70,24 @@ pub fn prepare(
             drop_dir::prepare(&txn.view(), locks, own, *dir, *must_own)
         }
         Step::DropPart { dir } => drop_part::prepare(&txn.view(), locks, own, *dir),
-        Step::SetParent { dir, must_own, caller, .. } => {
-            set_parent::prepare(&txn.view(), locks, own, *dir, *must_own, caller)
-        }
-        Step::HoldAncestors { from, moving, depth } => {
-            hold_ancestors::prepare(&txn.view(), locks, own, *from, *moving, *depth)
-        }
-        Step::SetDir { dir, set, settings, caller, time } => {
-            set_dir::prepare(&txn.view(), locks, own, *dir, set, settings, caller, *time)
-        }
+        Step::SetParent {
+            dir,
+            must_own,
+            caller,
+            ..
+        } => set_parent::prepare(&txn.view(), locks, own, *dir, *must_own, caller),
+        Step::HoldAncestors {
+            from,
+            moving,
+            depth,
+        } => hold_ancestors::prepare(&txn.view(), locks, own, *from, *moving, *depth),
+        Step::SetDir {
+            dir,
+            set,
+            settings,
+            caller,
+            time,
+        } => set_dir::prepare(&txn.view(), locks, own, *dir, set, settings, caller, *time),
         Step::Adopt { adopt } => adopt::prepare(&txn.view(), adopt),
         Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
     }
@@ -90,7 +103,9 @@ pub fn execute(
 ) -> Result<(), Stop> {
     match step {
         Step::Insert { .. } => insert::execute(txn, step, all),
-        Step::Remove { dir, name, time, .. } => remove::execute(txn, *dir, name, *time),
+        Step::Remove {
+            dir, name, time, ..
+        } => remove::execute(txn, *dir, name, *time),
         Step::NewDir { new } => new_dir::execute(txn, new, own),
         Step::NewPart { part } => new_part::execute(txn, part),
         Step::Link { ino, time } => link::execute(txn, *ino, *time),
@@ -98,11 +113,17 @@ pub fn execute(
         Step::Touch { ino, time, .. } => touch::execute(txn, *ino, *time),
         Step::DropDir { dir, .. } => drop_dir::execute(txn, *dir),
         Step::DropPart { dir } => drop_part::execute(txn, *dir),
-        Step::SetParent { dir, parent, time, .. } => set_parent::execute(txn, *dir, *parent, *time),
+        Step::SetParent {
+            dir, parent, time, ..
+        } => set_parent::execute(txn, *dir, *parent, *time),
         Step::HoldAncestors { .. } => Ok(()),
-        Step::SetDir { dir, set, settings, caller, time } => {
-            set_dir::execute(txn, *dir, set, settings, caller, *time)
-        }
+        Step::SetDir {
+            dir,
+            set,
+            settings,
+            caller,
+            time,
+        } => set_dir::execute(txn, *dir, set, settings, caller, *time),
         Step::Adopt { adopt } => adopt::execute(txn, adopt),
         Step::GiveUp { dir, .. } => give_up::execute(txn, *dir),
     }
@@ -115,7 +136,11 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
     Ok(match step {
         Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => {
             let position = view.map.hash_key.position(name.as_bytes());
-            vec![Lock::Entry { dir: *dir, position, name: name.clone() }]
+            vec![Lock::Entry {
+                dir: *dir,
+                position,
+                name: name.clone(),
+            }]
         }
         Step::NewDir { .. } | Step::Adopt { .. } => vec![],
         Step::NewPart { part } => vec![Lock::Dir(part.dir)],
@@ -125,9 +150,11 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
         Step::DropDir { dir, .. } => drop_dir::locks(*dir),
         Step::DropPart { dir } => drop_part::locks(*dir),
         Step::SetParent { dir, .. } => vec![Lock::Parent(*dir)],
-        Step::HoldAncestors { from, moving, depth } => {
-            hold_ancestors::walk(view, *from, *moving, *depth)?.0
-        }
+        Step::HoldAncestors {
+            from,
+            moving,
+            depth,
+        } => hold_ancestors::walk(view, *from, *moving, *depth)?.0,
         Step::SetDir { dir, .. } => vec![Lock::Inode(*dir)],
         Step::GiveUp { dir, .. } => give_up::locks(view, *dir)?,
     })

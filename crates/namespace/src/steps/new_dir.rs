@@ -9,17 +9,21 @@ use pandofs_placement::DirMap;
 use pandofs_types::{FileKind, ShardId};
 
 /// Fixes the inode number. If the operation is aborted the number is lost, which harms nothing.
-pub fn prepare(
-    txn: &mut Txn<'_, '_>,
-    new: &NewDir,
-    choices: &Choices,
-) -> Result<Prepared, Stop> {
-    let initial = new.settings.initial_partitions.unwrap_or(txn.map.settings.initial_partitions);
+pub fn prepare(txn: &mut Txn<'_, '_>, new: &NewDir, choices: &Choices) -> Result<Prepared, Stop> {
+    let initial = new
+        .settings
+        .initial_partitions
+        .unwrap_or(txn.map.settings.initial_partitions);
     let map = if initial > 1 && !choices.slots.is_empty() {
         if choices.slots[0] != txn.shard {
-            return Err(Stop::Broken("the slot array does not start at home".to_string()));
+            return Err(Stop::Broken(
+                "the slot array does not start at home".to_string(),
+            ));
         }
-        DirMap::with_slots(choices.slots.clone(), initial.min(choices.slots.len() as u32))
+        DirMap::with_slots(
+            choices.slots.clone(),
+            initial.min(choices.slots.len() as u32),
+        )
     } else {
         DirMap::single(txn.shard)
     };
@@ -35,20 +39,35 @@ pub fn prepare(
                 mode: new.mode,
                 uid: new.uid,
                 gid: new.gid,
-                grain: new.grain.clone(),
+                grain: new.grain,
                 settings: new.settings.clone(),
                 time: new.time,
             };
-            (shard, Step::NewPart { part: Box::new(part) })
+            (
+                shard,
+                Step::NewPart {
+                    part: Box::new(part),
+                },
+            )
         })
         .collect();
-    let dir = DirReply { map, parent: new.parent, settings: new.settings.clone() };
+    let dir = DirReply {
+        map,
+        parent: new.parent,
+        settings: new.settings.clone(),
+    };
     let inode = InodeReply {
         attr: new_dir_attr(ino, new),
         body: FileBody::None,
         dir: Some(Box::new(dir)),
     };
-    Ok(Prepared { result: StepResult { inode: Some(Box::new(inode)) }, follow, locks: vec![] })
+    Ok(Prepared {
+        result: StepResult {
+            inode: Some(Box::new(inode)),
+        },
+        follow,
+        locks: vec![],
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<(), Stop> {
@@ -81,7 +100,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
         uid: new.uid,
         gid: new.gid,
         settings: new.settings.clone(),
-        grain: new.grain.clone(),
+        grain: new.grain,
         mtime: new.time,
         ctime: new.time,
         parts: parts_here(&dir.map, txn.shard),
@@ -96,6 +115,10 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
 pub(super) fn parts_here(map: &DirMap, shard: ShardId) -> Vec<Part> {
     map.active()
         .filter(|&index| map.shard_of_partition(index) == shard)
-        .map(|index| Part { index, entries: 0, subdirs: 0 })
+        .map(|index| Part {
+            index,
+            entries: 0,
+            subdirs: 0,
+        })
         .collect()
 }

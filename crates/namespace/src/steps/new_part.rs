@@ -19,7 +19,10 @@ pub fn prepare(
     if view.parts(part.dir)?.is_some() || parts_here(&part.map, view.shard).is_empty() {
         return Err(FsError::Io.into());
     }
-    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+    Ok(Prepared {
+        locks: vec![lock],
+        ..Prepared::default()
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, part: &NewPart) -> Result<(), Stop> {
@@ -29,7 +32,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, part: &NewPart) -> Result<(), Stop> {
         uid: part.uid,
         gid: part.gid,
         settings: part.settings.clone(),
-        grain: part.grain.clone(),
+        grain: part.grain,
         mtime: part.time,
         ctime: part.time,
         parts: parts_here(&part.map, txn.shard),

@@ -18,14 +18,21 @@ pub fn prepare(
     caller: &Credentials,
 ) -> Result<Prepared, Stop> {
     let owned = view.owned(dir, name)?;
-    let lock = Lock::Entry { dir, position: owned.position, name: name.clone() };
+    let lock = Lock::Entry {
+        dir,
+        position: owned.position,
+        name: name.clone(),
+    };
     locks.check(&lock, own)?;
     check_dir(caller, SEARCH | WRITE, &owned.parts)?;
     match view.entry(dir, owned.position, name)? {
         Some(entry) if entry.ino == ino => {}
         _ => return Err(FsError::NotFound.into()),
     }
-    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+    Ok(Prepared {
+        locks: vec![lock],
+        ..Prepared::default()
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, time: Time) -> Result<(), Stop> {
@@ -36,8 +43,14 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, time: Time) -> Resu
         .entry(dir, owned.position, name)?
         .ok_or_else(|| Stop::Broken(format!("the name {name} went while it was locked")))?;
     txn.delete_entry(dir, owned.position, name);
-    let part = parts.part_mut(owned.index).expect("the partition was found by this index");
-    assert!(part.entries > 0, "partition {} of {dir} lost more names than it had", owned.index);
+    let part = parts
+        .part_mut(owned.index)
+        .expect("the partition was found by this index");
+    assert!(
+        part.entries > 0,
+        "partition {} of {dir} lost more names than it had",
+        owned.index
+    );
     part.entries -= 1;
     part.subdirs -= u32::from(entry.kind == FileKind::Dir);
     advance(&mut parts.mtime, time);

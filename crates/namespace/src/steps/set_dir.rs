@@ -44,7 +44,11 @@ pub fn prepare(
             (shard, step)
         })
         .collect();
-    Ok(Prepared { result: StepResult::default(), follow, locks: vec![lock] })
+    Ok(Prepared {
+        result: StepResult::default(),
+        follow,
+        locks: vec![lock],
+    })
 }
 
 pub fn execute(

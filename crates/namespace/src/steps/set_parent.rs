@@ -26,7 +26,10 @@ pub fn prepare(
     check_owner(must_own, &inode)?;
     // Its `..` is written to.
     check_inode(caller, WRITE, &inode)?;
-    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+    Ok(Prepared {
+        locks: vec![lock],
+        ..Prepared::default()
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino, parent: Ino, time: Time) -> Result<(), Stop> {

@@ -18,7 +18,10 @@ pub fn prepare(
     let lock = Lock::Inode(ino);
     locks.check(&lock, own)?;
     check_owner(must_own, &view.inode(ino)?)?;
-    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+    Ok(Prepared {
+        locks: vec![lock],
+        ..Prepared::default()
+    })
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, ino: Ino, time: Time) -> Result<(), Stop> {

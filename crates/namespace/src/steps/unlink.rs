@@ -24,15 +24,13 @@ pub fn prepare(
         return Err(Stop::Broken(format!("inode {ino} is no file with a name")));
     }
     check_owner(must_own, &inode)?;
-    Ok(Prepared { locks: vec![lock], ..Prepared::default() })
+    Ok(Prepared {
+        locks: vec![lock],
+        ..Prepared::default()
+    })
 }
 
-pub fn execute(
-    txn: &mut Txn<'_, '_>,
-    ino: Ino,
-    time: Time,
-    choices: &Choices,
-) -> Result<(), Stop> {
+pub fn execute(txn: &mut Txn<'_, '_>, ino: Ino, time: Time, choices: &Choices) -> Result<(), Stop> {
     let mut inode = txn.view().inode(ino).map_err(no_longer)?;
     assert!(inode.nlink > 0, "inode {ino} lost more names than it had");
     inode.nlink -= 1;

@@ -1,0 +1,296 @@
+//! Records change the state here, and nowhere else.
+
+use crate::port::{Environment, Output};
+use crate::record::Record;
+use crate::shard::{Shard, ShardError, broken, view_of};
+use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
+use pandofs_namespace::ops::Mutation;
+use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
+use pandofs_namespace::{Choices, Effect, Stop, Txn, keys, ops, split, steps};
+use pandofs_store::Overlay;
+use pandofs_types::{Ino, SessionId};
+use std::ops::ControlFlow;
+
+impl Shard {
+    /// Applies a record that is in the log. Afterwards there may be proposals and outputs.
+    ///
+    /// # Errors
+    /// When the state or the record is broken, or the record is not the next one; the process must
+    /// stop.
+    pub fn apply(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        env: &mut Environment<'_>,
+        index: u64,
+        payload: &[u8],
+    ) -> Result<(), ShardError> {
+        let shard = self.config.shard;
+        let expected = self.meta.applied + 1;
+        if index != expected {
+            return Err(ShardError::OutOfOrder {
+                shard,
+                found: index,
+                expected,
+            });
+        }
+        let record = Record::decode(payload)?;
+        let mark = overlay.mark();
+        self.meta.applied = index;
+        let done = self.apply_record(overlay, record).and_then(|()| {
+            if !self.replaying {
+                self.track_writes(overlay, mark)?;
+                self.effects(overlay, env)?;
+                let after = std::mem::take(&mut self.splits.after_apply);
+                if self.proposals.is_empty() && self.meta.applied == self.proposed {
+                    // Whatever was about to be applied is.
+                    self.splits.closing.clear();
+                    self.ready.extend(after);
+                } else {
+                    self.splits.after_apply = after;
+                }
+                self.submit_ready(overlay, env)?;
+            }
+            self.txn(overlay).put_meta();
+            Ok(())
+        });
+        done.map_err(|stop| broken(shard, stop))
+    }
+
+    pub(crate) fn txn<'t, 's>(&'t mut self, overlay: &'t mut Overlay<'s>) -> Txn<'t, 's> {
+        Txn {
+            overlay,
+            shard: self.config.shard,
+            map: &self.config.map,
+            meta: &mut self.meta,
+            effects: &mut self.effects,
+        }
+    }
+
+    fn apply_record(&mut self, overlay: &mut Overlay<'_>, record: Record) -> Result<(), Stop> {
+        match record {
+            Record::Request {
+                request,
+                choices,
+                age,
+            } => self.apply_request(overlay, *request, &choices, age),
+            Record::Commit {
+                from,
+                horizon,
+                message,
+                choices,
+            } => self.apply_commit(overlay, from, horizon, *message, &choices),
+            Record::Recover { tx } => self.apply_recover(overlay, tx),
+            Record::SplitBegin { dir, index, slots } => {
+                split::begin(&mut self.txn(overlay), dir, index, &slots)?;
+                self.after_begin(overlay, dir)
+            }
+            Record::SplitHand {
+                dir,
+                split,
+                chunks,
+                choices,
+            } => self.apply_hand(overlay, dir, split, chunks, &choices),
+            Record::SplitAbandon { dir, split } => {
+                split::abandon(&mut self.txn(overlay), dir, split)?;
+                self.after_abandon(overlay, dir, split)
+            }
+            Record::SplitStage { chunk } => {
+                let accepted = split::stage(&mut self.txn(overlay), &chunk)?;
+                self.after_stage(&chunk, accepted);
+                Ok(())
+            }
+            Record::SplitDrop { split } => {
+                self.splits.forget_staging(split);
+                split::drop_staged(&mut self.txn(overlay), split)
+            }
+            Record::LearnMap { dir, map } => self.apply_learn(overlay, dir, &map),
+            Record::Forwarded { inos, now_at } => {
+                let mut txn = self.txn(overlay);
+                for ino in inos {
+                    if now_at != txn.shard && txn.view().forwarding(ino)?.is_some() {
+                        txn.put_forwarding(ino, now_at);
+                    }
+                }
+                Ok(())
+            }
+            Record::ForgetForwarding { inos } => {
+                let mut txn = self.txn(overlay);
+                for ino in inos {
+                    txn.delete_forwarding(ino);
+                }
+                Ok(())
+            }
+            Record::Reclaim { ino } => {
+                let mut txn = self.txn(overlay);
+                if matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Orphan)) {
+                    let inode = txn.view().inode(ino)?;
+                    steps::forget_inode(&mut txn, ino, inode)?;
+                }
+                if self.txn(overlay).view().reclaim(ino)?.is_none() {
+                    self.reclaims.done(ino);
+                }
+                Ok(())
+            }
+            Record::Reclaimed { ino, done } => self.apply_reclaimed(overlay, ino, &done),
+            Record::ExpireSession { session } => self.apply_expire(overlay, session),
+        }
+    }
+
+    fn apply_request(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        request: ShardRequest,
+        choices: &Choices,
+        age: Option<Age>,
+    ) -> Result<(), Stop> {
+        let key = request.key;
+        if let Some(kept) = self.txn(overlay).view().slot(key.session, key.slot)?
+            && kept.sequence >= key.sequence
+        {
+            let same = kept.sequence == key.sequence;
+            let result = if same {
+                kept.result
+            } else {
+                Err(Refusal::StaleSequence)
+            };
+            self.answer_request(&request, result);
+            return Ok(());
+        }
+        let locks = std::mem::take(&mut self.locks);
+        let done = ops::mutate(
+            &mut self.txn(overlay),
+            &locks,
+            &request.caller,
+            &request.request,
+            choices,
+        );
+        self.locks = locks;
+        let done = match done {
+            Ok(Mutation::Done(reply)) => Ok(reply),
+            Ok(Mutation::Plan(plan)) => {
+                return self.apply_plan(overlay, request, plan, choices, age);
+            }
+            Err(stop) => Err(stop),
+        };
+        self.conclude(overlay, request, done)
+    }
+
+    /// Answers a request that was applied, or could not be.
+    pub(crate) fn conclude(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        request: ShardRequest,
+        done: Result<Reply, Stop>,
+    ) -> Result<(), Stop> {
+        match done {
+            Ok(reply) => {
+                let session = request.key.session;
+                let kept = SlotRecord {
+                    sequence: request.key.sequence,
+                    result: Ok(reply.clone()),
+                };
+                self.txn(overlay).put_slot(session, request.key.slot, &kept);
+                if self.replaying {
+                    return Ok(());
+                }
+                self.remember_opened(session);
+                if let Some(ino) = cut_of(&request.request)
+                    && matches!(
+                        view_of(&self.config, overlay, false).reclaim(ino)?,
+                        Some(ReclaimRecord::Cut { .. })
+                    )
+                {
+                    self.reclaims.wait_for_cut(ino, request, reply);
+                    return Ok(());
+                }
+                self.answer_request(&request, Ok(reply));
+            }
+            Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
+            Err(Stop::Locked(tx)) => {
+                if !self.replaying
+                    && let Some(ticket) = self.answers.forget(request.key)
+                {
+                    self.answers.begin(request.key, ticket);
+                    self.wait_for(tx, crate::port::Input::Request { ticket, request });
+                }
+            }
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
+    }
+
+    /// The request's session has open what the request opened.
+    fn remember_opened(&mut self, session: SessionId) {
+        let effects = std::mem::take(&mut self.effects);
+        for effect in effects {
+            match effect {
+                Effect::Opened { ino } => self.opens.add(ino, session, 1),
+                other => self.effects.push(other),
+            }
+        }
+    }
+
+    fn effects(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Grew { dir, index } => self.consider_split(overlay, env, dir, index)?,
+                Effect::Settings { dir } => self.consider_all_splits(overlay, env, dir)?,
+                Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino)?,
+                // Of an operation that nobody waits for any more.
+                Effect::Opened { .. } => {}
+                Effect::MapGrew { dir } => self.notify_home(overlay, dir)?,
+                Effect::MovedAway { inos, trails, to } => self.moved_away(&inos, &trails, to),
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_expire(&mut self, overlay: &mut Overlay<'_>, session: SessionId) -> Result<(), Stop> {
+        let prefix = keys::slots(self.config.shard, session);
+        let mut slots = Vec::new();
+        self.txn(overlay)
+            .view()
+            .scan_prefix(&prefix, &mut |key, _| {
+                slots.push(key.to_vec());
+                Ok(ControlFlow::Continue(()))
+            })?;
+        for key in slots {
+            overlay.delete(key);
+        }
+        Ok(())
+    }
+
+    /// Sessions that have answers here count as seen now.
+    pub(crate) fn recover_sessions(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: pandofs_types::Time,
+    ) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let prefix = keys::prefix(keys::Kind::Slot, config.shard);
+        let answers = &mut self.answers;
+        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
+            if let Some(session) = keys::parse_ino(key) {
+                answers.saw(SessionId(session.0), now);
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    pub(crate) fn push_output(&mut self, output: Output) {
+        self.outputs.push(output);
+    }
+}
+
+/// The inode whose data objects a request cuts.
+fn cut_of(request: &Request) -> Option<Ino> {
+    match request {
+        Request::SetAttr { ino, set } if set.size.is_some() => Some(*ino),
+        Request::Open {
+            ino,
+            truncate: true,
+            ..
+        } => Some(*ino),
+        _ => None,
+    }
+}

@@ -1,0 +1,536 @@
+//! Operations that this shard coordinates.
+
+use crate::port::Input;
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use crate::submit::before;
+use pandofs_api::{
+    Adopt, Age, CommitMessage, PeerMessage, Refusal, Refused, Reply, ShardRequest, SplitId, Step,
+    StepNumber, StepResult,
+};
+use pandofs_commit::{Coordination, Progress, StepState};
+use pandofs_namespace::records::encode;
+use pandofs_namespace::steps::Prepared;
+use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
+use pandofs_store::Overlay;
+use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
+use pandofs_types::{FsError, Ino, ShardId, Time, TxId};
+use serde::{Deserialize, Serialize};
+
+/// An operation, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordinated {
+    pub coordination: Coordination,
+    pub origin: Origin,
+    pub answer: PlanAnswer,
+}
+
+/// Who wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    Client(Box<ShardRequest>),
+    Split { dir: Ino, split: SplitId },
+}
+
+impl Shard {
+    /// Performs a plan whose steps are all here, or begins a distributed operation.
+    pub(crate) fn apply_plan(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        request: ShardRequest,
+        plan: Plan,
+        choices: &Choices,
+        age: Option<Age>,
+    ) -> Result<(), Stop> {
+        match self.prepare_own(overlay, plan.steps, choices) {
+            Ok(prepared) => {
+                let elsewhere = prepared
+                    .iter()
+                    .any(|(shard, ..)| *shard != self.config.shard);
+                if elsewhere {
+                    if self.coordinations.len() >= MAX_UNDECIDED {
+                        self.answer_request(&request, Err(Refusal::TryAgain));
+                        return Ok(());
+                    }
+                    let origin = Origin::Client(Box::new(request));
+                    self.coordinate(overlay, prepared, origin, plan.answer, choices, age);
+                    return Ok(());
+                }
+                let results: Vec<StepResult> =
+                    prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
+                for (_, step, own) in &prepared {
+                    steps::execute(&mut self.txn(overlay), step, &own.result, &results, choices)?;
+                }
+                let view = view_of(&self.config, overlay, false);
+                let reply = ops::answer(&view, &plan.answer, &results)?;
+                self.conclude(overlay, request, Ok(reply))
+            }
+            Err(Stop::SameFile) => {
+                let PlanAnswer::Renamed { ino } = plan.answer else {
+                    return Err(Stop::Broken(
+                        "only a rename finds the same file".to_string(),
+                    ));
+                };
+                self.conclude(overlay, request, Ok(Reply::Renamed { ino }))
+            }
+            // `owned` in a step of the new name says `Misdirected`; the client must know which name.
+            Err(Stop::Refuse(Refusal::Misdirected(map)))
+                if matches!(plan.answer, PlanAnswer::Renamed { .. }) =>
+            {
+                let refusal = Refusal::NewNameMisdirected(map);
+                self.conclude(overlay, request, Err(Stop::Refuse(refusal)))
+            }
+            Err(stop) => self.conclude(overlay, request, Err(stop)),
+        }
+    }
+
+    /// Checks the steps that are here, and those that follow from them.
+    fn prepare_own(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        planned: Vec<(ShardId, Step)>,
+        choices: &Choices,
+    ) -> Result<Vec<(ShardId, Step, Prepared)>, Stop> {
+        let mut done: Vec<(ShardId, Step, Prepared)> = Vec::new();
+        let mut queue: std::collections::VecDeque<_> = planned.into();
+        while let Some((shard, step)) = queue.pop_front() {
+            if done
+                .iter()
+                .any(|(at, other, _)| *at == shard && *other == step)
+            {
+                continue;
+            }
+            if done.len() == MAX_PARTICIPANTS {
+                return Err(FsError::Invalid.into());
+            }
+            let prepared = if shard == self.config.shard {
+                let locks = std::mem::take(&mut self.locks);
+                let prepared = steps::prepare(&mut self.txn(overlay), &locks, None, &step, choices);
+                self.locks = locks;
+                let prepared = prepared?;
+                queue.extend(prepared.follow.iter().cloned());
+                prepared
+            } else {
+                Prepared::default()
+            };
+            done.push((shard, step, prepared));
+        }
+        Ok(done)
+    }
+
+    fn coordinate(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        prepared: Vec<(ShardId, Step, Prepared)>,
+        origin: Origin,
+        answer: PlanAnswer,
+        choices: &Choices,
+        age: Option<Age>,
+    ) -> TxId {
+        let me = self.config.shard;
+        let tx = TxId {
+            coordinator: me,
+            sequence: self.txn(overlay).new_sequence(),
+        };
+        let age = age.unwrap_or(Age {
+            time: choices.time,
+            tx,
+        });
+        let mut entries = Vec::with_capacity(prepared.len());
+        for (shard, step, own) in prepared {
+            self.locks.acquire(tx, &own.locks);
+            entries.push((shard, step, own.result));
+        }
+        let mut coordination = Coordination::new(tx, age, me, entries);
+        let progress = coordination.start();
+        let coordinated = Coordinated {
+            coordination,
+            origin,
+            answer,
+        };
+        self.store_coordination(overlay, &coordinated);
+        self.coordinations.insert(tx.sequence, coordinated);
+        self.sent.insert((tx, None), choices.time);
+        self.send_commits(progress.send);
+        tx
+    }
+
+    /// Begins the last step of a split. What changed since it was copied goes along with the message and
+    /// is not stored: after a restart the target is asked what it decided, not asked to decide again.
+    pub(crate) fn coordinate_split(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        target: ShardId,
+        give_up: Step,
+        adopt: Adopt,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let split = adopt.split;
+        let stored = Adopt {
+            changed: Vec::new(),
+            gone: Vec::new(),
+            opens: Vec::new(),
+            ..adopt.clone()
+        };
+        let planned = vec![
+            (self.config.shard, give_up),
+            (
+                target,
+                Step::Adopt {
+                    adopt: Box::new(stored),
+                },
+            ),
+        ];
+        let prepared = self.prepare_own(overlay, planned, choices)?;
+        let tx_to_be = TxId {
+            coordinator: self.config.shard,
+            sequence: self.meta.next_sequence,
+        };
+        self.splits.hand(tx_to_be, adopt);
+        let origin = Origin::Split { dir, split };
+        let tx = self.coordinate(overlay, prepared, origin, PlanAnswer::Nobody, choices, None);
+        assert!(tx == tx_to_be);
+        Ok(())
+    }
+
+    /// An event of an operation that is coordinated here.
+    pub(crate) fn coordinator_event(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        from: ShardId,
+        message: CommitMessage,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let (tx, number) = tx_of(&message);
+        let Some(mut coordinated) = self.coordinations.remove(&tx.sequence) else {
+            self.answer_for_forgotten(from, tx, number, &message);
+            return Ok(());
+        };
+        let progress = coordinated.coordination.receive(from, message);
+        self.progress(overlay, coordinated, progress, choices)
+    }
+
+    /// What a participant is told of an operation that has ended here: a committed one is only
+    /// forgotten once every prepared participant has heard of it.
+    pub(crate) fn answer_for_forgotten(
+        &mut self,
+        from: ShardId,
+        tx: TxId,
+        number: StepNumber,
+        message: &CommitMessage,
+    ) {
+        let reply = match message {
+            CommitMessage::Committed { .. } | CommitMessage::Refused { .. } => {
+                CommitMessage::Ack { tx, number }
+            }
+            CommitMessage::Prepared { .. } | CommitMessage::InquireOutcome { .. } => {
+                CommitMessage::Outcome {
+                    tx,
+                    number,
+                    commit: false,
+                }
+            }
+            _ => return,
+        };
+        self.send_commits(vec![(from, reply)]);
+    }
+
+    pub(crate) fn apply_recover(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        tx: TxId,
+    ) -> Result<(), Stop> {
+        let Some(mut coordinated) = self.coordinations.remove(&tx.sequence) else {
+            return Ok(());
+        };
+        let progress = coordinated.coordination.recover();
+        self.progress(overlay, coordinated, progress, &Choices::default())
+    }
+
+    fn progress(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        mut coordinated: Coordinated,
+        progress: Progress,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let coordination = &mut coordinated.coordination;
+        let tx = coordination.tx;
+        let mut total = Progress::default();
+        let mut prepare: std::collections::VecDeque<StepNumber> =
+            progress.prepare.iter().copied().collect();
+        let found_own = !prepare.is_empty();
+        merge(&mut total, progress);
+        while let Some(number) = prepare.pop_front() {
+            let step = coordination.steps[usize::from(number.0)].step.clone();
+            let locks = std::mem::take(&mut self.locks);
+            let prepared = steps::prepare(&mut self.txn(overlay), &locks, Some(tx), &step, choices);
+            self.locks = locks;
+            match prepared {
+                Ok(Prepared {
+                    result,
+                    follow,
+                    locks,
+                }) => {
+                    self.locks.acquire(tx, &locks);
+                    let more = coordination.own_prepared(number, result, follow);
+                    prepare.extend(more.prepare.iter().copied());
+                    let aborted = more.aborted.is_some();
+                    merge(&mut total, more);
+                    if aborted {
+                        break;
+                    }
+                }
+                Err(stop) => {
+                    merge(&mut total, coordination.own_refused(refused(stop)?));
+                    break;
+                }
+            }
+        }
+        if found_own && total.aborted.is_none() {
+            merge(&mut total, coordination.go_on());
+        }
+        self.send_commits(total.send);
+        if total.committed {
+            let results = coordination.results();
+            let own: Vec<_> = coordination
+                .steps
+                .iter()
+                .filter(|entry| entry.state == StepState::Own)
+                .cloned()
+                .collect();
+            for entry in own {
+                let mut txn = self.txn(overlay);
+                steps::execute(&mut txn, &entry.step, &entry.result, &results, choices)?;
+            }
+            self.release(tx);
+            self.committed(overlay, &coordinated, &results)?;
+        }
+        if let Some(why) = total.aborted {
+            self.release(tx);
+            self.aborted(overlay, &coordinated, why, choices)?;
+        }
+        if total.ended {
+            overlay.delete(keys::transaction(
+                self.config.shard,
+                keys::Role::Coordinator,
+                tx,
+                0,
+            ));
+            self.sent.remove(&(tx, None));
+            self.inherited.remove(&tx);
+            self.splits.handed(tx);
+        } else {
+            self.store_coordination(overlay, &coordinated);
+            self.coordinations.insert(tx.sequence, coordinated);
+        }
+        Ok(())
+    }
+
+    fn committed(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        coordinated: &Coordinated,
+        results: &[StepResult],
+    ) -> Result<(), Stop> {
+        match &coordinated.origin {
+            Origin::Client(request) => {
+                let view = view_of(&self.config, overlay, false);
+                let reply = ops::answer(&view, &coordinated.answer, results)?;
+                self.conclude_durable(overlay, (**request).clone(), reply)
+            }
+            Origin::Split { dir, split } => {
+                self.splits.end(*dir, *split);
+                self.lift_gate(*dir);
+                Ok(())
+            }
+        }
+    }
+
+    /// The commit record is on disk before the client is answered (figure 3(a)).
+    fn conclude_durable(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        request: ShardRequest,
+        reply: Reply,
+    ) -> Result<(), Stop> {
+        let kept = pandofs_namespace::records::SlotRecord {
+            sequence: request.key.sequence,
+            result: Ok(reply.clone()),
+        };
+        self.txn(overlay)
+            .put_slot(request.key.session, request.key.slot, &kept);
+        if let Some(ticket) = self.answers.forget(request.key) {
+            self.answer(ticket, Ok(reply), true);
+        }
+        Ok(())
+    }
+
+    fn aborted(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        coordinated: &Coordinated,
+        why: Refused,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let request = match &coordinated.origin {
+            Origin::Client(request) => (**request).clone(),
+            Origin::Split { dir, split } => {
+                return self.hand_aborted(overlay, *dir, *split);
+            }
+        };
+        let refusal = match why {
+            Refused::Fs(error) => Refusal::Fs(error),
+            Refused::Misdirected(map) => Refusal::NewNameMisdirected(map),
+            Refused::Moved { ino, shard } => Refusal::Moved { ino, shard },
+            Refused::SameFile => {
+                let PlanAnswer::Renamed { ino } = coordinated.answer else {
+                    return Err(Stop::Broken(
+                        "only a rename finds the same file".to_string(),
+                    ));
+                };
+                return self.conclude(overlay, request, Ok(Reply::Renamed { ino }));
+            }
+            Refused::Busy => {
+                self.start_again(request, coordinated.coordination.age, choices);
+                return Ok(());
+            }
+            Refused::Unknown => Refusal::TryAgain,
+        };
+        self.answer_request(&request, Err(refusal));
+        Ok(())
+    }
+
+    /// After a pause that grows with chance, as what it gave way to may take as long again.
+    fn start_again(&mut self, request: ShardRequest, age: Age, choices: &Choices) {
+        let Some(ticket) = self.answers.forget(request.key) else {
+            return;
+        };
+        self.answers.begin(request.key, ticket);
+        let longest = MAX_RETRY_PAUSE.as_nanos() as u64;
+        let pause = choices.random % longest;
+        let due = Time(choices.time.0 + pause as i64);
+        self.sequence_of_retry += 1;
+        let at = (due, self.sequence_of_retry);
+        self.retries
+            .insert(at, (Input::Request { ticket, request }, age));
+    }
+
+    fn store_coordination(&mut self, overlay: &mut Overlay<'_>, coordinated: &Coordinated) {
+        let tx = coordinated.coordination.tx;
+        let key = keys::transaction(self.config.shard, keys::Role::Coordinator, tx, 0);
+        overlay.put(key, encode(coordinated));
+    }
+
+    /// Sends messages of distributed operations, each once what it depends on is on disk.
+    pub(crate) fn send_commits(&mut self, messages: Vec<(ShardId, CommitMessage)>) {
+        if self.replaying {
+            return;
+        }
+        let from = self.config.shard;
+        for (to, message) in messages {
+            let message = self.splits.complete(message);
+            let horizon = self.horizon();
+            self.send(
+                to,
+                PeerMessage::Commit {
+                    from,
+                    to,
+                    horizon,
+                    message,
+                },
+                true,
+            );
+        }
+    }
+
+    /// Every operation with a smaller number that was coordinated here has ended.
+    fn horizon(&self) -> u64 {
+        self.coordinations
+            .keys()
+            .next()
+            .copied()
+            .unwrap_or(self.meta.next_sequence)
+    }
+
+    /// Sends again what went unanswered for too long; `all`: whatever is unanswered.
+    pub(crate) fn resend_commits(&mut self, now: Time, all: bool) {
+        let since = before(now, RESEND_INTERVAL);
+        let mut due = Vec::new();
+        for coordinated in self.coordinations.values() {
+            let tx = coordinated.coordination.tx;
+            let sent = self.sent.entry((tx, None)).or_insert(now);
+            if all || *sent < since {
+                *sent = now;
+                due.extend(
+                    coordinated
+                        .coordination
+                        .resend(self.inherited.contains(&tx)),
+                );
+            }
+        }
+        for ((tx, number), part) in &self.participations {
+            if let Some(message) = part.resend() {
+                let sent = self.sent.entry((*tx, Some(*number))).or_insert(now);
+                if all || *sent < since {
+                    *sent = now;
+                    due.push((tx.coordinator, message));
+                }
+            }
+        }
+        self.send_commits(due);
+    }
+
+    /// A message of an operation that is coordinated here.
+    pub(crate) fn propose_commit(
+        &mut self,
+        from: ShardId,
+        horizon: u64,
+        message: CommitMessage,
+        choices: Choices,
+    ) {
+        let message = Box::new(message);
+        self.propose(&Record::Commit {
+            from,
+            horizon,
+            message,
+            choices,
+        });
+    }
+}
+
+/// Why a step is not performed, as the coordinator is told.
+pub(crate) fn refused(stop: Stop) -> Result<Refused, Stop> {
+    Ok(match stop {
+        Stop::Refuse(Refusal::Fs(error)) => Refused::Fs(error),
+        Stop::Refuse(Refusal::Misdirected(map)) => Refused::Misdirected(map),
+        Stop::Refuse(Refusal::Moved { ino, shard }) => Refused::Moved { ino, shard },
+        Stop::Refuse(Refusal::TryAgain) | Stop::Locked(_) => Refused::Busy,
+        Stop::SameFile => Refused::SameFile,
+        Stop::Refuse(other) => return Err(Stop::Broken(format!("a step is refused: {other:?}"))),
+        Stop::Cold(key) => return Err(Stop::Broken(format!("a record waits for key {key:02x?}"))),
+        stop @ (Stop::Store(_) | Stop::Broken(_)) => return Err(stop),
+    })
+}
+
+pub(crate) fn tx_of(message: &CommitMessage) -> (TxId, StepNumber) {
+    match message {
+        CommitMessage::Do { tx, number, .. }
+        | CommitMessage::Prepared { tx, number, .. }
+        | CommitMessage::Committed { tx, number, .. }
+        | CommitMessage::Refused { tx, number, .. }
+        | CommitMessage::Ack { tx, number }
+        | CommitMessage::Outcome { tx, number, .. }
+        | CommitMessage::Finished { tx, number }
+        | CommitMessage::Inquire { tx, number }
+        | CommitMessage::InquireOutcome { tx, number } => (*tx, *number),
+    }
+}
+
+fn merge(total: &mut Progress, more: Progress) {
+    total.send.extend(more.send);
+    total.committed |= more.committed;
+    total.aborted = total.aborted.take().or(more.aborted);
+    total.ended |= more.ended;
+}

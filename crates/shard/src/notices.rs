@@ -1,0 +1,143 @@
+//! Telling the homes of directories about splits, and the birth shards of inodes about moves.
+
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use crate::submit::before;
+use hashbrown::HashMap;
+use pandofs_api::PeerMessage;
+use pandofs_namespace::Stop;
+use pandofs_placement::DirMap;
+use pandofs_store::Overlay;
+use pandofs_types::limits::RESEND_INTERVAL;
+use pandofs_types::{Ino, ShardId, Time};
+use std::collections::BTreeMap;
+
+/// Maps that their homes have not acknowledged.
+#[derive(Debug, Default)]
+pub struct Notices {
+    maps: HashMap<Ino, (DirMap, Option<Time>)>,
+}
+
+impl Notices {
+    pub fn add(&mut self, dir: Ino, map: DirMap) {
+        self.maps.insert(dir, (map, None));
+    }
+
+    pub fn done(&mut self, dir: Ino, map: &DirMap) {
+        if self.maps.get(&dir).is_some_and(|(sent, _)| sent == map) {
+            self.maps.remove(&dir);
+        }
+    }
+}
+
+impl Shard {
+    /// A partition here has split: its directory's home is to know.
+    pub(crate) fn notify_home(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
+        let home = dir.birth_shard();
+        if home == self.config.shard {
+            return Ok(());
+        }
+        if let Some(parts) = view_of(&self.config, overlay, false).parts(dir)? {
+            self.notices.add(dir, parts.map.clone());
+            let from = self.config.shard;
+            self.send(
+                home,
+                PeerMessage::MapNotice {
+                    from,
+                    to: home,
+                    dir,
+                    map: parts.map,
+                },
+                true,
+            );
+        }
+        Ok(())
+    }
+
+    /// A shard tells this home of splits.
+    pub(crate) fn map_notice(
+        &mut self,
+        overlay: &Overlay<'_>,
+        from: ShardId,
+        dir: Ino,
+        map: DirMap,
+    ) -> Result<(), Stop> {
+        if let Some(parts) = view_of(&self.config, overlay, false).parts(dir)?
+            && parts.map.clone().merge(&map)
+        {
+            self.propose(&Record::LearnMap {
+                dir,
+                map: map.clone(),
+            });
+        }
+        let me = self.config.shard;
+        self.send(
+            from,
+            PeerMessage::MapNoticeDone {
+                from: me,
+                to: from,
+                dir,
+                map,
+            },
+            true,
+        );
+        Ok(())
+    }
+
+    pub(crate) fn apply_learn(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        map: &DirMap,
+    ) -> Result<(), Stop> {
+        let mut txn = self.txn(overlay);
+        if let Some(mut parts) = txn.view().parts(dir)?
+            && parts.map.merge(map)
+        {
+            txn.put_parts(dir, &parts);
+        }
+        Ok(())
+    }
+
+    /// Inodes went to another shard with their entries: shards that forward here shall forward there,
+    /// so that chains stay short. If this is lost the chain is longer and still right.
+    pub(crate) fn moved_away(&mut self, inos: &[Ino], trails: &[(ShardId, Ino)], now_at: ShardId) {
+        self.opens.forget(inos);
+        let mut by_shard: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
+        for &(shard, ino) in trails {
+            by_shard.entry(shard).or_default().push(ino);
+        }
+        let from = self.config.shard;
+        for (to, inos) in by_shard {
+            self.send(
+                to,
+                PeerMessage::Forwarded {
+                    from,
+                    to,
+                    inos,
+                    now_at,
+                },
+                true,
+            );
+        }
+    }
+
+    pub(crate) fn tick_notices(&mut self, now: Time) {
+        let since = before(now, RESEND_INTERVAL);
+        let mut due: Vec<(Ino, DirMap)> = Vec::new();
+        for (&dir, (map, sent)) in &mut self.notices.maps {
+            if sent.is_none_or(|sent| sent < since) {
+                if sent.is_some() {
+                    due.push((dir, map.clone()));
+                }
+                *sent = Some(now);
+            }
+        }
+        due.sort_by_key(|(dir, _)| *dir);
+        let from = self.config.shard;
+        for (dir, map) in due {
+            let to = dir.birth_shard();
+            self.send(to, PeerMessage::MapNotice { from, to, dir, map }, true);
+        }
+    }
+}

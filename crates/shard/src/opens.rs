@@ -1,0 +1,109 @@
+//! Who has which inode open. Lost with the process; clients tell again when they see that the server
+//! restarted.
+
+use hashbrown::HashMap;
+use pandofs_types::{Ino, SessionId};
+
+/// How often each session has each inode open.
+#[derive(Debug, Default)]
+pub struct Opens {
+    by_ino: HashMap<Ino, HashMap<SessionId, u32>>,
+}
+
+impl Opens {
+    pub fn add(&mut self, ino: Ino, session: SessionId, count: u32) {
+        if count > 0 {
+            let opens = self
+                .by_ino
+                .entry(ino)
+                .or_default()
+                .entry(session)
+                .or_default();
+            *opens = opens.saturating_add(count);
+        }
+    }
+
+    /// Sets rather than adds: a session that tells again may have been heard before.
+    pub fn set(&mut self, ino: Ino, session: SessionId, count: u32) {
+        if count > 0 {
+            self.by_ino.entry(ino).or_default().insert(session, count);
+        }
+    }
+
+    /// One open less; whether nobody has it open now.
+    pub fn release(&mut self, ino: Ino, session: SessionId) -> bool {
+        let Some(sessions) = self.by_ino.get_mut(&ino) else {
+            return true;
+        };
+        if let Some(opens) = sessions.get_mut(&session) {
+            *opens -= 1;
+            if *opens == 0 {
+                sessions.remove(&session);
+            }
+        }
+        if sessions.is_empty() {
+            self.by_ino.remove(&ino);
+            return true;
+        }
+        false
+    }
+
+    /// A session is gone; the inodes that nobody has open now.
+    pub fn drop_session(&mut self, session: SessionId) -> Vec<Ino> {
+        let mut closed = Vec::new();
+        self.by_ino.retain(|ino, sessions| {
+            if sessions.remove(&session).is_some() && sessions.is_empty() {
+                closed.push(*ino);
+            }
+            !sessions.is_empty()
+        });
+        closed.sort();
+        closed
+    }
+
+    pub fn is_open(&self, ino: Ino) -> bool {
+        self.by_ino.contains_key(&ino)
+    }
+
+    /// Who has these open, in a fixed order.
+    pub fn of(&self, inos: impl Iterator<Item = Ino>) -> Vec<(Ino, SessionId, u32)> {
+        let mut found: Vec<_> = inos
+            .filter_map(|ino| Some((ino, self.by_ino.get(&ino)?)))
+            .flat_map(|(ino, sessions)| sessions.iter().map(move |(s, n)| (ino, *s, *n)))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// These inodes live on another shard now.
+    pub fn forget(&mut self, inos: &[Ino]) {
+        for ino in inos {
+            self.by_ino.remove(ino);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_ino.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_release_closes() {
+        let mut opens = Opens::default();
+        opens.add(Ino(1), SessionId(7), 2);
+        opens.add(Ino(1), SessionId(8), 1);
+        assert!(!opens.release(Ino(1), SessionId(7)));
+        assert_eq!(opens.drop_session(SessionId(8)), []);
+        assert!(opens.is_open(Ino(1)));
+        assert!(opens.release(Ino(1), SessionId(7)));
+        assert!(!opens.is_open(Ino(1)));
+        opens.set(Ino(2), SessionId(7), 3);
+        assert_eq!(opens.of([Ino(2)].into_iter()), [(Ino(2), SessionId(7), 3)]);
+        assert_eq!(opens.drop_session(SessionId(7)), [Ino(2)]);
+        assert_eq!(opens.len(), 0);
+    }
+}

@@ -1,0 +1,481 @@
+//! Steps of operations that other shards coordinate, and the messages between shards.
+
+use crate::coordinate::{refused, tx_of};
+use crate::port::{Environment, Input};
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use pandofs_api::{Age, CommitMessage, PeerMessage, Refused, Step, StepNumber};
+use pandofs_commit::{Participation, ParticipationState};
+use pandofs_namespace::records::encode;
+use pandofs_namespace::{Choices, Stop, keys, steps};
+use pandofs_store::Overlay;
+use pandofs_types::{ShardId, TxId};
+
+impl Shard {
+    /// A message of another server, or of another shard of this one.
+    pub(crate) fn peer(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        message: PeerMessage,
+    ) -> Result<(), Stop> {
+        match message {
+            PeerMessage::Commit {
+                from,
+                to,
+                horizon,
+                message,
+            } => {
+                if to == self.config.shard {
+                    self.commit_message(overlay, env, from, horizon, message)?;
+                }
+            }
+            PeerMessage::SplitChunk { from, chunk, .. } => {
+                // Whoever sends another shard's split is wrong; nothing is kept of it.
+                if chunk.split.source == from {
+                    self.splits.saw_staging(chunk.split, env.now);
+                    self.propose(&Record::SplitStage {
+                        chunk: Box::new(chunk),
+                    });
+                }
+            }
+            PeerMessage::SplitChunkDone {
+                split,
+                number,
+                accepted,
+                ..
+            } => {
+                self.chunk_done(overlay, env, split, number, accepted)?;
+            }
+            PeerMessage::SplitAbandoned { from, split, .. } => {
+                if split.source == from {
+                    self.propose(&Record::SplitDrop { split });
+                }
+            }
+            PeerMessage::MapNotice { from, dir, map, .. } => {
+                self.map_notice(overlay, from, dir, map)?;
+            }
+            PeerMessage::MapNoticeDone { dir, map, .. } => self.notices.done(dir, &map),
+            PeerMessage::Forwarded { inos, now_at, .. } => {
+                self.propose(&Record::Forwarded { inos, now_at });
+            }
+            PeerMessage::ForgetForwarding { from, to, inos } => {
+                self.propose(&Record::ForgetForwarding { inos: inos.clone() });
+                let done = PeerMessage::ForgetForwardingDone {
+                    from: to,
+                    to: from,
+                    inos,
+                };
+                self.send(from, done, true);
+            }
+            PeerMessage::ForgetForwardingDone { from, inos, .. } => {
+                for ino in inos {
+                    self.forwarding_forgotten(ino, from);
+                }
+            }
+            // The lane's.
+            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Answers from memory what changes nothing; the rest becomes a record.
+    fn commit_message(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        from: ShardId,
+        horizon: u64,
+        message: CommitMessage,
+    ) -> Result<(), Stop> {
+        let (tx, number) = tx_of(&message);
+        let to_coordinator = matches!(
+            message,
+            CommitMessage::Prepared { .. }
+                | CommitMessage::Committed { .. }
+                | CommitMessage::Refused { .. }
+                | CommitMessage::Finished { .. }
+                | CommitMessage::InquireOutcome { .. }
+        );
+        let coordinator = if to_coordinator {
+            self.config.shard
+        } else {
+            from
+        };
+        if tx.coordinator != coordinator {
+            return Ok(());
+        }
+        let mut choices = Choices {
+            time: env.now,
+            random: (env.random)(),
+            ..Choices::default()
+        };
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, true);
+        if to_coordinator {
+            match self.coordinations.get(&tx.sequence) {
+                None => {
+                    self.answer_for_forgotten(from, tx, number, &message);
+                    return Ok(());
+                }
+                Some(coordinated) => {
+                    let own: Vec<_> = coordinated
+                        .coordination
+                        .steps
+                        .iter()
+                        .map(|entry| (entry.shard, entry.step.clone()))
+                        .chain(followers(&message))
+                        .collect();
+                    match self.choose(&view, &own, &mut choices) {
+                        Ok(()) => {}
+                        Err(Stop::Cold(key)) => {
+                            self.warm(key, from, horizon, message);
+                            return Ok(());
+                        }
+                        Err(stop) => return Err(stop),
+                    }
+                }
+            }
+            self.propose_commit(from, horizon, message, choices);
+            return Ok(());
+        }
+        let known = self.participations.get(&(tx, number));
+        match &message {
+            CommitMessage::Do { step, .. } => {
+                if known.is_none() && tx.sequence < self.horizon_of(from) {
+                    return Ok(());
+                }
+                if let Some(known) = known {
+                    let answer = known.answer();
+                    self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+                    return Ok(());
+                }
+                let own = [(self.config.shard, step.clone())];
+                choices.busy = self.is_gated(&own);
+                match self.choose(&view, &own, &mut choices) {
+                    Ok(()) => {}
+                    Err(Stop::Cold(key)) => {
+                        self.warm(key, from, horizon, message);
+                        return Ok(());
+                    }
+                    Err(stop) => return Err(stop),
+                }
+            }
+            CommitMessage::Inquire { .. } => {
+                if let Some(known) = known {
+                    let answer = known.answer();
+                    self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+                    return Ok(());
+                }
+            }
+            CommitMessage::Outcome { .. } => {
+                if let Some(Participation {
+                    state: ParticipationState::Prepared { step, .. },
+                    ..
+                }) = known
+                {
+                    let own = [(self.config.shard, step.clone())];
+                    match self.choose(&view, &own, &mut choices) {
+                        Ok(()) => {}
+                        Err(Stop::Cold(key)) => {
+                            self.warm(key, from, horizon, message);
+                            return Ok(());
+                        }
+                        Err(stop) => return Err(stop),
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.splits.closing.extend(choices.closed.iter().copied());
+        self.propose_commit(from, horizon, message, choices);
+        Ok(())
+    }
+
+    fn warm(&mut self, key: Vec<u8>, from: ShardId, horizon: u64, message: CommitMessage) {
+        let to = self.config.shard;
+        let input = Input::Peer(PeerMessage::Commit {
+            from,
+            to,
+            horizon,
+            message,
+        });
+        self.push_output(crate::port::Output::Warm { key, input });
+    }
+
+    fn horizon_of(&self, coordinator: ShardId) -> u64 {
+        self.horizons.get(&coordinator).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn apply_commit(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        from: ShardId,
+        horizon: u64,
+        message: CommitMessage,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let (tx, number) = tx_of(&message);
+        match message {
+            CommitMessage::Prepared { .. }
+            | CommitMessage::Committed { .. }
+            | CommitMessage::Refused { .. }
+            | CommitMessage::Finished { .. }
+            | CommitMessage::InquireOutcome { .. } => {
+                return self.coordinator_event(overlay, from, message, choices);
+            }
+            CommitMessage::Do {
+                ref step,
+                decide,
+                age,
+                ..
+            } => {
+                if let Some(known) = self.participations.get(&(tx, number)) {
+                    let answer = known.answer();
+                    self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+                } else if tx.sequence >= self.horizon_of(from) {
+                    let step = step.clone();
+                    self.take_part(
+                        overlay, from, horizon, step, decide, age, number, choices, tx,
+                    )?;
+                }
+            }
+            CommitMessage::Ack { .. } => {
+                if let Some(known) = self.participations.get_mut(&(tx, number))
+                    && known.acknowledge()
+                {
+                    let known = known.clone();
+                    self.store_participation(overlay, &known);
+                }
+            }
+            CommitMessage::Outcome { commit, .. } => {
+                self.settle(overlay, from, tx, number, commit, choices)?;
+            }
+            CommitMessage::Inquire { .. } => {
+                if !self.participations.contains_key(&(tx, number))
+                    && tx.sequence >= self.horizon_of(from)
+                {
+                    let state = ParticipationState::Refused {
+                        why: Refused::Unknown,
+                    };
+                    let age = Age {
+                        time: choices.time,
+                        tx,
+                    };
+                    self.put_participation(
+                        overlay,
+                        Participation {
+                            tx,
+                            number,
+                            age,
+                            state,
+                        },
+                    );
+                }
+                let answer = self
+                    .participations
+                    .get(&(tx, number))
+                    .and_then(|p| p.answer());
+                self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+            }
+        }
+        self.raise_horizon(overlay, from, horizon);
+        Ok(())
+    }
+
+    /// Performs a step, or prepares it, or refuses.
+    #[allow(clippy::too_many_arguments)]
+    fn take_part(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        from: ShardId,
+        horizon: u64,
+        step: Step,
+        decide: bool,
+        age: Age,
+        number: StepNumber,
+        choices: &Choices,
+        tx: TxId,
+    ) -> Result<(), Stop> {
+        let prepared = if choices.busy {
+            Err(Stop::Refuse(pandofs_api::Refusal::TryAgain))
+        } else {
+            let locks = std::mem::take(&mut self.locks);
+            let prepared = steps::prepare(&mut self.txn(overlay), &locks, Some(tx), &step, choices);
+            self.locks = locks;
+            prepared
+        };
+        let state = match prepared {
+            Ok(prepared) if decide && prepared.follow.is_empty() => {
+                let result = prepared.result;
+                let all = std::slice::from_ref(&result);
+                steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
+                self.adopted(&step);
+                ParticipationState::Committed { result }
+            }
+            Ok(prepared) => {
+                self.locks.acquire(tx, &prepared.locks);
+                let (result, follow) = (prepared.result, prepared.follow);
+                ParticipationState::Prepared {
+                    step,
+                    result,
+                    follow,
+                }
+            }
+            Err(Stop::Locked(holder)) if self.age_of(holder).is_some_and(|other| age < other) => {
+                // Older operations wait, younger ones give way: no circle of waiting can close.
+                let to = self.config.shard;
+                let message = CommitMessage::Do {
+                    tx,
+                    number,
+                    step,
+                    decide,
+                    age,
+                };
+                let message = PeerMessage::Commit {
+                    from,
+                    to,
+                    horizon,
+                    message,
+                };
+                if !self.replaying {
+                    self.wait_for(holder, Input::Peer(message));
+                }
+                return Ok(());
+            }
+            Err(stop) => ParticipationState::Refused {
+                why: refused(stop)?,
+            },
+        };
+        let part = Participation {
+            tx,
+            number,
+            age,
+            state,
+        };
+        let answer = part.answer();
+        self.sent.insert((tx, Some(number)), choices.time);
+        self.put_participation(overlay, part);
+        self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+        Ok(())
+    }
+
+    fn age_of(&self, tx: TxId) -> Option<Age> {
+        if tx.coordinator == self.config.shard {
+            return self
+                .coordinations
+                .get(&tx.sequence)
+                .map(|c| c.coordination.age);
+        }
+        self.participations
+            .range((tx, StepNumber(0))..=(tx, StepNumber(u16::MAX)))
+            .next()
+            .map(|(_, part)| part.age)
+    }
+
+    fn settle(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        from: ShardId,
+        tx: TxId,
+        number: StepNumber,
+        commit: bool,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let horizon = self.horizon_of(from);
+        match self.participations.get_mut(&(tx, number)) {
+            Some(part) => {
+                let settled = part.settle();
+                let part = part.clone();
+                if let Some((step, result)) = settled {
+                    if commit {
+                        let all = std::slice::from_ref(&result);
+                        steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
+                    }
+                    self.store_participation(overlay, &part);
+                    let more = self
+                        .participations
+                        .range((tx, StepNumber(0))..=(tx, StepNumber(u16::MAX)))
+                        .any(|(_, p)| matches!(p.state, ParticipationState::Prepared { .. }));
+                    if !more {
+                        self.release(tx);
+                    }
+                } else if !matches!(part.state, ParticipationState::Ended) {
+                    // It decided or refused by itself, and is acknowledged, not told.
+                    return Ok(());
+                }
+            }
+            None if tx.sequence >= horizon => {
+                // The `Do` is still on its way; it must not be taken up when it comes.
+                let state = ParticipationState::Ended;
+                let age = Age {
+                    time: choices.time,
+                    tx,
+                };
+                self.put_participation(
+                    overlay,
+                    Participation {
+                        tx,
+                        number,
+                        age,
+                        state,
+                    },
+                );
+            }
+            None => {}
+        }
+        self.send_commits(vec![(from, CommitMessage::Finished { tx, number })]);
+        Ok(())
+    }
+
+    fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
+        self.store_participation(overlay, &part);
+        self.participations.insert((part.tx, part.number), part);
+    }
+
+    fn store_participation(&mut self, overlay: &mut Overlay<'_>, part: &Participation) {
+        let role = keys::Role::Participant;
+        let key = keys::transaction(self.config.shard, role, part.tx, part.number.0);
+        overlay.put(key, encode(part));
+    }
+
+    /// Drops the tombstones of operations that have ended everywhere.
+    fn raise_horizon(&mut self, overlay: &mut Overlay<'_>, coordinator: ShardId, horizon: u64) {
+        if horizon <= self.horizon_of(coordinator) {
+            return;
+        }
+        self.horizons.insert(coordinator, horizon);
+        overlay.put(
+            keys::horizon(self.config.shard, coordinator),
+            encode(&horizon),
+        );
+        let first = TxId {
+            coordinator,
+            sequence: 0,
+        };
+        let end = TxId {
+            coordinator,
+            sequence: horizon,
+        };
+        let over: Vec<_> = self
+            .participations
+            .range((first, StepNumber(0))..(end, StepNumber(0)))
+            .filter(|(_, part)| matches!(part.state, ParticipationState::Ended))
+            .map(|(key, _)| *key)
+            .collect();
+        for (tx, number) in over {
+            self.participations.remove(&(tx, number));
+            self.sent.remove(&(tx, Some(number)));
+            let role = keys::Role::Participant;
+            overlay.delete(keys::transaction(self.config.shard, role, tx, number.0));
+        }
+    }
+}
+
+/// Steps that a message may bring to the coordinator.
+fn followers(message: &CommitMessage) -> Vec<(ShardId, Step)> {
+    match message {
+        CommitMessage::Prepared { follow, .. } => follow.clone(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,306 @@
+//! The reclaim list at work: orphans that nobody has open are freed, data objects and forwarding
+//! records of what is gone are removed, those of what was cut are cut. Every item is done at least once
+//! and doing it twice changes nothing, so all of this may be lost in a crash.
+
+use crate::port::Output;
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use crate::submit::before;
+use hashbrown::HashMap;
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Reply, ShardRequest};
+use pandofs_namespace::records::{ReclaimRecord, decode};
+use pandofs_namespace::{Stop, keys};
+use pandofs_store::Overlay;
+use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL, SESSION_TIMEOUT};
+use pandofs_types::{Ino, ServerId, ShardId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+#[derive(Debug, Default)]
+pub struct Reclaims {
+    orphans: HashMap<Ino, Orphan>,
+    /// Waiting for a place among those in flight.
+    queue: BTreeSet<Ino>,
+    work: BTreeMap<Ino, Work>,
+    tickets: HashMap<u64, (Ino, ServerId)>,
+    last_ticket: u64,
+    /// Requests to be answered when the data objects are cut.
+    cuts: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
+    /// When this process took up the shard.
+    started: Time,
+}
+
+#[derive(Debug, Default)]
+struct Orphan {
+    proposed: bool,
+    /// A client that has it open may not have said so yet.
+    not_before: Time,
+}
+
+#[derive(Debug)]
+struct Work {
+    record: ReclaimRecord,
+    servers: BTreeMap<ServerId, (u64, DataRequest)>,
+    shards: BTreeSet<ShardId>,
+    sent: Time,
+    proposed: bool,
+}
+
+impl Reclaims {
+    pub fn len(&self) -> usize {
+        self.orphans.len() + self.queue.len() + self.work.len()
+    }
+
+    pub fn is_orphan(&self, ino: Ino) -> bool {
+        self.orphans.contains_key(&ino)
+    }
+
+    pub fn is_proposed(&self, ino: Ino) -> bool {
+        self.orphans.get(&ino).is_some_and(|orphan| orphan.proposed)
+    }
+
+    pub fn set_proposed(&mut self, ino: Ino) {
+        if let Some(orphan) = self.orphans.get_mut(&ino) {
+            orphan.proposed = true;
+        }
+    }
+
+    /// The item is off the list.
+    pub fn done(&mut self, ino: Ino) {
+        self.orphans.remove(&ino);
+        self.queue.remove(&ino);
+        if let Some(work) = self.work.remove(&ino) {
+            for (ticket, _) in work.servers.values() {
+                self.tickets.remove(ticket);
+            }
+        }
+    }
+
+    pub fn wait_for_cut(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
+        self.cuts.entry(ino).or_default().push((request, reply));
+    }
+
+    /// Whether a client that had this inode open before the restart may still have to say so.
+    pub fn may_be_open_unknown(&self, born: Time, now: Time) -> bool {
+        now < self.grace_end() && born < self.started
+    }
+
+    fn grace_end(&self) -> Time {
+        Time(self.started.0 + SESSION_TIMEOUT.as_nanos() as i64)
+    }
+}
+
+impl Shard {
+    pub(crate) fn recover_reclaims(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Time,
+    ) -> Result<(), Stop> {
+        self.reclaims.started = now;
+        let config = self.config.clone();
+        let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);
+        let mut found = Vec::new();
+        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, value| {
+            let ino = keys::parse_ino(key)
+                .ok_or_else(|| Stop::Broken("a reclaim key is short".to_string()))?;
+            let _: ReclaimRecord = decode("reclaim record", value)?;
+            found.push(ino);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for ino in found {
+            self.consider_reclaim(overlay, now, ino)?;
+        }
+        Ok(())
+    }
+
+    /// There is a new item, or an old one has changed.
+    pub(crate) fn consider_reclaim(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Time,
+        ino: Ino,
+    ) -> Result<(), Stop> {
+        let view = view_of(&self.config, overlay, false);
+        match view.reclaim(ino)? {
+            None => {}
+            Some(ReclaimRecord::Orphan) => {
+                let born = view.inode(ino)?.btime;
+                let unknown = self.reclaims.may_be_open_unknown(born, now);
+                let not_before = if unknown {
+                    self.reclaims.grace_end()
+                } else {
+                    now
+                };
+                self.reclaims.orphans.insert(
+                    ino,
+                    Orphan {
+                        proposed: false,
+                        not_before,
+                    },
+                );
+                if !unknown && !self.opens.is_open(ino) {
+                    self.closed(ino);
+                }
+            }
+            Some(record) => {
+                self.reclaims.done(ino);
+                if self.reclaims.work.len() < MAX_RECLAIMS_IN_FLIGHT {
+                    self.reclaim(ino, record, now);
+                } else {
+                    self.reclaims.queue.insert(ino);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim(&mut self, ino: Ino, record: ReclaimRecord, now: Time) {
+        let mut servers = BTreeMap::new();
+        let mut shards = BTreeSet::new();
+        let mut ticket = |server, request| {
+            self.reclaims.last_ticket += 1;
+            let ticket = self.reclaims.last_ticket;
+            self.reclaims.tickets.insert(ticket, (ino, server));
+            servers.insert(server, (ticket, request));
+        };
+        match &record {
+            ReclaimRecord::Orphan => unreachable!("orphans wait for their last release"),
+            ReclaimRecord::Gone { layout, trail } => {
+                for server in layout.iter().flat_map(|layout| layout.servers()) {
+                    ticket(server, DataRequest::Remove { ino });
+                }
+                shards.extend(trail.iter().copied());
+            }
+            ReclaimRecord::Cut { layout, size } => {
+                for object in 0..layout.count {
+                    let length = layout.object_size(object, *size);
+                    ticket(
+                        layout.server_of(object),
+                        DataRequest::Truncate { ino, length },
+                    );
+                }
+            }
+        }
+        let work = Work {
+            record,
+            servers,
+            shards,
+            sent: now,
+            proposed: false,
+        };
+        self.send_work(ino, &work);
+        self.reclaims.work.insert(ino, work);
+    }
+
+    fn send_work(&mut self, ino: Ino, work: &Work) {
+        for (&server, (ticket, request)) in &work.servers {
+            let (ticket, request) = (*ticket, request.clone());
+            self.push_output(Output::Data {
+                server,
+                ticket,
+                request,
+                durable: true,
+            });
+        }
+        let from = self.config.shard;
+        for &to in &work.shards {
+            self.send(
+                to,
+                PeerMessage::ForgetForwarding {
+                    from,
+                    to,
+                    inos: vec![ino],
+                },
+                true,
+            );
+        }
+    }
+
+    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply) {
+        // What failed is sent again.
+        if !matches!(reply, DataReply::Done) {
+            return;
+        }
+        if let Some((ino, server)) = self.reclaims.tickets.remove(&ticket)
+            && let Some(work) = self.reclaims.work.get_mut(&ino)
+        {
+            work.servers.remove(&server);
+            self.finish_work(ino);
+        }
+    }
+
+    pub(crate) fn forwarding_forgotten(&mut self, ino: Ino, by: ShardId) {
+        if let Some(work) = self.reclaims.work.get_mut(&ino) {
+            work.shards.remove(&by);
+            self.finish_work(ino);
+        }
+    }
+
+    fn finish_work(&mut self, ino: Ino) {
+        if let Some(work) = self.reclaims.work.get_mut(&ino)
+            && work.servers.is_empty()
+            && work.shards.is_empty()
+            && !work.proposed
+        {
+            work.proposed = true;
+            let done = work.record.clone();
+            self.propose(&Record::Reclaimed { ino, done });
+        }
+    }
+
+    /// The item goes, unless another one has taken its place meanwhile.
+    pub(crate) fn apply_reclaimed(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        ino: Ino,
+        done: &ReclaimRecord,
+    ) -> Result<(), Stop> {
+        if self.txn(overlay).view().reclaim(ino)?.as_ref() != Some(done) {
+            return Ok(());
+        }
+        self.txn(overlay).delete_reclaim(ino);
+        self.reclaims.done(ino);
+        for (request, reply) in self.reclaims.cuts.remove(&ino).unwrap_or_default() {
+            self.answer_request(&request, Ok(reply));
+        }
+        if let Some(next) = self.reclaims.queue.pop_first() {
+            self.effects
+                .push(pandofs_namespace::Effect::Reclaim { ino: next });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tick_reclaims(&mut self, now: Time) {
+        let since = before(now, RESEND_INTERVAL);
+        let late: Vec<Ino> = self
+            .reclaims
+            .work
+            .iter()
+            .filter(|(_, work)| work.sent < since && !work.proposed)
+            .map(|(ino, _)| *ino)
+            .collect();
+        for ino in late {
+            if let Some(mut work) = self.reclaims.work.remove(&ino) {
+                work.sent = now;
+                self.send_work(ino, &work);
+                self.reclaims.work.insert(ino, work);
+            }
+        }
+        if self.reclaims.orphans.is_empty() {
+            return;
+        }
+        let mut due: Vec<Ino> = self
+            .reclaims
+            .orphans
+            .iter()
+            .filter(|(ino, orphan)| {
+                !orphan.proposed && orphan.not_before <= now && !self.opens.is_open(**ino)
+            })
+            .map(|(ino, _)| *ino)
+            .collect();
+        due.sort();
+        for ino in due {
+            self.closed(ino);
+        }
+    }
+}

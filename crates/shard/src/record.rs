@@ -1,0 +1,115 @@
+//! Records of the log: what changes a shard's state. `docs/data-layout.md` gives them byte by byte: a
+//! version byte, then the postcard encoding of [`Record`].
+
+use crate::ShardError;
+use pandofs_api::{Age, CommitMessage, ShardRequest, SplitChunk, SplitId};
+use pandofs_namespace::Choices;
+use pandofs_namespace::records::ReclaimRecord;
+use pandofs_placement::{DirMap, PartitionIndex};
+use pandofs_types::{Ino, SessionId, ShardId, TxId};
+use serde::{Deserialize, Serialize};
+
+/// The first byte of a record.
+pub const LOG_FORMAT_VERSION: u8 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// A client's mutation. `age` is given when the operation had to start again.
+    Request {
+        request: Box<ShardRequest>,
+        choices: Choices,
+        age: Option<Age>,
+    },
+    /// A message of a distributed operation that changes what this shard knows of it.
+    Commit {
+        from: ShardId,
+        horizon: u64,
+        message: Box<CommitMessage>,
+        choices: Choices,
+    },
+    /// This shard restarted while it coordinated the operation.
+    Recover { tx: TxId },
+    /// A partition starts to split.
+    SplitBegin {
+        dir: Ino,
+        index: PartitionIndex,
+        slots: Vec<ShardId>,
+    },
+    /// All is copied: the last step of a split starts.
+    SplitHand {
+        dir: Ino,
+        split: SplitId,
+        chunks: u32,
+        choices: Choices,
+    },
+    /// A split is given up at its source.
+    SplitAbandon { dir: Ino, split: SplitId },
+    /// Copied entries arrive.
+    SplitStage { chunk: Box<SplitChunk> },
+    /// A split is given up at its target.
+    SplitDrop { split: SplitId },
+    /// The home learns of splits.
+    LearnMap { dir: Ino, map: DirMap },
+    /// Inodes that this shard forwards have moved on.
+    Forwarded { inos: Vec<Ino>, now_at: ShardId },
+    /// Inodes that this shard forwards have died.
+    ForgetForwarding { inos: Vec<Ino> },
+    /// Nobody has the orphan open any more.
+    Reclaim { ino: Ino },
+    /// Data objects and forwarding records of a reclaim item are done.
+    Reclaimed { ino: Ino, done: ReclaimRecord },
+    /// The session is over, or has been silent for too long.
+    ExpireSession { session: SessionId },
+}
+
+impl Record {
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = Vec::with_capacity(256);
+        postcard::to_extend(&(LOG_FORMAT_VERSION, self), bytes)
+            .expect("a record in memory has an encoding")
+    }
+
+    /// # Errors
+    /// For a record of another version, or bytes that are none.
+    pub fn decode(bytes: &[u8]) -> Result<Record, ShardError> {
+        let broken = |what: String| ShardError::BrokenLog(what);
+        match bytes.first() {
+            Some(&LOG_FORMAT_VERSION) => {}
+            Some(version) => {
+                return Err(broken(format!(
+                    "a record of version {version}, this program knows {LOG_FORMAT_VERSION}"
+                )));
+            }
+            None => return Err(broken("an empty record".to_string())),
+        }
+        match postcard::take_from_bytes(&bytes[1..]) {
+            Ok((record, [])) => Ok(record),
+            Ok((_, rest)) => Err(broken(format!(
+                "a record with {} bytes too many",
+                rest.len()
+            ))),
+            Err(error) => Err(broken(format!("a record that cannot be decoded: {error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_other_versions_are_refused() {
+        let mut bytes = Record::Reclaim { ino: Ino(5) }.encode();
+        assert_eq!(
+            Record::decode(&bytes).unwrap(),
+            Record::Reclaim { ino: Ino(5) }
+        );
+        bytes.push(0);
+        assert!(Record::decode(&bytes).is_err());
+        bytes.pop();
+        bytes[0] = 2;
+        let error = Record::decode(&bytes).unwrap_err().to_string();
+        assert!(error.contains("version 2"), "{error}");
+        assert!(Record::decode(&[]).is_err());
+    }
+}

@@ -1,0 +1,467 @@
+//! The shard itself: what it knows, and how it starts.
+
+use crate::answers::Answers;
+use crate::notices::Notices;
+use crate::opens::Opens;
+use crate::port::{Environment, Input, Output, Proposal, ShardConfig};
+use crate::reclaim::Reclaims;
+use crate::record::Record;
+use crate::splits::Splits;
+use hashbrown::HashMap;
+use pandofs_api::{Age, DirSettings, PeerMessage, ShardStatus, StepNumber};
+use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
+use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, decode};
+use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
+use pandofs_placement::{DirMap, GrainState, PartitionIndex};
+use pandofs_store::{Overlay, Store, StoreError};
+use pandofs_types::{FileKind, Ino, ShardId, Time, TxId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// Why a shard cannot go on. The process stops: what it would do from here on would be a guess.
+#[derive(Debug, thiserror::Error)]
+pub enum ShardError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("shard {shard}: what is stored is broken: {what}")]
+    Broken { shard: ShardId, what: String },
+    #[error("the log holds {0}")]
+    BrokenLog(String),
+    #[error("shard {shard}: the store is of format {found}, this program knows {expected}")]
+    WrongFormat {
+        shard: ShardId,
+        found: u16,
+        expected: u16,
+    },
+    #[error(
+        "shard {shard}: the store belongs to file system {found}, the cluster map says {expected}"
+    )]
+    WrongFileSystem {
+        shard: ShardId,
+        found: pandofs_types::FsId,
+        expected: pandofs_types::FsId,
+    },
+    #[error("shard {shard} has no state in this store")]
+    Missing { shard: ShardId },
+    #[error("shard {shard}: record {found} came where {expected} was due")]
+    OutOfOrder {
+        shard: ShardId,
+        found: u64,
+        expected: u64,
+    },
+}
+
+/// One shard.
+pub struct Shard {
+    pub(crate) config: ShardConfig,
+    // The stored state that is kept in memory as well; changed by records alone.
+    pub(crate) meta: Meta,
+    pub(crate) locks: Locks,
+    pub(crate) coordinations: BTreeMap<u64, crate::coordinate::Coordinated>,
+    pub(crate) participations: BTreeMap<(TxId, StepNumber), Participation>,
+    pub(crate) horizons: BTreeMap<ShardId, u64>,
+    // What may be lost.
+    /// Index of the last record proposed.
+    pub(crate) proposed: u64,
+    pub(crate) proposals: Vec<Proposal>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) answers: Answers,
+    pub(crate) opens: Opens,
+    pub(crate) splits: Splits,
+    pub(crate) reclaims: Reclaims,
+    pub(crate) notices: Notices,
+    /// Inputs that wait for the end of an operation.
+    pub(crate) waiting: HashMap<TxId, Vec<Input>>,
+    pub(crate) waiting_count: usize,
+    /// Inputs that may go on now.
+    pub(crate) ready: Vec<Input>,
+    /// Operations that gave way to older ones, and when they start again.
+    pub(crate) retries: BTreeMap<(Time, u64), (Input, Age)>,
+    /// The age of an operation that is about to start again.
+    pub(crate) ages: HashMap<pandofs_api::RequestKey, Age>,
+    /// When the messages of an operation were last sent.
+    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Time>,
+    /// Operations that were under way before this process started.
+    pub(crate) inherited: BTreeSet<TxId>,
+    pub(crate) replaying: bool,
+    pub(crate) sequence_of_retry: u64,
+}
+
+impl Shard {
+    /// The first state of a shard of a new file system; shard 0 gets the root directory, open to
+    /// everybody as `/tmp` is not: mode 0755, owner 0.
+    pub fn create(
+        config: &ShardConfig,
+        overlay: &mut Overlay<'_>,
+        now: Time,
+    ) -> Result<(), ShardError> {
+        let mut meta = Meta {
+            format: keys::FORMAT_VERSION,
+            fs: config.map.fs,
+            applied: 0,
+            next_serial: 1,
+            next_sequence: 1,
+            entries: 0,
+            inodes: 0,
+            partitions: 0,
+            splits: 0,
+        };
+        let mut effects = Vec::new();
+        let mut txn = Txn {
+            overlay,
+            shard: config.shard,
+            map: &config.map,
+            meta: &mut meta,
+            effects: &mut effects,
+        };
+        if config.shard == Ino::ROOT.birth_shard() {
+            let ino = txn.new_ino();
+            assert!(ino == Ino::ROOT);
+            let inode = InodeRecord {
+                kind: FileKind::Dir,
+                mode: 0o755,
+                uid: 0,
+                gid: 0,
+                nlink: 1,
+                rdev: 0,
+                size: 0,
+                atime: now,
+                mtime: now,
+                ctime: now,
+                btime: now,
+                body: Body::Dir { parent: Ino::ROOT },
+                xattrs: 0,
+                xattr_bytes: 0,
+                trail: Vec::new(),
+            };
+            txn.add_inode(ino, &inode);
+            let parts = PartsRecord {
+                map: DirMap::single(config.shard),
+                mode: inode.mode,
+                uid: 0,
+                gid: 0,
+                settings: DirSettings::default(),
+                grain: GrainState::root(config.shard),
+                mtime: now,
+                ctime: now,
+                parts: vec![Part {
+                    index: PartitionIndex::ZERO,
+                    entries: 0,
+                    subdirs: 0,
+                }],
+            };
+            txn.meta.partitions += 1;
+            txn.put_parts(ino, &parts);
+        }
+        txn.put_meta();
+        Ok(())
+    }
+
+    /// The shard as the store has it.
+    ///
+    /// # Errors
+    /// When the store has no state of this shard, or one of another format or file system.
+    pub fn open(config: ShardConfig, store: &dyn Store) -> Result<Shard, ShardError> {
+        let shard = config.shard;
+        let bytes = store
+            .get(&keys::meta(shard))?
+            .ok_or(ShardError::Missing { shard })?;
+        // The format stands first, so that it can be read whatever follows.
+        let (format, _) =
+            postcard::take_from_bytes::<u16>(&bytes).map_err(|error| ShardError::Broken {
+                shard,
+                what: format!("meta: {error}"),
+            })?;
+        if format != keys::FORMAT_VERSION {
+            let expected = keys::FORMAT_VERSION;
+            return Err(ShardError::WrongFormat {
+                shard,
+                found: format,
+                expected,
+            });
+        }
+        let broken = |stop: Stop| broken(shard, stop);
+        let meta: Meta = decode("meta", &bytes).map_err(broken)?;
+        if meta.fs != config.map.fs {
+            let expected = config.map.fs;
+            return Err(ShardError::WrongFileSystem {
+                shard,
+                found: meta.fs,
+                expected,
+            });
+        }
+        let mut this = Shard {
+            proposed: meta.applied,
+            meta,
+            config,
+            locks: Locks::default(),
+            coordinations: BTreeMap::new(),
+            participations: BTreeMap::new(),
+            horizons: BTreeMap::new(),
+            proposals: Vec::new(),
+            outputs: Vec::new(),
+            effects: Vec::new(),
+            answers: Answers::default(),
+            opens: Opens::default(),
+            splits: Splits::default(),
+            reclaims: Reclaims::default(),
+            notices: Notices::default(),
+            waiting: HashMap::new(),
+            waiting_count: 0,
+            ready: Vec::new(),
+            retries: BTreeMap::new(),
+            ages: HashMap::new(),
+            sent: BTreeMap::new(),
+            inherited: BTreeSet::new(),
+            replaying: false,
+            sequence_of_retry: 0,
+        };
+        this.load(store).map_err(broken)?;
+        Ok(this)
+    }
+
+    /// Reads what is kept in memory: operations under way, and from them the locks.
+    fn load(&mut self, store: &dyn Store) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let view = View {
+            kv: store,
+            shard: config.shard,
+            map: &config.map,
+            cached_only: false,
+        };
+        let role_at = keys::PREFIX_BYTES;
+        view.scan_prefix(
+            &keys::prefix(keys::Kind::Transaction, config.shard),
+            &mut |key, value| {
+                if key.get(role_at) == Some(&(keys::Role::Coordinator as u8)) {
+                    let coordinated: crate::coordinate::Coordinated =
+                        decode("coordination", value)?;
+                    self.coordinations
+                        .insert(coordinated.coordination.tx.sequence, coordinated);
+                } else {
+                    let part: Participation = decode("participation", value)?;
+                    self.participations.insert((part.tx, part.number), part);
+                }
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        view.scan_prefix(
+            &keys::prefix(keys::Kind::Horizon, config.shard),
+            &mut |key, value| {
+                let coordinator = key
+                    .get(role_at..)
+                    .and_then(|rest| rest.first_chunk::<2>())
+                    .map(|bytes| ShardId(u16::from_be_bytes(*bytes)))
+                    .ok_or_else(|| Stop::Broken("a horizon's key is short".to_string()))?;
+                self.horizons.insert(coordinator, decode("horizon", value)?);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        let mut held = Vec::new();
+        for coordinated in self.coordinations.values() {
+            let coordination = &coordinated.coordination;
+            if coordination.decision == Decision::Open {
+                for entry in coordination
+                    .steps
+                    .iter()
+                    .filter(|e| e.state == StepState::Own)
+                {
+                    held.push((coordination.tx, steps::locks_of(&view, &entry.step)?));
+                }
+            }
+        }
+        for part in self.participations.values() {
+            if let ParticipationState::Prepared { step, .. } = &part.state {
+                held.push((part.tx, steps::locks_of(&view, step)?));
+            }
+        }
+        for (tx, locks) in held {
+            self.locks.acquire(tx, &locks);
+        }
+        Ok(())
+    }
+
+    /// Index of the last record that the stored state includes.
+    pub fn applied(&self) -> u64 {
+        self.meta.applied
+    }
+
+    /// Applies a record that the log holds beyond the stored state; in order, before `recover`.
+    pub fn replay(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        index: u64,
+        payload: &[u8],
+    ) -> Result<(), ShardError> {
+        self.replaying = true;
+        self.proposed = index;
+        let mut random = || unreachable!("a record holds every choice");
+        let mut env = Environment {
+            now: Time(0),
+            random: &mut random,
+        };
+        let done = self.apply(overlay, &mut env, index, payload);
+        self.replaying = false;
+        self.outputs.clear();
+        self.effects.clear();
+        done
+    }
+
+    /// Takes up after the replay what a restart interrupted. Proposals and outputs follow as after a
+    /// `submit`.
+    pub fn recover(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        env: &mut Environment<'_>,
+    ) -> Result<(), ShardError> {
+        assert!(self.proposals.is_empty() && self.outputs.is_empty());
+        self.inherited = self
+            .coordinations
+            .values()
+            .map(|c| c.coordination.tx)
+            .collect();
+        for tx in self.inherited.clone() {
+            self.propose(&Record::Recover { tx });
+        }
+        let shard = self.config.shard;
+        let done = self
+            .recover_splits(overlay)
+            .and_then(|()| self.recover_reclaims(overlay, env.now))
+            .and_then(|()| self.recover_sessions(overlay, env.now))
+            .and_then(|()| self.recover_partitions(overlay, env));
+        done.map_err(|stop| broken(shard, stop))?;
+        self.resend_commits(env.now, true);
+        Ok(())
+    }
+
+    /// Partitions that want to split, and maps that their home may not have heard of.
+    fn recover_partitions(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+    ) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, false);
+        let prefix = keys::prefix(keys::Kind::Parts, config.shard);
+        let mut found = Vec::new();
+        view.scan_prefix(&prefix, &mut |key, value| {
+            let dir = keys::parse_ino(key)
+                .ok_or_else(|| Stop::Broken("a partitions key is short".to_string()))?;
+            found.push((dir, decode::<PartsRecord>("partitions", value)?));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for (dir, parts) in found {
+            for part in &parts.parts {
+                self.consider_split(overlay, env, dir, part.index)?;
+            }
+            if dir.birth_shard() != config.shard && parts.map.active_count() > 1 {
+                self.notices.add(dir, parts.map);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records to append to the log, in order.
+    pub fn take_proposals(&mut self) -> Vec<Proposal> {
+        std::mem::take(&mut self.proposals)
+    }
+
+    /// What is to be done.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    pub fn status(&self) -> ShardStatus {
+        let open = self
+            .coordinations
+            .values()
+            .filter(|c| c.coordination.decision == Decision::Open)
+            .count();
+        let prepared = self
+            .participations
+            .values()
+            .filter(|part| !matches!(part.state, ParticipationState::Ended))
+            .count();
+        ShardStatus {
+            shard: self.config.shard.0,
+            entries: self.meta.entries,
+            inodes: self.meta.inodes,
+            partitions: self.meta.partitions,
+            splits: self.meta.splits,
+            applied: self.meta.applied,
+            forced: 0,
+            undecided: (open + prepared) as u64,
+            waiting: self.waiting_count as u64,
+            reclaiming: self.reclaims.len() as u64,
+            opens: self.opens.len() as u64,
+        }
+    }
+
+    pub(crate) fn propose(&mut self, record: &Record) {
+        self.proposed += 1;
+        self.proposals.push(Proposal {
+            index: self.proposed,
+            payload: record.encode(),
+        });
+    }
+
+    pub(crate) fn send(&mut self, to: ShardId, message: PeerMessage, durable: bool) {
+        self.outputs.push(Output::Send {
+            to,
+            message,
+            durable,
+        });
+    }
+
+    /// Puts an input aside until the operation `tx` ends.
+    pub(crate) fn wait_for(&mut self, tx: TxId, input: Input) {
+        if self.waiting_count >= pandofs_types::limits::MAX_WAITING_REQUESTS {
+            if let Input::Request { ticket, request } = input {
+                self.answers.forget(request.key);
+                self.outputs.push(Output::Answer {
+                    ticket,
+                    result: Err(pandofs_api::Refusal::TryAgain),
+                    durable: false,
+                });
+            }
+            // A message of another shard is sent again.
+            return;
+        }
+        self.waiting_count += 1;
+        self.waiting.entry(tx).or_default().push(input);
+    }
+
+    /// Lets go of an operation's locks, and of those who waited for it.
+    pub(crate) fn release(&mut self, tx: TxId) {
+        self.locks.release(tx);
+        if let Some(inputs) = self.waiting.remove(&tx) {
+            self.waiting_count -= inputs.len();
+            self.ready.extend(inputs);
+        }
+    }
+}
+
+/// The shard's state under the overlay.
+pub(crate) fn view_of<'a>(
+    config: &'a ShardConfig,
+    overlay: &'a Overlay<'_>,
+    cached_only: bool,
+) -> View<'a> {
+    View {
+        kv: overlay,
+        shard: config.shard,
+        map: &config.map,
+        cached_only,
+    }
+}
+
+pub(crate) fn broken(shard: ShardId, stop: Stop) -> ShardError {
+    match stop {
+        Stop::Store(error) => ShardError::Store(error),
+        other => ShardError::Broken {
+            shard,
+            what: other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,692 @@
+//! Splits under way: copying, the last step, and what is staged here for others. All of it may be lost
+//! in a crash: a split that was not handed over is given up and begins again.
+
+use crate::port::{Environment, Input};
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use crate::submit::before;
+use hashbrown::{HashMap, HashSet};
+use pandofs_api::{
+    Adopt, CommitMessage, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step,
+};
+use pandofs_namespace::records::{SplitRecord, StagingRecord, decode};
+use pandofs_namespace::{Choices, Stop, View, keys, split};
+use pandofs_placement::{PartitionIndex, slot_array};
+use pandofs_store::Overlay;
+use pandofs_types::limits::{
+    RESEND_INTERVAL, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES, STAGING_TIMEOUT,
+};
+use pandofs_types::{Ino, Name, Position, ShardId, Time, TxId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// How long a split that was given up pauses before it is looked at again.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub struct Splits {
+    copying: HashMap<Ino, Copying>,
+    /// Directories for which a `SplitBegin` is on its way through the log.
+    beginning: HashSet<Ino>,
+    /// What goes along with a last step that is under way.
+    handing: HashMap<TxId, Adopt>,
+    /// Ranges in which no new locks are taken, so that a last step gets its own.
+    gates: HashMap<Ino, Gate>,
+    /// Splits staged here, and when they last moved.
+    staging: HashMap<SplitId, Time>,
+    again: BTreeMap<Time, BTreeSet<Ino>>,
+    /// Inodes that a proposed record takes to be closed.
+    pub closing: HashSet<Ino>,
+    /// Inputs to be looked at when what is proposed is applied.
+    pub after_apply: Vec<Input>,
+}
+
+#[derive(Debug)]
+struct Copying {
+    record: SplitRecord,
+    /// The next key to copy; `None` at the start.
+    cursor: Option<Vec<u8>>,
+    copied_all: bool,
+    /// Chunks that the target has acknowledged.
+    acknowledged: u32,
+    in_flight: Option<SplitChunk>,
+    sent: Time,
+    /// Copied names that have changed since.
+    dirty: BTreeSet<Name>,
+    /// Copied inodes, by which a change is traced to its name.
+    inodes: HashMap<Ino, Name>,
+    hand_proposed: bool,
+}
+
+#[derive(Debug)]
+struct Gate {
+    start: Position,
+    end: Position,
+    waiting: Vec<Input>,
+}
+
+impl Splits {
+    pub fn hand(&mut self, tx: TxId, adopt: Adopt) {
+        self.handing.insert(tx, adopt);
+    }
+
+    pub fn handed(&mut self, tx: TxId) {
+        self.handing.remove(&tx);
+    }
+
+    pub fn end(&mut self, dir: Ino, split: SplitId) {
+        if self
+            .copying
+            .get(&dir)
+            .is_some_and(|copying| copying.record.split == split)
+        {
+            self.copying.remove(&dir);
+        }
+    }
+
+    pub fn saw_staging(&mut self, split: SplitId, now: Time) {
+        self.staging.insert(split, now);
+    }
+
+    pub fn forget_staging(&mut self, split: SplitId) {
+        self.staging.remove(&split);
+    }
+
+    pub fn wait_for_gate(&mut self, input: Input) {
+        // `is_gated` has just found one; which one matters little, all open soon.
+        if let Some(gate) = self.gates.values_mut().next() {
+            gate.waiting.push(input);
+        }
+    }
+
+    /// Puts what is not stored into the message that begins a split's last step.
+    pub fn complete(&self, message: CommitMessage) -> CommitMessage {
+        match message {
+            CommitMessage::Do {
+                tx,
+                number,
+                step: Step::Adopt { adopt },
+                decide,
+                age,
+            } => {
+                let adopt = self.handing.get(&tx).cloned().map_or(adopt, Box::new);
+                CommitMessage::Do {
+                    tx,
+                    number,
+                    step: Step::Adopt { adopt },
+                    decide,
+                    age,
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+impl Shard {
+    /// Whether one of the steps here would take a lock that a split is waiting to see gone.
+    pub(crate) fn is_gated(&self, steps: &[(ShardId, Step)]) -> bool {
+        if self.splits.gates.is_empty() {
+            return false;
+        }
+        steps.iter().any(|(shard, step)| {
+            let (Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. }) = step else {
+                return false;
+            };
+            let position = self.config.map.hash_key.position(name.as_bytes());
+            *shard == self.config.shard
+                && self
+                    .splits
+                    .gates
+                    .get(dir)
+                    .is_some_and(|gate| gate.start <= position && position < gate.end)
+        })
+    }
+
+    pub(crate) fn lift_gate(&mut self, dir: Ino) {
+        if let Some(gate) = self.splits.gates.remove(&dir) {
+            self.ready.extend(gate.waiting);
+        }
+    }
+
+    /// Proposes to split the partition if it wants to.
+    pub(crate) fn consider_split(
+        &mut self,
+        overlay: &Overlay<'_>,
+        _env: &mut Environment<'_>,
+        dir: Ino,
+        index: PartitionIndex,
+    ) -> Result<(), Stop> {
+        if self.splits.copying.contains_key(&dir) || self.splits.beginning.contains(&dir) {
+            return Ok(());
+        }
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, false);
+        if split::wanted(&view, dir, index)?.is_none() || view.split(dir)?.is_some() {
+            return Ok(());
+        }
+        let Some(parts) = view.parts(dir)? else {
+            return Ok(());
+        };
+        let slots = if parts.map.has_slots() {
+            Vec::new()
+        } else {
+            let settings = &parts.settings;
+            let count = split::slot_count(&view, settings.max_partitions)
+                .max(settings.initial_partitions.unwrap_or(0));
+            slot_array(&config.map, config.shard, count, dir.0)
+        };
+        self.splits.beginning.insert(dir);
+        self.propose(&Record::SplitBegin { dir, index, slots });
+        Ok(())
+    }
+
+    pub(crate) fn consider_all_splits(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        dir: Ino,
+    ) -> Result<(), Stop> {
+        let parts = view_of(&self.config, overlay, false).parts(dir)?;
+        for part in parts.iter().flat_map(|parts| &parts.parts) {
+            self.consider_split(overlay, env, dir, part.index)?;
+        }
+        Ok(())
+    }
+
+    /// A `SplitBegin` was applied: starts to copy.
+    pub(crate) fn after_begin(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
+        self.splits.beginning.remove(&dir);
+        if self.replaying || self.splits.copying.contains_key(&dir) {
+            return Ok(());
+        }
+        let Some(record) = view_of(&self.config, overlay, false).split(dir)? else {
+            return Ok(());
+        };
+        let copying = Copying {
+            record,
+            cursor: None,
+            copied_all: false,
+            acknowledged: 0,
+            in_flight: None,
+            sent: Time(0),
+            dirty: BTreeSet::new(),
+            inodes: HashMap::new(),
+            hand_proposed: false,
+        };
+        self.splits.copying.insert(dir, copying);
+        self.copy_on(overlay, dir)
+    }
+
+    /// Sends the next chunk, or what changed since, or goes to the last step.
+    fn copy_on(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, false);
+        let Some(copying) = self.splits.copying.get_mut(&dir) else {
+            return Ok(());
+        };
+        let record = copying.record.clone();
+        let (items, gone) = if !copying.copied_all {
+            let (items, next) = split::read_chunk(&view, dir, &record, copying.cursor.as_deref())?;
+            copying.copied_all = next.is_none();
+            copying.cursor = next;
+            (items, Vec::new())
+        } else if copying.dirty.len() > SPLIT_DELTA_ENTRIES {
+            let mut changed = std::mem::take(&mut copying.dirty);
+            // What does not fit this chunk waits for the next.
+            if changed.len() > pandofs_types::limits::SPLIT_CHUNK_ENTRIES {
+                let last = changed
+                    .iter()
+                    .nth(pandofs_types::limits::SPLIT_CHUNK_ENTRIES)
+                    .cloned();
+                copying.dirty = last
+                    .map(|last| changed.split_off(&last))
+                    .unwrap_or_default();
+            }
+            read_names(&view, dir, &changed)?
+        } else {
+            let (start, end) = split::moving_range(&record);
+            self.splits.gates.entry(dir).or_insert(Gate {
+                start,
+                end,
+                waiting: Vec::new(),
+            });
+            self.propose_hand(dir);
+            return Ok(());
+        };
+        remember(copying, &items);
+        let number = copying.acknowledged;
+        let chunk = SplitChunk {
+            split: record.split,
+            dir,
+            number,
+            items,
+            gone,
+        };
+        copying.in_flight = Some(chunk.clone());
+        let from = self.config.shard;
+        let message = PeerMessage::SplitChunk {
+            from,
+            to: record.target,
+            chunk,
+        };
+        self.send(record.target, message, false);
+        Ok(())
+    }
+
+    fn propose_hand(&mut self, dir: Ino) {
+        let Some(copying) = self.splits.copying.get_mut(&dir) else {
+            return;
+        };
+        copying.hand_proposed = true;
+        let (split, chunks) = (copying.record.split, copying.acknowledged);
+        self.propose(&Record::SplitHand {
+            dir,
+            split,
+            chunks,
+            choices: Choices::default(),
+        });
+    }
+
+    /// The target has a chunk.
+    pub(crate) fn chunk_done(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        id: SplitId,
+        number: u32,
+        accepted: bool,
+    ) -> Result<(), Stop> {
+        let found = self
+            .splits
+            .copying
+            .iter_mut()
+            .find(|(_, c)| c.record.split == id);
+        let Some((&dir, copying)) = found else {
+            return Ok(());
+        };
+        let awaited = copying.in_flight.as_ref().map(|chunk| chunk.number);
+        if awaited != Some(number) {
+            return Ok(());
+        }
+        copying.in_flight = None;
+        copying.sent = env.now;
+        if !accepted {
+            self.propose(&Record::SplitAbandon { dir, split: id });
+            return Ok(());
+        }
+        copying.acknowledged += 1;
+        self.copy_on(overlay, dir)
+    }
+
+    /// Finds out which copied entries a record has changed.
+    pub(crate) fn track_writes(&mut self, overlay: &Overlay<'_>, mark: usize) -> Result<(), Stop> {
+        if self.splits.copying.is_empty() {
+            return Ok(());
+        }
+        for key in overlay.keys_written_since(mark) {
+            match key.first().copied().and_then(keys::Kind::from_byte) {
+                Some(keys::Kind::Entry) => {
+                    let (dir, position, name) = keys::parse_entry(key)
+                        .ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
+                    let Some(copying) = self.splits.copying.get_mut(&dir) else {
+                        continue;
+                    };
+                    let (start, end) = split::moving_range(&copying.record);
+                    let copied = copying.copied_all
+                        || copying.cursor.as_deref().is_some_and(|cursor| key < cursor);
+                    if start <= position && position < end && copied {
+                        copying.dirty.insert(name);
+                    }
+                }
+                Some(keys::Kind::Inode | keys::Kind::Xattr) => {
+                    let Some(ino) = keys::parse_ino(key) else {
+                        continue;
+                    };
+                    for copying in self.splits.copying.values_mut() {
+                        if let Some(name) = copying.inodes.get(&ino) {
+                            copying.dirty.insert(name.clone());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the moving half and hands it over with what changed since it was copied.
+    pub(crate) fn apply_hand(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+        chunks: u32,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let view = view_of(&self.config, overlay, false);
+        let record = match view.split(dir)? {
+            Some(record) if record.split == id => record,
+            _ => return Ok(()),
+        };
+        let Some(parts) = view.parts(dir)? else {
+            return Err(Stop::Broken(format!(
+                "directory {dir} is split and not here"
+            )));
+        };
+        let mut map = parts.map.clone();
+        map.activate(record.child);
+        let part = NewPart {
+            dir,
+            map,
+            mode: parts.mode,
+            uid: parts.uid,
+            gid: parts.gid,
+            grain: parts.grain,
+            settings: parts.settings,
+            time: parts.mtime,
+        };
+        let (mtime, ctime) = (parts.mtime, parts.ctime);
+        let (changed, gone, inodes) = match self.splits.copying.get_mut(&dir) {
+            Some(copying) if !self.replaying => {
+                // Taken again if the locks cannot be had now.
+                let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
+                (changed, gone, copying.inodes.keys().copied().collect())
+            }
+            _ => (Vec::new(), Vec::new(), Vec::new()),
+        };
+        let new_inodes = changed
+            .iter()
+            .filter_map(|item: &SplitItem| Some(item.inode.as_ref()?.ino));
+        let opens = self.opens.of(inodes
+            .into_iter()
+            .chain(new_inodes)
+            .collect::<BTreeSet<_>>()
+            .into_iter());
+        let mut adopt = Adopt {
+            split: id,
+            child: record.child,
+            part,
+            chunks,
+            changed,
+            gone,
+            opens,
+            mtime,
+            ctime,
+        };
+        let extra = overflow(&mut adopt, dir);
+        let give_up = Step::GiveUp { dir, split: id };
+        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, choices) {
+            Ok(()) => {
+                let from = self.config.shard;
+                if !self.replaying {
+                    // Ahead of the message that begins the last step, on the same link; should one be
+                    // lost, the target finds a chunk missing and refuses.
+                    let late: Vec<_> = extra
+                        .into_iter()
+                        .map(|chunk| crate::port::Output::Send {
+                            to: record.target,
+                            message: PeerMessage::SplitChunk {
+                                from,
+                                to: record.target,
+                                chunk,
+                            },
+                            durable: true,
+                        })
+                        .collect();
+                    let last = self.outputs.len().saturating_sub(1);
+                    self.outputs.splice(last..last, late);
+                }
+                Ok(())
+            }
+            Err(Stop::Locked(_) | Stop::Refuse(_)) => {
+                // The next tick tries again; the gate sees to it that the locks go.
+                if let Some(copying) = self.splits.copying.get_mut(&dir) {
+                    copying.hand_proposed = false;
+                }
+                Ok(())
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    pub(crate) fn hand_aborted(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+    ) -> Result<(), Stop> {
+        split::abandon(&mut self.txn(overlay), dir, id)?;
+        self.after_abandon(overlay, dir, id)
+    }
+
+    /// A split is given up here: forgets the copying, tells the target.
+    pub(crate) fn after_abandon(
+        &mut self,
+        _overlay: &Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+    ) -> Result<(), Stop> {
+        let target = self
+            .splits
+            .copying
+            .get(&dir)
+            .map(|copying| copying.record.target);
+        self.splits.end(dir, id);
+        self.lift_gate(dir);
+        if let Some(to) = target
+            && !self.replaying
+        {
+            let from = self.config.shard;
+            self.send(
+                to,
+                PeerMessage::SplitAbandoned {
+                    from,
+                    to,
+                    split: id,
+                    dir,
+                },
+                false,
+            );
+        }
+        self.splits.again.entry(Time(0)).or_default().insert(dir);
+        Ok(())
+    }
+
+    /// A chunk was staged here, or did not fit.
+    pub(crate) fn after_stage(&mut self, chunk: &SplitChunk, accepted: bool) {
+        if self.replaying {
+            return;
+        }
+        let (from, to) = (self.config.shard, chunk.split.source);
+        let (split, number) = (chunk.split, chunk.number);
+        self.send(
+            to,
+            PeerMessage::SplitChunkDone {
+                from,
+                to,
+                split,
+                number,
+                accepted,
+            },
+            false,
+        );
+    }
+
+    /// A step was performed here; of an adoption the opens come along.
+    pub(crate) fn adopted(&mut self, step: &Step) {
+        if let Step::Adopt { adopt } = step {
+            self.splits.forget_staging(adopt.split);
+            if !self.replaying {
+                for &(ino, session, count) in &adopt.opens {
+                    self.opens.add(ino, session, count);
+                }
+            }
+        }
+    }
+
+    /// Splits that were being copied when the process stopped are given up.
+    pub(crate) fn recover_splits(&mut self, overlay: &Overlay<'_>) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, false);
+        let mut found = Vec::new();
+        view.scan_prefix(
+            &keys::prefix(keys::Kind::Split, config.shard),
+            &mut |key, value| {
+                let dir = keys::parse_ino(key)
+                    .ok_or_else(|| Stop::Broken("a split's key is short".to_string()))?;
+                found.push((dir, decode::<SplitRecord>("split", value)?));
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        for (dir, record) in found {
+            let handing = self.coordinations.values().any(|coordinated| {
+                matches!(&coordinated.origin,
+                    crate::coordinate::Origin::Split { split, .. } if *split == record.split)
+            });
+            if !handing {
+                self.propose(&Record::SplitAbandon {
+                    dir,
+                    split: record.split,
+                });
+                let (from, to) = (config.shard, record.target);
+                let split = record.split;
+                self.send(
+                    to,
+                    PeerMessage::SplitAbandoned {
+                        from,
+                        to,
+                        split,
+                        dir,
+                    },
+                    false,
+                );
+            }
+        }
+        let prefix = keys::prefix(keys::Kind::Staging, config.shard);
+        let splits = &mut self.splits;
+        view.scan_prefix(&prefix, &mut |key, value| {
+            let _: StagingRecord = decode("staging", value)?;
+            let id = keys::parse_split(key)
+                .ok_or_else(|| Stop::Broken("a staging key is short".to_string()))?;
+            splits.staging.insert(id, Time(0));
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    pub(crate) fn tick_splits(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+    ) -> Result<(), Stop> {
+        let now = env.now;
+        let since = before(now, RESEND_INTERVAL);
+        let mut late = Vec::new();
+        let mut hand = Vec::new();
+        for (&dir, copying) in &mut self.splits.copying {
+            match &copying.in_flight {
+                // A chunk that was just sent carries no time yet.
+                Some(_) if copying.sent == Time(0) => copying.sent = now,
+                Some(chunk) if copying.sent < since => {
+                    copying.sent = now;
+                    late.push((copying.record.target, chunk.clone()));
+                }
+                None if !copying.hand_proposed => hand.push(dir),
+                _ => {}
+            }
+        }
+        late.sort_by_key(|(_, chunk)| chunk.split);
+        hand.sort();
+        let from = self.config.shard;
+        for (to, chunk) in late {
+            self.send(to, PeerMessage::SplitChunk { from, to, chunk }, false);
+        }
+        for dir in hand {
+            self.copy_on(overlay, dir)?;
+        }
+        let limit = before(now, STAGING_TIMEOUT);
+        let mut stale = Vec::new();
+        for (&split, moved) in &mut self.splits.staging {
+            if *moved == Time(0) {
+                *moved = now;
+            } else if *moved < limit {
+                stale.push(split);
+            }
+        }
+        stale.sort();
+        for split in stale {
+            self.splits.staging.remove(&split);
+            self.propose(&Record::SplitDrop { split });
+        }
+        self.look_again(overlay, env)
+    }
+
+    /// Directories whose split was given up a while ago.
+    fn look_again(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
+        if let Some(fresh) = self.splits.again.remove(&Time(0)) {
+            let due = Time(env.now.0 + PAUSE.as_nanos() as i64);
+            self.splits.again.entry(due).or_default().extend(fresh);
+        }
+        let later = self.splits.again.split_off(&Time(env.now.0 + 1));
+        let due = std::mem::replace(&mut self.splits.again, later);
+        for dir in due.into_values().flatten() {
+            self.consider_all_splits(overlay, env, dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// Items and missing names, as they are now.
+fn read_names(
+    view: &View<'_>,
+    dir: Ino,
+    names: &BTreeSet<Name>,
+) -> Result<(Vec<SplitItem>, Vec<Name>), Stop> {
+    let (mut items, mut gone) = (Vec::new(), Vec::new());
+    for name in names {
+        match split::read_item(view, dir, name)? {
+            Some(item) => items.push(item),
+            None => gone.push(name.clone()),
+        }
+    }
+    Ok((items, gone))
+}
+
+fn remember(copying: &mut Copying, items: &[SplitItem]) {
+    for item in items {
+        if let Some(inode) = &item.inode {
+            copying.inodes.insert(inode.ino, item.name.clone());
+        }
+    }
+}
+
+/// Cuts off what does not fit into one message with the last step, as further chunks.
+fn overflow(adopt: &mut Adopt, dir: Ino) -> Vec<SplitChunk> {
+    let mut chunks = Vec::new();
+    loop {
+        let mut bytes = 0;
+        let fits = adopt
+            .changed
+            .iter()
+            .take_while(|item| {
+                bytes += split::size(item);
+                bytes <= SPLIT_CHUNK_BYTES
+            })
+            .count()
+            .max(1);
+        if adopt.changed.len() <= fits {
+            return chunks;
+        }
+        let rest = adopt.changed.split_off(fits);
+        let items = std::mem::replace(&mut adopt.changed, rest);
+        let gone = std::mem::take(&mut adopt.gone);
+        chunks.push(SplitChunk {
+            split: adopt.split,
+            dir,
+            number: adopt.chunks,
+            items,
+            gone,
+        });
+        adopt.chunks += 1;
+    }
+}

@@ -1,0 +1,335 @@
+//! What comes in: reads are answered, mutations become proposals, messages go to who knows them.
+
+use crate::port::{Environment, Input, Output, Ticket};
+use crate::record::Record;
+use crate::shard::{Shard, ShardError, broken, view_of};
+use pandofs_api::{NewDir, Refusal, Reply, Request, ShardRequest, Step};
+use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
+use pandofs_placement::slot_array;
+use pandofs_store::Overlay;
+use pandofs_types::{Ino, ShardId, Time};
+
+impl Shard {
+    /// Takes something in. Afterwards there may be proposals and outputs.
+    ///
+    /// # Errors
+    /// When the stored state cannot be read or is broken; the process must stop.
+    pub fn submit(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        input: Input,
+    ) -> Result<(), ShardError> {
+        let shard = self.config.shard;
+        let done = match input {
+            Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
+            Input::Peer(message) => self.peer(overlay, env, message),
+            Input::DataDone { ticket, reply } => {
+                self.data_done(ticket, &reply);
+                Ok(())
+            }
+            Input::SessionGone { session } => {
+                self.session_gone(session);
+                Ok(())
+            }
+            Input::Tick => self.tick(overlay, env),
+        };
+        done.and_then(|()| self.submit_ready(overlay, env))
+            .map_err(|stop| broken(shard, stop))
+    }
+
+    /// Submits again what waited and may go on.
+    pub(crate) fn submit_ready(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+    ) -> Result<(), Stop> {
+        for input in std::mem::take(&mut self.ready) {
+            match input {
+                Input::Request { ticket, request } => {
+                    self.request_again(overlay, env, ticket, request)?;
+                }
+                Input::Peer(message) => self.peer(overlay, env, message)?,
+                other => unreachable!("{other:?} does not wait"),
+            }
+        }
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        if request.shard != self.config.shard {
+            let text = format!("shard {} asked for {}", self.config.shard, request.shard);
+            self.answer(ticket, Err(Refusal::Malformed(text)), false);
+            return Ok(());
+        }
+        let session = request.key.session;
+        match &request.request {
+            Request::Sync => {
+                self.answer(ticket, Ok(Reply::Done), true);
+                return Ok(());
+            }
+            Request::Release { inos } => {
+                for &ino in inos {
+                    if self.opens.release(ino, session) {
+                        self.closed(ino);
+                    }
+                }
+                self.answer(ticket, Ok(Reply::Done), false);
+                return Ok(());
+            }
+            Request::Reopen { opens } => {
+                for &(ino, count) in opens {
+                    self.opens.set(ino, session, count);
+                }
+                self.answer(ticket, Ok(Reply::Done), false);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if !request.request.is_mutation() {
+            return self.read(overlay, ticket, request);
+        }
+        self.answers.saw(session, env.now);
+        let view = view_of(&self.config, overlay, true);
+        let kept = match view.slot(session, request.key.slot) {
+            Ok(kept) => kept,
+            Err(Stop::Cold(key)) => {
+                let input = Input::Request { ticket, request };
+                self.outputs.push(Output::Warm { key, input });
+                return Ok(());
+            }
+            Err(stop) => return Err(stop),
+        };
+        if let Some(kept) = kept {
+            if kept.sequence == request.key.sequence {
+                self.answer(ticket, kept.result, self.config.force_every_batch);
+                return Ok(());
+            }
+            if kept.sequence > request.key.sequence {
+                self.answer(ticket, Err(Refusal::StaleSequence), false);
+                return Ok(());
+            }
+        }
+        if !self.answers.begin(request.key, ticket) {
+            return Ok(());
+        }
+        self.request_again(overlay, env, ticket, request)
+    }
+
+    /// A request that is known to be new.
+    fn request_again(
+        &mut self,
+        overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        if !request.request.is_mutation() {
+            return self.read(overlay, ticket, request);
+        }
+        let mut choices = Choices {
+            time: env.now,
+            random: (env.random)(),
+            ..Choices::default()
+        };
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, true);
+        let checked = ops::check(
+            &view,
+            &self.locks,
+            &request.caller,
+            &request.request,
+            &choices,
+        )
+        .and_then(|plan| match plan {
+            Some(plan) => self
+                .choose(&view, &plan.steps, &mut choices)
+                .map(|()| Some(plan)),
+            None => Ok(None),
+        });
+        match checked {
+            Ok(plan) => {
+                if let Some(plan) = plan
+                    && plan
+                        .steps
+                        .iter()
+                        .any(|(shard, _)| *shard != self.config.shard)
+                    && self.is_gated(&plan.steps)
+                {
+                    self.splits
+                        .wait_for_gate(Input::Request { ticket, request });
+                    return Ok(());
+                }
+                self.splits.closing.extend(choices.closed.iter().copied());
+                let age = self.ages.remove(&request.key);
+                self.propose(&Record::Request {
+                    request: Box::new(request),
+                    choices,
+                    age,
+                });
+            }
+            Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
+            Err(Stop::SameFile) => {
+                let text = "a plan does not look at the new name".to_string();
+                return Err(Stop::Broken(text));
+            }
+            Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
+            Err(Stop::Cold(key)) => {
+                // It is looked at again as a new request.
+                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
+                let input = Input::Request { ticket, request };
+                self.outputs.push(Output::Warm { key, input });
+            }
+            Err(stop @ (Stop::Store(_) | Stop::Broken(_))) => return Err(stop),
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        overlay: &Overlay<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        if let Request::Open { ino, .. } = &request.request
+            && self.splits.closing.contains(ino)
+        {
+            // An unlink that is about to be applied was told that nobody has the file open.
+            self.ready_after_apply(Input::Request { ticket, request });
+            return Ok(());
+        }
+        let view = view_of(&self.config, overlay, true);
+        match ops::read(&view, &self.locks, &request.caller, &request.request) {
+            Ok(reply) => {
+                if let Request::Open { ino, .. } = request.request {
+                    self.opens.add(ino, request.key.session, 1);
+                }
+                self.answer(ticket, Ok(reply), false);
+            }
+            Err(Stop::Refuse(refusal)) => self.answer(ticket, Err(refusal), false),
+            Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
+            Err(Stop::Cold(key)) => {
+                let input = Input::Request { ticket, request };
+                self.outputs.push(Output::Warm { key, input });
+            }
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
+    }
+
+    /// Makes the choices that the steps on this shard need.
+    pub(crate) fn choose(
+        &self,
+        view: &View<'_>,
+        steps_of_plan: &[(ShardId, Step)],
+        choices: &mut Choices,
+    ) -> Result<(), Stop> {
+        for (shard, step) in steps_of_plan {
+            if *shard != self.config.shard {
+                continue;
+            }
+            if let Some(ino) = steps::victim(view, step)?
+                && !self.opens.is_open(ino)
+                && let Some(inode) = view.stored_inode(ino)?
+                && !self.reclaims.may_be_open_unknown(inode.btime, choices.time)
+            {
+                choices.closed.push(ino);
+            }
+            if let Step::NewDir { new } = step {
+                choices.slots = self.slots_of_new_dir(view, new, choices.random);
+            }
+        }
+        Ok(())
+    }
+
+    fn slots_of_new_dir(&self, view: &View<'_>, new: &NewDir, salt: u64) -> Vec<ShardId> {
+        let map = &self.config.map;
+        let initial = new
+            .settings
+            .initial_partitions
+            .unwrap_or(map.settings.initial_partitions);
+        if initial <= 1 {
+            return Vec::new();
+        }
+        let count = split::slot_count(view, new.settings.max_partitions).max(initial);
+        slot_array(map, self.config.shard, count, salt)
+    }
+
+    /// Answers a mutation where its last repetition came from.
+    pub(crate) fn answer_request(
+        &mut self,
+        request: &ShardRequest,
+        result: Result<Reply, Refusal>,
+    ) {
+        if let Some(ticket) = self.answers.forget(request.key) {
+            let durable = result.is_ok() && self.config.force_every_batch;
+            self.answer(ticket, result, durable);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
+        self.outputs.push(Output::Answer {
+            ticket,
+            result,
+            durable,
+        });
+    }
+
+    fn ready_after_apply(&mut self, input: Input) {
+        self.splits.after_apply.push(input);
+    }
+
+    /// Nobody has the inode open any more.
+    pub(crate) fn closed(&mut self, ino: Ino) {
+        if self.reclaims.is_orphan(ino) && !self.reclaims.is_proposed(ino) {
+            self.reclaims.set_proposed(ino);
+            self.propose(&Record::Reclaim { ino });
+        }
+    }
+
+    fn session_gone(&mut self, session: pandofs_types::SessionId) {
+        for ino in self.opens.drop_session(session) {
+            self.closed(ino);
+        }
+        if self.answers.drop_session(session) {
+            self.propose(&Record::ExpireSession { session });
+        }
+    }
+
+    fn tick(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
+        let now = env.now;
+        let due: Vec<_> = self.retries.range(..(now, 0)).map(|(at, _)| *at).collect();
+        for at in due {
+            if let Some((input, age)) = self.retries.remove(&at)
+                && let Input::Request { ticket, request } = input
+            {
+                self.ages.insert(request.key, age);
+                self.request_again(overlay, env, ticket, request)?;
+            }
+        }
+        self.resend_commits(now, false);
+        self.tick_splits(overlay, env)?;
+        self.tick_reclaims(now);
+        self.tick_notices(now);
+        let retention = pandofs_types::limits::SLOT_RETENTION;
+        for session in self.answers.silent_since(before(now, retention)) {
+            self.answers.drop_session(session);
+            self.propose(&Record::ExpireSession { session });
+        }
+        Ok(())
+    }
+}
+
+/// `time` less `span`.
+pub(crate) fn before(time: Time, span: std::time::Duration) -> Time {
+    Time(
+        time.0
+            .saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)),
+    )
+}
