@@ -1,1 +1,176 @@
+//! PandoFS's client library: the file system's operations as blocking calls.
+//!
+//! A [`Client`] finds the shard of each request from what it remembers of directories and inodes, is
+//! put right by the shards where that is stale, and repeats what was not answered so that it is
+//! executed exactly once. Threads share one client: each call takes a connection from the pool,
+//! writes its request, reads the answer, and puts the connection back.
+//!
+//! Invariant: no answer depends on what the client remembers being current; attributes and entries
+//! are not cached at all (a mount's kernel does that).
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `pool`, `cluster` | connections, servers, the cluster map in force |
+//! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do when it is refused |
+//! | `maps`, `file`, `opens` | what is remembered of directories, of files' data, of open files |
+//! | `core`, `background` | the session's life with the servers |
+//! | `names`, `inodes`, `dirs`, `data`, `xattrs`, `admin`, `path` | the operations |
 
+mod admin;
+mod background;
+mod call;
+mod cluster;
+mod core;
+mod data;
+mod dirs;
+mod error;
+mod file;
+mod inodes;
+mod maps;
+mod names;
+mod opens;
+mod path;
+mod pool;
+mod react;
+mod route;
+mod slots;
+mod stripes;
+mod xattrs;
+
+pub use crate::admin::Space;
+pub use crate::dirs::{DirInfo, Entry, Listing, Page};
+pub use crate::error::{ClientError, Result};
+pub use crate::names::{Found, OpenHow};
+
+use crate::core::Core;
+use pandofs_placement::ClusterMap;
+use pandofs_types::{Attr, FileKind, Ino};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How a client behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How long a call goes on asking a server that does not answer, before it fails with
+    /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
+    pub soft: Option<Duration>,
+}
+
+/// What a client has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests sent, repetitions included.
+    pub requests: u64,
+    /// Of these, sent to a shard that did not hold what was asked for (any more).
+    pub redirects: u64,
+    /// Of these, told to try again.
+    pub busy: u64,
+    /// Of these, lost without an answer and sent again.
+    pub resent: u64,
+    /// Connections made.
+    pub connections: u64,
+}
+
+/// A name's or number's object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub attr: Attr,
+}
+
+impl From<Attr> for Node {
+    fn from(attr: Attr) -> Node {
+        Node {
+            ino: attr.ino,
+            kind: attr.kind,
+            attr,
+        }
+    }
+}
+
+/// A session with a file system. Clones share it; it ends when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct Client {
+    session: Arc<Session>,
+}
+
+#[derive(Debug)]
+struct Session {
+    core: Arc<Core>,
+    background: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    /// A client of the file system with this map. Servers are connected to when they are first
+    /// needed.
+    ///
+    /// # Errors
+    /// `Protocol` when the map is not valid or a server has no usable address.
+    pub fn connect(map: ClusterMap, options: Options) -> Result<Client> {
+        Client::start(Core::new(map, None, &options)?)
+    }
+
+    /// A client of the file system whose cluster map is in this file. The file is read again when
+    /// servers go by a newer map.
+    ///
+    /// # Errors
+    /// `Protocol` when the file cannot be read or holds no valid map.
+    pub fn open(cluster_file: &Path, options: Options) -> Result<Client> {
+        let map = cluster::read_map(cluster_file)?;
+        Client::start(Core::new(map, Some(cluster_file.to_owned()), &options)?)
+    }
+
+    fn start(core: Core) -> Result<Client> {
+        let core = Arc::new(core);
+        let background = std::thread::Builder::new()
+            .name("pandofs-client".to_owned())
+            .spawn({
+                let core = Arc::clone(&core);
+                move || background::run(&core)
+            })
+            .map_err(|error| ClientError::Protocol(format!("no thread for the client: {error}")))?;
+        Ok(Client {
+            session: Arc::new(Session {
+                core,
+                background: Some(background),
+            }),
+        })
+    }
+
+    /// Stops waiting for servers that do not answer: calls that are in such a wait fail soon, later
+    /// ones at the first attempt. For the end of a mount, before the last clone is dropped.
+    pub fn close(&self) {
+        self.core().closed.store(true, Ordering::Relaxed);
+    }
+
+    /// The cluster map in force.
+    pub fn cluster_map(&self) -> Arc<ClusterMap> {
+        Arc::clone(&self.core().clusters.current().map)
+    }
+
+    /// What this client has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core().counts.read()
+    }
+
+    fn core(&self) -> &Core {
+        &self.session.core
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.opens.stop();
+        if let Some(background) = self.background.take()
+            && background.join().is_err()
+        {
+            tracing::error!("the client's background thread panicked");
+        }
+        self.core.report_all();
+        background::say_goodbye(&self.core);
+    }
+}

@@ -1,0 +1,120 @@
+//! The client's one thread of its own: sends the notices of closed files in batches, says that the
+//! session lives to servers that hear nothing else from it, notices servers that were restarted, and
+//! reports writes that nobody asked about for a while.
+
+use crate::core::Core;
+use crate::opens::Work;
+use crate::pool::Server;
+use hashbrown::HashMap;
+use pandofs_types::ServerId;
+use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT};
+use pandofs_wire::message::RequestBody;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Silence after which a server may have let go of what the session has open.
+const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
+
+/// When a server was last heard of.
+struct Heard {
+    /// [`Server::answers`] then.
+    answers: u64,
+    at: Instant,
+    silent: bool,
+}
+
+/// Runs until [`crate::opens::Opens::stop`].
+pub(crate) fn run(core: &Core) {
+    let mut heard = HashMap::new();
+    let mut tick = Instant::now() + CLIENT_TICK;
+    loop {
+        match core.opens.wait(tick) {
+            Work::Releases => send_releases(core),
+            Work::Tick => {
+                keep_alive(core, &mut heard);
+                report_writes(core);
+                tick = Instant::now() + CLIENT_TICK;
+            }
+            Work::Stop => return,
+        }
+    }
+}
+
+fn send_releases(core: &Core) {
+    let cluster = core.clusters.current();
+    let batches = core.opens.take_releases(|shard| {
+        let leader = cluster.leader(shard);
+        leader.map_or(0, |server| server.registrations.load(Ordering::SeqCst))
+    });
+    for batch in batches {
+        core.send_releases(batch);
+    }
+}
+
+fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
+    let cluster = core.clusters.current();
+    for server in cluster
+        .servers()
+        .filter(|server| server.reached.load(Ordering::Relaxed))
+    {
+        let answers = server.answers.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let last = heard.entry(server.id).or_insert(Heard {
+            answers,
+            at: now,
+            silent: false,
+        });
+        if last.answers != answers {
+            *last = Heard {
+                answers,
+                at: now,
+                silent: false,
+            };
+        }
+        let silence = now - last.at;
+        if silence >= DOUBTFUL_SILENCE && !last.silent {
+            // The same process may answer again and not know the session's opens any more.
+            server.forget_registration();
+            last.silent = true;
+        }
+        if silence >= PING_INTERVAL || server.is_away() {
+            ping(core, server);
+        }
+    }
+}
+
+fn ping(core: &Core, server: &Server) {
+    // Whether it worked shows in the count of answers.
+    let _ = core.say(server, &RequestBody::Ping);
+}
+
+/// Sizes and times that other clients would not see before the file is closed.
+fn report_writes(core: &Core) {
+    let Some(since) = Instant::now().checked_sub(DEFAULT_FLUSH_INTERVAL) else {
+        return;
+    };
+    for file in core.opens.unreported(since) {
+        if let Err(error) = core.report(&file, Some(Duration::ZERO)) {
+            tracing::debug!(
+                "what was written to {} is reported later: {error}",
+                file.ino
+            );
+        }
+    }
+}
+
+/// Ends the session: servers let go of all that it has open.
+pub(crate) fn say_goodbye(core: &Core) {
+    let goodbye = RequestBody::Goodbye {
+        session: core.who.session,
+    };
+    let cluster = core.clusters.current();
+    for server in cluster
+        .servers()
+        .filter(|server| server.reached.load(Ordering::Relaxed))
+    {
+        if !server.is_away() {
+            core.say(server, &goodbye);
+        }
+    }
+}

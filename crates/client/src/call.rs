@@ -1,0 +1,235 @@
+//! One request on its way: what is asked of whom, and what came of it so far.
+
+use crate::pool::Server;
+use crate::slots::Slot;
+use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
+use pandofs_types::limits::{
+    MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
+};
+use pandofs_types::{Credentials, Epoch, Ino, Position, ServerId, SessionId, ShardId, SlotId};
+use pandofs_wire::message::{RequestBody, RequestFrame};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// To whom a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The shard that holds this position of the directory.
+    Name { dir: Ino, position: Position },
+    /// The shard that holds the inode.
+    Inode(Ino),
+    /// This shard.
+    Shard(ShardId),
+    /// This server's data objects.
+    Server(ServerId),
+}
+
+/// A request, kept until it is answered for good: a repetition sends the same one.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub target: Target,
+    pub frame: RequestFrame,
+    /// Of a request to a shard, while it is under way.
+    pub slot: Option<Slot>,
+    /// Made in the course of another call.
+    pub inner: bool,
+    /// How long to go on with a server that does not answer; `None` is for ever.
+    pub patience: Option<Duration>,
+
+    /// Sent, and whether it was executed is not known. It is then repeated to the same shard, whatever
+    /// is learnt meanwhile: the shard remembers its answer and another one does not. (The answer of a
+    /// creation is lost, the partition splits, the client learns of it and asks the new shard: the
+    /// name is taken.)
+    pub in_doubt: bool,
+    /// It was sent more than once because an answer was lost.
+    pub resent: bool,
+    /// Connections that were lost with it.
+    pub lost: u32,
+    /// Redirections that taught nothing, and those to another shard for one inode.
+    pub redirects: usize,
+    /// Since when its server has not answered.
+    pub away_since: Option<Instant>,
+    /// Since when it is told to try again.
+    pub busy_since: Option<Instant>,
+    away_pause: Pause,
+    busy_pause: Pause,
+
+    /// Who answered, and over a connection of which registration.
+    pub answered_by: Option<(Arc<Server>, u64)>,
+}
+
+impl Call {
+    pub fn shard(target: Target, caller: &Credentials, request: Request) -> Call {
+        // Shard, epoch and key are filled in when it is sent.
+        let unset = RequestKey {
+            session: SessionId(0),
+            slot: SlotId(0),
+            sequence: 0,
+        };
+        let request = ShardRequest {
+            shard: ShardId(0),
+            epoch: Epoch(0),
+            key: unset,
+            caller: caller.clone(),
+            request,
+        };
+        Call::new(target, RequestBody::Shard(request))
+    }
+
+    pub fn data(server: ServerId, request: DataRequest) -> Call {
+        Call::new(Target::Server(server), RequestBody::Data(request))
+    }
+
+    pub fn admin(server: ServerId, request: AdminRequest) -> Call {
+        Call::new(Target::Server(server), RequestBody::Admin(request))
+    }
+
+    fn new(target: Target, body: RequestBody) -> Call {
+        Call {
+            target,
+            frame: RequestFrame { id: 0, body },
+            slot: None,
+            inner: false,
+            patience: None,
+            in_doubt: false,
+            resent: false,
+            lost: 0,
+            redirects: 0,
+            away_since: None,
+            busy_since: None,
+            away_pause: Pause::between(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE),
+            busy_pause: Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE),
+            answered_by: None,
+        }
+    }
+
+    /// With a limit to how long it is tried.
+    pub fn within(mut self, patience: Option<Duration>) -> Call {
+        self.patience = patience;
+        self
+    }
+
+    pub fn shard_request(&self) -> Option<&ShardRequest> {
+        match &self.frame.body {
+            RequestBody::Shard(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    pub fn shard_request_mut(&mut self) -> Option<&mut ShardRequest> {
+        match &mut self.frame.body {
+            RequestBody::Shard(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The shard it was sent to last.
+    pub fn asked_shard(&self) -> ShardId {
+        match self.shard_request() {
+            Some(request) => request.shard,
+            None => unreachable!("only requests to shards are asked of one"),
+        }
+    }
+
+    /// Whether doing it changes something.
+    pub fn is_mutation(&self) -> bool {
+        match &self.frame.body {
+            RequestBody::Shard(request) => request.request.is_mutation(),
+            RequestBody::Data(request) => matches!(
+                request,
+                DataRequest::Write { .. }
+                    | DataRequest::Truncate { .. }
+                    | DataRequest::Remove { .. }
+            ),
+            RequestBody::Admin(_) | RequestBody::Ping | RequestBody::Goodbye { .. } => false,
+        }
+    }
+
+    /// Bytes of file data that it sends or asks for.
+    pub fn data_bytes(&self) -> usize {
+        match &self.frame.body {
+            RequestBody::Data(DataRequest::Read { length, .. }) => *length as usize,
+            RequestBody::Data(DataRequest::Write { data, .. }) => data.len(),
+            _ => 0,
+        }
+    }
+
+    /// How long to wait until a server that was not reached is asked again.
+    pub fn next_away_pause(&mut self) -> Duration {
+        self.away_pause.next()
+    }
+
+    /// How long to wait until the request is repeated that was to be tried again.
+    pub fn next_busy_pause(&mut self) -> Duration {
+        self.busy_pause.next()
+    }
+
+    /// Notes that somebody answered.
+    pub fn reached(&mut self) {
+        self.away_since = None;
+        self.away_pause.reset();
+    }
+}
+
+/// Pauses that double, each cut at random to between half and the whole, so that clients that were
+/// turned away together do not come back together.
+#[derive(Debug)]
+struct Pause {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Pause {
+    fn between(first: Duration, longest: Duration) -> Pause {
+        Pause {
+            first,
+            longest,
+            next: first,
+        }
+    }
+
+    fn next(&mut self) -> Duration {
+        let whole = self.next;
+        self.next = (whole * 2).min(self.longest);
+        whole.mul_f64(rand::random_range(0.5..=1.0))
+    }
+
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let mut pause = Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE);
+        for whole in [1, 2, 4, 8, 16, 20, 20, 20].map(Duration::from_millis) {
+            let next = pause.next();
+            assert!(next >= whole / 2 && next <= whole, "{next:?} for {whole:?}");
+        }
+        pause.reset();
+        assert!(pause.next() <= MIN_RETRY_PAUSE);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_no_mutation() {
+        let read = DataRequest::Read {
+            ino: Ino(5),
+            offset: 0,
+            length: 7,
+        };
+        assert!(!Call::data(ServerId(0), read).is_mutation());
+        let write = DataRequest::Write {
+            ino: Ino(5),
+            offset: 0,
+            data: vec![1, 2],
+        };
+        let write = Call::data(ServerId(0), write);
+        assert!(write.is_mutation());
+        assert_eq!(write.data_bytes(), 2);
+    }
+}

@@ -1,0 +1,394 @@
+//! What all handles of one client share, and its life with the servers: connections on which its
+//! opens are registered, and single exchanges that are not repeated.
+
+use crate::call::Call;
+use crate::cluster::{Cluster, Clusters};
+use crate::error::{ClientError, Result};
+use crate::maps::{DirMaps, InodeShards};
+use crate::opens::{Batch, Opens};
+use crate::pool::{Boot, ConnectError, Connection, Identity, LostAnswer, Server, Timeouts};
+use crate::slots::{Slot, Slots};
+use crate::{Counters, Options};
+use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
+use pandofs_placement::ClusterMap;
+use pandofs_types::limits::{INNER_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS};
+use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
+use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub who: Identity,
+    pub soft: Option<Duration>,
+    pub hash_key: HashKey,
+    /// Bytes of a file that are kept in its inode.
+    pub inline_bytes: u64,
+    pub clusters: Clusters,
+    pub maps: DirMaps,
+    pub inodes: InodeShards,
+    pub opens: Opens,
+    slots: Slots,
+    inner_slots: Slots,
+    service_slots: Slots,
+    pub counts: Counts,
+    /// Nothing is waited for any more.
+    pub closed: AtomicBool,
+}
+
+/// [`Counters`] while they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub requests: AtomicU64,
+    pub redirects: AtomicU64,
+    pub busy: AtomicU64,
+    pub resent: AtomicU64,
+    pub connections: AtomicU64,
+}
+
+impl Counts {
+    pub fn read(&self) -> Counters {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counters {
+            requests: read(&self.requests),
+            redirects: read(&self.redirects),
+            busy: read(&self.busy),
+            resent: read(&self.resent),
+            connections: read(&self.connections),
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Why a single exchange came to nothing.
+#[derive(Debug)]
+pub(crate) enum NotDone {
+    /// The server never got it.
+    NotSent,
+    /// It may have got it.
+    Lost,
+}
+
+impl Core {
+    pub fn new(map: ClusterMap, file: Option<PathBuf>, options: &Options) -> Result<Core> {
+        map.validate()
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let who = Identity {
+            fs: map.fs,
+            session: SessionId(rand::random()),
+            timeouts: Timeouts::within(options.soft),
+        };
+        let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
+        Ok(Core {
+            who,
+            soft: options.soft,
+            hash_key: map.hash_key,
+            inline_bytes: u64::from(map.settings.inline_bytes),
+            clusters: Clusters::new(map, file)?,
+            maps: DirMaps::new(),
+            inodes: InodeShards::new(),
+            opens: Opens::new(),
+            slots: Slots::new(0..inner_slots.start),
+            service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
+            inner_slots: Slots::new(inner_slots),
+            counts: Counts::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Gives the call a slot and with it its key, which it keeps through all repetitions.
+    pub fn take_slot(&self, call: &mut Call) {
+        if call.shard_request().is_some() {
+            let slots = if call.inner {
+                &self.inner_slots
+            } else {
+                &self.slots
+            };
+            self.set_slot(call, slots.take());
+        }
+    }
+
+    /// As [`Core::take_slot`] for several that are to be under way at once.
+    pub fn take_slots(&self, calls: &mut [Call]) {
+        assert!(
+            calls.iter().all(|call| !call.inner),
+            "an inner call is made alone"
+        );
+        let wanted = calls
+            .iter()
+            .filter(|call| call.shard_request().is_some())
+            .count();
+        let mut slots = self.slots.take_many(wanted).into_iter();
+        for call in calls
+            .iter_mut()
+            .filter(|call| call.shard_request().is_some())
+        {
+            if let Some(slot) = slots.next() {
+                self.set_slot(call, slot);
+            }
+        }
+    }
+
+    fn set_slot(&self, call: &mut Call, slot: Slot) {
+        let key = RequestKey {
+            session: self.who.session,
+            slot: slot.id,
+            sequence: slot.sequence,
+        };
+        if let Some(request) = call.shard_request_mut() {
+            request.key = key;
+        }
+        call.slot = Some(slot);
+    }
+
+    /// The call needs no answer any more.
+    pub fn give_back_slot(&self, call: &mut Call) {
+        if let Some(slot) = call.slot.take() {
+            let slots = if call.inner {
+                &self.inner_slots
+            } else {
+                &self.slots
+            };
+            slots.give_back(slot);
+        }
+    }
+
+    /// A connection on which requests may be sent: the server knows what the session has open.
+    pub fn connection(&self, server: &Server) -> std::result::Result<Connection, ConnectError> {
+        if let Some(connection) = server.take_idle() {
+            return Ok(connection);
+        }
+        let attempt = server
+            .connect(&self.who)
+            .and_then(|(mut connection, boot)| {
+                count(&self.counts.connections);
+                self.register(server, &mut connection, boot)?;
+                Ok(connection)
+            });
+        match &attempt {
+            Ok(_) => server.note_back(),
+            Err(ConnectError::Unreachable(cause)) => server.note_away(cause),
+            Err(ConnectError::Refused(_)) => {}
+        }
+        attempt
+    }
+
+    /// Registers the session's opens on the server's shards, if this process of it does not know them.
+    fn register(
+        &self,
+        server: &Server,
+        connection: &mut Connection,
+        boot: Boot,
+    ) -> std::result::Result<(), ConnectError> {
+        // Held through the exchange: other threads' requests to a restarted server wait for it.
+        let mut registered = server
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *registered != Some(boot) {
+            *registered = None;
+            let cluster = self.clusters.current();
+            let led = |shard| {
+                cluster
+                    .leader(shard)
+                    .is_some_and(|leader| leader.id == server.id)
+            };
+            let opens = self.opens.register(led, &server.registrations);
+            server.close_idle();
+            for (shard, opens) in opens {
+                tracing::info!(
+                    "server {} was restarted: registering {} open files with shard {shard}",
+                    server.id,
+                    opens.len()
+                );
+                for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
+                    self.reopen(&cluster, connection, shard, opens.to_vec())?;
+                }
+            }
+            *registered = Some(boot);
+        }
+        connection.registration = server.registrations.load(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Sends one `Reopen` over a connection that nobody else uses yet.
+    fn reopen(
+        &self,
+        cluster: &Cluster,
+        connection: &mut Connection,
+        shard: ShardId,
+        opens: Vec<(Ino, u32)>,
+    ) -> std::result::Result<(), ConnectError> {
+        match self.tell(connection, cluster, shard, Request::Reopen { opens }) {
+            // A shard that is not led there (any more) gets them from whoever finds its new server.
+            Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
+            // A refusal is rare (the shard may be starting): the whole attempt is repeated.
+            Ok(answer) => Err(ConnectError::Unreachable(format!(
+                "shard {shard} did not take the session's open files: {answer:?}"
+            ))),
+            Err(_) => Err(ConnectError::Unreachable(
+                "it was lost again at once".to_owned(),
+            )),
+        }
+    }
+
+    /// One exchange of a request that no slot records.
+    fn tell(
+        &self,
+        connection: &mut Connection,
+        cluster: &Cluster,
+        shard: ShardId,
+        request: Request,
+    ) -> std::result::Result<AnswerBody, NotDone> {
+        assert!(!request.is_mutation());
+        // Taken when the connection is there and given back right after the exchange, so that
+        // whoever waits for one never waits for another server.
+        let slot = self.service_slots.take();
+        let key = RequestKey {
+            session: self.who.session,
+            slot: slot.id,
+            sequence: slot.sequence,
+        };
+        let epoch = cluster.map.epoch;
+        let caller = Credentials::ROOT;
+        let request = ShardRequest {
+            shard,
+            epoch,
+            key,
+            caller,
+            request,
+        };
+        let answer = exchange(connection, RequestBody::Shard(request));
+        self.service_slots.give_back(slot);
+        answer
+    }
+
+    /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
+    /// counted twice would take a file from whoever has it open still; one that is lost is made good
+    /// when the session ends.
+    pub fn send_releases(&self, batch: Batch) {
+        let cluster = self.clusters.current();
+        let Some(server) = cluster.leader(batch.shard) else {
+            return;
+        };
+        let put_back = |batch| self.opens.put_back(batch, &server.registrations);
+        if server.is_away() {
+            return put_back(batch);
+        }
+        let Ok(mut connection) = self.connection(server) else {
+            return put_back(batch);
+        };
+        if connection.registration != batch.registration {
+            // What is registered since was counted without these.
+            server.put_back(connection);
+            return;
+        }
+        let request = Request::Release {
+            inos: batch.inos.clone(),
+        };
+        match self.tell(&mut connection, &cluster, batch.shard, request) {
+            Ok(answer) => {
+                count(&server.answers);
+                server.put_back(connection);
+                match answer {
+                    AnswerBody::Shard(Err(Refusal::Moved { ino, shard })) => {
+                        self.moved_before_release(batch, &server.registrations, ino, shard);
+                    }
+                    AnswerBody::Shard(Err(Refusal::TryAgain)) => put_back(batch),
+                    AnswerBody::Shard(Err(Refusal::WrongServer { .. })) => {
+                        self.clusters.reread();
+                        put_back(batch);
+                    }
+                    AnswerBody::Shard(Ok(_)) => {}
+                    other => tracing::warn!("shard {} refused closes: {other:?}", batch.shard),
+                }
+            }
+            Err(NotDone::NotSent) => {
+                server.close_idle();
+                put_back(batch);
+            }
+            Err(NotDone::Lost) => server.close_idle(),
+        }
+    }
+
+    /// One of the inodes is on another shard; none of the batch was released.
+    fn moved_before_release(
+        &self,
+        mut batch: Batch,
+        registrations: &AtomicU64,
+        moved: Ino,
+        shard: ShardId,
+    ) {
+        self.learn_shard(moved, shard);
+        let times = batch.inos.iter().filter(|&&ino| ino == moved).count();
+        batch.inos.retain(|&ino| ino != moved);
+        self.opens.put_back(batch, registrations);
+        for _ in 0..times {
+            self.opens.put_back_for(moved, shard);
+        }
+    }
+
+    /// An inode was found on this shard.
+    pub fn learn_shard(&self, ino: Ino, shard: ShardId) {
+        self.inodes.learn(ino, shard);
+        self.opens.moved(ino, shard);
+    }
+
+    /// Says one thing to a server that needs no shard; false when it could not be said.
+    pub fn say(&self, server: &Server, body: &RequestBody) -> bool {
+        // A connection that was idle may have been lost while nobody looked; the second is new.
+        for _ in 0..2 {
+            let Ok(mut connection) = self.connection(server) else {
+                return false;
+            };
+            if exchange(&mut connection, body.clone()).is_ok() {
+                count(&server.answers);
+                server.put_back(connection);
+                return true;
+            }
+            server.close_idle();
+        }
+        false
+    }
+
+    /// Asks a server for its cluster map and takes it up if it is newer.
+    pub fn fetch_cluster_map(&self, server: &Server) -> bool {
+        let Ok(mut connection) = self.connection(server) else {
+            return false;
+        };
+        let Ok(answer) = exchange(&mut connection, RequestBody::Admin(AdminRequest::Map)) else {
+            return false;
+        };
+        server.put_back(connection);
+        let AnswerBody::Admin(AdminReply::Map(text)) = answer else {
+            return false;
+        };
+        let map = ClusterMap::from_json(&text)
+            .map_err(|error| ClientError::Protocol(error.to_string()))
+            .and_then(|map| self.clusters.replace(map));
+        map.unwrap_or_else(|error| {
+            tracing::warn!("server {} gave no usable cluster map: {error}", server.id);
+            false
+        })
+    }
+}
+
+/// Sends one request and waits for its answer.
+fn exchange(
+    connection: &mut Connection,
+    body: RequestBody,
+) -> std::result::Result<AnswerBody, NotDone> {
+    let mut frame = RequestFrame { id: 0, body };
+    // What is not sent whole is not executed.
+    connection.push(&mut frame).map_err(|_| NotDone::NotSent)?;
+    connection.send().map_err(|_| NotDone::NotSent)?;
+    match connection.receive() {
+        Ok(answer) if answer.id == frame.id => Ok(answer.body),
+        Ok(_) | Err(LostAnswer::Connection(_) | LostAnswer::Broken(_)) => Err(NotDone::Lost),
+    }
+}

@@ -1,0 +1,421 @@
+//! Reading and writing files: inside their inodes while they are small, in data objects striped over
+//! servers when they are not.
+//!
+//! Rights were checked when the file was opened. A file may also be read and written without having
+//! been opened; nothing of it is then remembered, and what was written is reported at once.
+
+use crate::Client;
+use crate::call::{Call, Target};
+use crate::core::Core;
+use crate::error::{ClientError, Failure, Result};
+use crate::file::{Body, File, Snapshot};
+use crate::inodes::inode_of;
+use crate::route::reply_of;
+use crate::stripes::{Run, gather, runs, scatter};
+use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
+use pandofs_types::limits::MAX_FILE_BYTES;
+use pandofs_types::{Credentials, FsError, Ino, Time};
+use pandofs_wire::message::AnswerBody;
+use std::sync::PoisonError;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+impl Client {
+    /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as zeros.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no file; `Stale` when there is no such inode.
+    pub fn read(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        offset: u64,
+        length: usize,
+    ) -> Result<Vec<u8>> {
+        let core = self.core();
+        core.with_file(caller, ino, |file| core.read(caller, file, offset, length))
+    }
+
+    /// Writes all of `data` at `offset`. What was written to data objects is seen by this client at
+    /// once, and its length by others after [`Client::flush`].
+    ///
+    /// # Errors
+    /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have been
+    /// written.
+    pub fn write(&self, caller: &Credentials, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
+        let core = self.core();
+        core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
+    }
+
+    /// Forces to disk what this client was told of the file: its data, its size and all else.
+    ///
+    /// # Errors
+    /// `Stale` when there is no such inode.
+    pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
+        let core = self.core();
+        core.with_file(caller, ino, |file| core.sync(caller, file))
+    }
+}
+
+impl Core {
+    fn with_file<T>(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        work: impl FnOnce(&File) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(file) = self.opens.file(ino) {
+            return work(&file);
+        }
+        let file = File::new(ino, &self.inode(caller, ino)?);
+        let done = work(&file)?;
+        self.report(&file, None)?;
+        Ok(done)
+    }
+
+    fn read(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Result<Vec<u8>> {
+        if length == 0 || offset >= MAX_FILE_BYTES {
+            return Ok(Vec::new());
+        }
+        loop {
+            let known = file.snapshot();
+            match known.body {
+                Body::None => return Err(FsError::Invalid.into()),
+                Body::Inline(_) => {
+                    if let Some(data) = self.read_inline(caller, file, offset, length)? {
+                        return Ok(data);
+                    }
+                }
+                Body::Striped(layout) => {
+                    if let Some(data) =
+                        self.read_striped(caller, file, &layout, &known, offset, length)?
+                    {
+                        return Ok(data);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `None` when the file turned out to be striped.
+    fn read_inline(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        let token = file.token();
+        let request = Request::ReadInline { ino: file.ino };
+        let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
+        file.learn(token, &inode);
+        match inode.body {
+            FileBody::Inline { data, .. } => {
+                Ok(Some(inline_range(&data, inode.attr.size, offset, length)))
+            }
+            FileBody::Striped(layout) => {
+                file.striped(layout);
+                Ok(None)
+            }
+            FileBody::None => Err(FsError::Invalid.into()),
+        }
+    }
+
+    /// `None` when the file turned out to have grown into the range: bytes that were missing may be
+    /// there now.
+    fn read_striped(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        layout: &Layout,
+        known: &Snapshot,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        check_layout(layout)?;
+        let wanted_end = offset.saturating_add(length as u64);
+        let within = known.end.min(wanted_end).saturating_sub(offset) as usize;
+        let runs = runs(layout, offset, within);
+        let read = |run: &Run| {
+            let length = run.length as u32;
+            Call::data(
+                run.server,
+                DataRequest::Read {
+                    ino: file.ino,
+                    offset: run.offset,
+                    length,
+                },
+            )
+        };
+        let mut calls: Vec<Call> = runs.iter().map(read).collect();
+        // Somebody else may have made the file longer.
+        let ask_size = !known.certain || wanted_end > known.end;
+        if ask_size {
+            let request = Request::GetAttr { ino: file.ino };
+            calls.push(Call::shard(Target::Inode(file.ino), caller, request));
+        }
+        let mut answers = self.run_all(&mut calls);
+        let mut end = known.end;
+        if ask_size && let Some(answer) = answers.pop() {
+            file.learn(known.token, &inode_of(reply_of(answer?)?)?);
+            end = file.snapshot().end;
+            if end > known.end && wanted_end > known.end {
+                return Ok(None);
+            }
+        }
+        let mut data = assemble(&runs, answers, within)?;
+        data.truncate(end.saturating_sub(offset).min(within as u64) as usize);
+        Ok(Some(data))
+    }
+
+    fn write(&self, caller: &Credentials, file: &File, offset: u64, data: &[u8]) -> Result<()> {
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|&end| end <= MAX_FILE_BYTES);
+        let Some(end) = end else {
+            return Err(FsError::FileTooBig.into());
+        };
+        if data.is_empty() {
+            return Ok(());
+        }
+        loop {
+            match file.snapshot().body {
+                Body::None => return Err(FsError::Invalid.into()),
+                Body::Inline(_) if end <= self.inline_bytes => {
+                    if self.write_inline(caller, file, offset, data)? {
+                        return Ok(());
+                    }
+                }
+                Body::Inline(_) => self.stripe(caller, file)?,
+                Body::Striped(layout) => {
+                    self.write_objects(file.ino, &layout, offset, data)?;
+                    file.wrote(end, now(), caller);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// False when the file is striped now.
+    fn write_inline(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<bool> {
+        let token = file.token();
+        let request = Request::WriteInline {
+            ino: file.ino,
+            offset,
+            data: data.to_vec(),
+        };
+        match self.ask(caller, Target::Inode(file.ino), request) {
+            Ok(reply) => {
+                file.learn(token, &inode_of(reply)?);
+                Ok(true)
+            }
+            Err(Failure::NotInline {
+                layout,
+                striped: true,
+            }) => {
+                file.striped(layout);
+                Ok(false)
+            }
+            Err(Failure::NotInline { striped: false, .. }) => {
+                self.stripe(caller, file)?;
+                Ok(false)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Moves the file's bytes from its inode to data objects: copies them, and has the shard change
+    /// over if nobody has written to the inode meanwhile.
+    fn stripe(&self, caller: &Credentials, file: &File) -> Result<()> {
+        // Within this client: B copies the inode's bytes, A changes over and writes anew, B's copy
+        // arrives and undoes A's write.
+        let _one_at_a_time = file.striping.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = Target::Inode(file.ino);
+        while let Body::Inline(_) = file.snapshot().body {
+            let token = file.token();
+            let inode =
+                inode_of(self.ask(caller, target, Request::ReadInline { ino: file.ino })?)?;
+            file.learn(token, &inode);
+            let (version, data, layout) = match inode.body {
+                FileBody::Inline {
+                    version,
+                    data,
+                    layout,
+                } => (version, data, layout),
+                FileBody::Striped(layout) => {
+                    file.striped(layout);
+                    break;
+                }
+                FileBody::None => return Err(FsError::Invalid.into()),
+            };
+            self.write_objects(file.ino, &layout, 0, &data)?;
+            let token = file.token();
+            match self.ask(
+                caller,
+                target,
+                Request::Stripe {
+                    ino: file.ino,
+                    version,
+                },
+            ) {
+                Ok(reply) => {
+                    file.learn(token, &inode_of(reply)?);
+                    file.striped(layout);
+                }
+                Err(Failure::InlineChanged) => {}
+                Err(Failure::NotInline {
+                    layout,
+                    striped: true,
+                }) => file.striped(layout),
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_objects(&self, ino: Ino, layout: &Layout, offset: u64, data: &[u8]) -> Result<()> {
+        check_layout(layout)?;
+        let write = |run: &Run| {
+            let data = gather(run, data);
+            Call::data(
+                run.server,
+                DataRequest::Write {
+                    ino,
+                    offset: run.offset,
+                    data,
+                },
+            )
+        };
+        let mut calls: Vec<Call> = runs(layout, offset, data.len()).iter().map(write).collect();
+        self.run_all(&mut calls)
+            .into_iter()
+            .try_for_each(expect_done)
+    }
+
+    fn sync(&self, caller: &Credentials, file: &File) -> Result<()> {
+        // Before the shard is told to force: the size belongs to what it forces.
+        self.report(file, None)?;
+        let mut calls = Vec::new();
+        if let Body::Striped(layout) = file.snapshot().body {
+            check_layout(&layout)?;
+            let sync = |server| Call::data(server, DataRequest::Sync { ino: file.ino });
+            calls.extend(layout.servers().map(sync));
+        }
+        let shard = self.inodes.shard_of(file.ino);
+        calls.push(Call::shard(Target::Shard(shard), caller, Request::Sync));
+        let mut answers = self.run_all(&mut calls);
+        if let Some(forced) = answers.pop() {
+            reply_of(forced?)?;
+        }
+        answers.into_iter().try_for_each(expect_done)
+    }
+}
+
+/// The range of a file kept in its inode, which may be longer than the bytes it has there.
+fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
+    let end = size.min(offset.saturating_add(length as u64));
+    if offset >= end {
+        return Vec::new();
+    }
+    let mut range = Vec::with_capacity((end - offset) as usize);
+    if let Some(data) = usize::try_from(offset)
+        .ok()
+        .and_then(|offset| data.get(offset..))
+    {
+        range.extend_from_slice(&data[..data.len().min((end - offset) as usize)]);
+    }
+    range.resize((end - offset) as usize, 0);
+    range
+}
+
+/// What the data objects gave, in the order of the file; what they do not have is a hole.
+fn assemble(
+    runs: &[Run],
+    answers: Vec<std::result::Result<AnswerBody, Failure>>,
+    length: usize,
+) -> Result<Vec<u8>> {
+    let mut data = Vec::new();
+    for (run, answer) in runs.iter().zip(answers) {
+        let mut bytes = bytes_of(answer?, run)?;
+        if run.length == length {
+            // It is all of it: nothing to copy.
+            bytes.resize(length, 0);
+            return Ok(bytes);
+        }
+        data.resize(length, 0);
+        scatter(run, &bytes, &mut data);
+    }
+    Ok(data)
+}
+
+fn bytes_of(answer: AnswerBody, run: &Run) -> Result<Vec<u8>> {
+    match answer {
+        AnswerBody::Data(DataReply::Data(bytes)) if bytes.len() <= run.length => Ok(bytes),
+        AnswerBody::Data(DataReply::Data(bytes)) => Err(ClientError::Protocol(format!(
+            "server {} gave {} bytes where {} were asked for",
+            run.server,
+            bytes.len(),
+            run.length
+        ))),
+        other => Err(not_about_data(&other)),
+    }
+}
+
+fn expect_done(answer: std::result::Result<AnswerBody, Failure>) -> Result<()> {
+    match answer? {
+        AnswerBody::Data(DataReply::Done) => Ok(()),
+        other => Err(not_about_data(&other)),
+    }
+}
+
+pub(crate) fn not_about_data(answer: &AnswerBody) -> ClientError {
+    ClientError::Protocol(format!(
+        "a server answered a request for data with {answer:?}"
+    ))
+}
+
+fn check_layout(layout: &Layout) -> Result<()> {
+    if layout.is_valid() {
+        Ok(())
+    } else {
+        Err(ClientError::Protocol(format!(
+            "a file has an impossible layout: {layout:?}"
+        )))
+    }
+}
+
+fn now() -> Time {
+    let nanoseconds = match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |n| -n),
+    };
+    Time(nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_an_inline_file_ends_where_the_file_does() {
+        let data = b"pando";
+        assert_eq!(inline_range(data, 5, 0, 100), b"pando");
+        assert_eq!(inline_range(data, 5, 2, 2), b"nd");
+        assert_eq!(inline_range(data, 5, 5, 2), b"");
+        assert_eq!(inline_range(data, 5, u64::MAX, 2), b"");
+        // Cut to a larger size: a hole.
+        assert_eq!(inline_range(data, 8, 3, 100), b"do\0\0\0");
+        assert_eq!(inline_range(data, 100, 50, 3), [0; 3]);
+    }
+}

@@ -1,0 +1,115 @@
+//! What goes wrong between a program and the file system.
+
+use pandofs_api::Layout;
+use pandofs_types::{FsError, ServerId};
+
+/// Why an operation did not do what was asked. Each variant is one reaction of the program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The file system's answer. Nothing was changed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    /// The server could not be asked for as long as [`crate::Options::soft`] allows. Nothing was
+    /// changed.
+    #[error("server {server} does not answer: {cause}")]
+    Unavailable { server: ServerId, cause: String },
+    /// The server was asked and has not answered for as long as [`crate::Options::soft`] allows: what
+    /// was asked may have happened, or may still happen.
+    #[error("server {server} was asked and has not answered; it may have been done: {cause}")]
+    Unknown { server: ServerId, cause: String },
+    /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
+    /// does not help.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl ClientError {
+    /// The Linux error number for a program that knows no other: the file system's own, and `EIO` for
+    /// whatever kept it from answering.
+    pub fn errno(&self) -> i32 {
+        self.as_fs().errno()
+    }
+
+    fn as_fs(&self) -> FsError {
+        match self {
+            ClientError::Fs(error) => *error,
+            ClientError::Unavailable { .. }
+            | ClientError::Unknown { .. }
+            | ClientError::Protocol(_) => FsError::Io,
+        }
+    }
+
+    /// Whether what was asked about is not there (any more).
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, ClientError::Fs(FsError::NotFound | FsError::Stale))
+    }
+}
+
+pub type Result<T> = std::result::Result<T, ClientError>;
+
+/// The end of a request within the client: besides errors the refusals that only the operation itself
+/// can react to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Client(ClientError),
+    /// As [`pandofs_api::Refusal::NotInline`].
+    NotInline {
+        layout: Layout,
+        striped: bool,
+    },
+    /// As [`pandofs_api::Refusal::InlineChanged`].
+    InlineChanged,
+    /// The shard that was asked for its part of a directory has none.
+    NoPart,
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        Failure::Client(error)
+    }
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        Failure::Client(ClientError::Fs(error))
+    }
+}
+
+/// For the operations that do not ask what gets these refusals.
+impl From<Failure> for ClientError {
+    fn from(failure: Failure) -> ClientError {
+        match failure {
+            Failure::Client(error) => error,
+            Failure::NotInline { .. } | Failure::InlineChanged | Failure::NoPart => {
+                ClientError::Protocol(format!("a request was refused with {failure:?}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kept_the_file_system_from_answering_is_an_input_output_error() {
+        assert_eq!(
+            ClientError::from(FsError::NotEmpty).errno(),
+            FsError::NotEmpty.errno()
+        );
+        let cause = || "the connection was refused".to_owned();
+        for error in [
+            ClientError::Unavailable {
+                server: ServerId(1),
+                cause: cause(),
+            },
+            ClientError::Unknown {
+                server: ServerId(1),
+                cause: cause(),
+            },
+            ClientError::Protocol(cause()),
+        ] {
+            assert_eq!(error.errno(), FsError::Io.errno());
+        }
+    }
+}

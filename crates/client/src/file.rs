@@ -1,0 +1,292 @@
+//! What the client knows of one file's data: where it is, how long the file is, and what was written
+//! and not yet reported to the inode's shard.
+
+use pandofs_api::{FileBody, InodeReply, Layout};
+use pandofs_types::{Attr, Credentials, Ino, Time};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Where a file's data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// It is no file and has none.
+    None,
+    /// In the inode; in data objects of this layout once it outgrows it.
+    Inline(Layout),
+    Striped(Layout),
+}
+
+impl From<&FileBody> for Body {
+    fn from(body: &FileBody) -> Body {
+        match body {
+            FileBody::None => Body::None,
+            FileBody::Inline { layout, .. } => Body::Inline(*layout),
+            FileBody::Striped(layout) => Body::Striped(*layout),
+        }
+    }
+}
+
+/// Written to data objects and not yet reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    /// Offset of the last byte written plus one.
+    pub end: u64,
+    pub mtime: Time,
+    /// Who wrote last.
+    pub caller: Credentials,
+    /// When the first of it was written.
+    pub since: Instant,
+}
+
+/// Taken before a request and handed back with its answer, tells whether another answer about the
+/// same file came in between: then nobody knows which one is the newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Token(u64);
+
+#[derive(Debug)]
+struct Known {
+    body: Body,
+    /// At the shard, when it was last heard of.
+    size: u64,
+    /// False when answers overtook one another: ask before relying on the size.
+    certain: bool,
+    /// Grows with every answer; starts at 1 so that no default token fits.
+    generation: u64,
+    pending: Option<Pending>,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Snapshot {
+    pub body: Body,
+    pub certain: bool,
+    /// Where the file ends, counting what was written and not reported.
+    pub end: u64,
+    pub token: Token,
+}
+
+#[derive(Debug)]
+pub(crate) struct File {
+    pub ino: Ino,
+    known: Mutex<Known>,
+    /// Held while pending writes are reported, so that whoever asks meanwhile waits for the report.
+    pub flushing: Mutex<()>,
+    /// Held while the file moves from its inode to data objects.
+    pub striping: Mutex<()>,
+}
+
+impl File {
+    pub fn new(ino: Ino, inode: &InodeReply) -> File {
+        let known = Known {
+            body: Body::from(&inode.body),
+            size: inode.attr.size,
+            certain: true,
+            generation: 1,
+            pending: None,
+        };
+        File {
+            ino,
+            known: Mutex::new(known),
+            flushing: Mutex::new(()),
+            striping: Mutex::new(()),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let known = self.known();
+        let written = known.pending.as_ref().map_or(0, |pending| pending.end);
+        Snapshot {
+            body: known.body,
+            certain: known.certain,
+            end: known.size.max(written),
+            token: Token(known.generation),
+        }
+    }
+
+    pub fn token(&self) -> Token {
+        Token(self.known().generation)
+    }
+
+    /// Takes in an answer to a request that was sent when `token` was taken.
+    pub fn learn(&self, token: Token, inode: &InodeReply) {
+        let mut known = self.known();
+        let body = Body::from(&inode.body);
+        if known.generation == token.0 {
+            known.size = inode.attr.size;
+            known.certain = true;
+            known.body = body;
+        } else {
+            known.certain = false;
+            // A file never goes back from data objects into its inode.
+            if matches!(body, Body::Striped(_)) {
+                known.body = body;
+            }
+        }
+        known.generation += 1;
+    }
+
+    /// The file is striped.
+    pub fn striped(&self, layout: Layout) {
+        self.known().body = Body::Striped(layout);
+    }
+
+    /// Bytes up to `end` were written to data objects.
+    pub fn wrote(&self, end: u64, mtime: Time, caller: &Credentials) {
+        let mut known = self.known();
+        match &mut known.pending {
+            Some(pending) => {
+                pending.end = pending.end.max(end);
+                pending.mtime = pending.mtime.max(mtime);
+                if pending.caller != *caller {
+                    pending.caller = caller.clone();
+                }
+            }
+            none => {
+                let since = Instant::now();
+                *none = Some(Pending {
+                    end,
+                    mtime,
+                    caller: caller.clone(),
+                    since,
+                });
+            }
+        }
+    }
+
+    /// What is to be reported. It stays pending until [`File::reported`], so that attributes that
+    /// come in meanwhile are still corrected by it.
+    pub fn pending(&self) -> Option<Pending> {
+        self.known().pending.clone()
+    }
+
+    /// `report` has reached the shard, or there is no one to report to any more. What was written
+    /// since stays pending.
+    pub fn reported(&self, report: &Pending) {
+        let mut known = self.known();
+        if known.pending.as_ref() == Some(report) {
+            known.pending = None;
+        }
+    }
+
+    /// Corrects attributes from the shard by what it does not know yet.
+    pub fn correct(&self, attr: &mut Attr) {
+        if let Some(pending) = &self.known().pending {
+            attr.size = attr.size.max(pending.end);
+            attr.mtime = attr.mtime.max(pending.mtime);
+            attr.ctime = attr.ctime.max(pending.mtime);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::{FileKind, ServerId};
+
+    const LAYOUT: Layout = Layout {
+        unit: 4_096,
+        count: 1,
+        first: ServerId(0),
+        servers: 1,
+    };
+
+    fn inode(size: u64, body: FileBody) -> InodeReply {
+        let attr = Attr {
+            ino: Ino(5),
+            kind: FileKind::File,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size,
+            blocks: 0,
+            atime: Time(0),
+            mtime: Time(10),
+            ctime: Time(10),
+            btime: Time(0),
+        };
+        InodeReply {
+            attr,
+            body,
+            dir: None,
+        }
+    }
+
+    fn inline(size: u64) -> InodeReply {
+        inode(
+            size,
+            FileBody::Inline {
+                version: 1,
+                data: Vec::new(),
+                layout: LAYOUT,
+            },
+        )
+    }
+
+    fn striped(size: u64) -> InodeReply {
+        inode(size, FileBody::Striped(LAYOUT))
+    }
+
+    #[test]
+    fn answers_that_overtook_one_another_leave_the_size_uncertain() {
+        let file = File::new(Ino(5), &striped(20));
+        let (first, second) = (file.token(), file.token());
+        file.learn(first, &striped(10));
+        assert!(file.snapshot().certain);
+        file.learn(second, &striped(20));
+        assert!(!file.snapshot().certain);
+        file.learn(file.token(), &striped(10));
+        let known = file.snapshot();
+        assert!(known.certain);
+        assert_eq!(known.end, 10);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_take_a_file_back_into_its_inode() {
+        let file = File::new(Ino(5), &inline(20));
+        let before = file.token();
+        file.learn(file.token(), &striped(9_000));
+        file.learn(before, &inline(20));
+        assert_eq!(file.snapshot().body, Body::Striped(LAYOUT));
+        let file = File::new(Ino(5), &inline(20));
+        file.learn(file.token(), &inline(20));
+        file.learn(Token::default(), &striped(9_000));
+        assert_eq!(file.snapshot().body, Body::Striped(LAYOUT));
+    }
+
+    #[test]
+    fn what_was_written_during_a_report_stays_pending() {
+        let file = File::new(Ino(5), &striped(100));
+        file.wrote(500, Time(20), &Credentials::ROOT);
+        file.wrote(300, Time(30), &Credentials::ROOT);
+        assert_eq!(file.snapshot().end, 500);
+        let report = file.pending().unwrap();
+        assert_eq!((report.end, report.mtime), (500, Time(30)));
+        file.wrote(600, Time(31), &Credentials::ROOT);
+        file.reported(&report);
+        let report = file.pending().unwrap();
+        assert_eq!(report.end, 600);
+        file.reported(&report);
+        assert_eq!(file.pending(), None);
+        assert_eq!(file.snapshot().end, 100);
+    }
+
+    #[test]
+    fn attributes_count_what_the_shard_does_not_know() {
+        let file = File::new(Ino(5), &striped(100));
+        let mut attr = striped(100).attr;
+        file.correct(&mut attr);
+        assert_eq!(attr, striped(100).attr);
+        file.wrote(500, Time(20), &Credentials::ROOT);
+        file.correct(&mut attr);
+        assert_eq!(
+            (attr.size, attr.mtime, attr.ctime),
+            (500, Time(20), Time(20))
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Operations on an object by its number.
+
+use crate::call::{Call, Target};
+use crate::core::Core;
+use crate::error::{ClientError, Result};
+use crate::file::{File, Token};
+use crate::route::reply_of;
+use crate::{Client, Node};
+use pandofs_api::{EntryReply, InodeReply, Reply, Request};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+impl Client {
+    /// Attributes. A directory's are gathered from all shards that carry it; a file's count what this
+    /// client has written.
+    ///
+    /// # Errors
+    /// `Stale` when there is no such inode.
+    pub fn getattr(&self, caller: &Credentials, ino: Ino) -> Result<Attr> {
+        let core = self.core();
+        let reported = match core.opens.file(ino) {
+            Some(file) => core.report(&file, None)?,
+            None => None,
+        };
+        let inode = match reported {
+            Some(inode) => inode,
+            None => core.inode(caller, ino)?,
+        };
+        core.attr(caller, inode)
+    }
+
+    /// As [`Client::getattr`].
+    pub fn node(&self, caller: &Credentials, ino: Ino) -> Result<Node> {
+        self.getattr(caller, ino).map(Node::from)
+    }
+
+    /// Changes what is `Some` and answers with all attributes. A file that is cut has lost the bytes
+    /// when this returns.
+    ///
+    /// # Errors
+    /// The file system's, `Access` and `NotPermitted` among them.
+    pub fn setattr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
+        let core = self.core();
+        let file = core.opens.file(ino);
+        if let Some(file) = &file {
+            // First: a report that came later would undo a size or a time that is set now.
+            core.report(file, None)?;
+        }
+        let token = file.as_ref().map(|file| file.token());
+        let request = Request::SetAttr { ino, set };
+        let inode = inode_of(core.ask(caller, Target::Inode(ino), request)?)?;
+        if let (Some(file), Some(token)) = (&file, token) {
+            file.learn(token, &inode);
+        }
+        core.attr(caller, inode)
+    }
+
+    /// Checks whether the caller has all rights in `wanted` (4 read, 2 write, 1 execute or search).
+    ///
+    /// # Errors
+    /// `Access` when not.
+    pub fn access(&self, caller: &Credentials, ino: Ino, wanted: u16) -> Result<()> {
+        if wanted > 7 {
+            return Err(FsError::Invalid.into());
+        }
+        let attr = self.core().inode(caller, ino)?.attr;
+        if caller.may(wanted, attr.kind, attr.mode, attr.uid, attr.gid) {
+            Ok(())
+        } else {
+            Err(FsError::Access.into())
+        }
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `Invalid` when it is none.
+    pub fn readlink(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
+        match self
+            .core()
+            .ask(caller, Target::Inode(ino), Request::ReadLink { ino })?
+        {
+            Reply::Link(target) => Ok(target),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its attributes.
+    /// Until it was released as often as it was opened, the inode stays, also without a name.
+    ///
+    /// # Errors
+    /// `Access` when the caller does not have these rights.
+    pub fn open_node(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        access: u16,
+        truncate: bool,
+    ) -> Result<Attr> {
+        let core = self.core();
+        let before = core.opens.file(ino);
+        if truncate && let Some(file) = &before {
+            // First: a report that came later would bring the size back.
+            core.report(file, None)?;
+        }
+        let token = before.map_or(Token::default(), |file| file.token());
+        let request = Request::Open {
+            ino,
+            access,
+            truncate,
+        };
+        let mut call = Call::shard(Target::Inode(ino), caller, request);
+        let inode = inode_of(core.ask_call(&mut call)?)?;
+        core.opened(&call, call.asked_shard(), &inode, token);
+        core.attr(caller, inode)
+    }
+
+    /// Closes what was opened once. The last close reports what was written; the shard learns of the
+    /// close a little later.
+    ///
+    /// # Errors
+    /// Those of [`Client::flush`]; it is closed all the same.
+    ///
+    /// # Panics
+    /// When it is not open.
+    pub fn release(&self, ino: Ino) -> Result<()> {
+        let core = self.core();
+        let file = core.opens.file(ino);
+        let is_last = core.opens.count(ino).is_some_and(|(count, _)| count == 1);
+        let report = |file: &Option<Arc<File>>| match file {
+            Some(file) if is_last => core.report(file, None).map(|_| ()),
+            _ => Ok(()),
+        };
+        let reported = report(&file);
+        assert!(
+            core.opens.release(ino),
+            "inode {ino} was released and is not open"
+        );
+        // Once more: somebody may have written in between. Nobody finds the file any more now.
+        reported.and_then(|()| report(&file))
+    }
+
+    /// Reports sizes and times of what this client has written to the file's data objects, so that
+    /// everybody sees them.
+    ///
+    /// # Errors
+    /// The file system's. What could not be reported stays to be reported.
+    pub fn flush(&self, ino: Ino) -> Result<()> {
+        match self.core().opens.file(ino) {
+            Some(file) => self.core().report(&file, None).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Core {
+    /// What the inode's shard answers about it, alone.
+    pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
+        let file = self.opens.file(ino);
+        let token = file.as_ref().map(|file| file.token());
+        let inode = inode_of(self.ask(caller, Target::Inode(ino), Request::GetAttr { ino })?)?;
+        if let (Some(file), Some(token)) = (&file, token) {
+            file.learn(token, &inode);
+        }
+        Ok(inode)
+    }
+
+    /// The attributes in a shard's answer, completed by what other shards and this client know.
+    pub fn attr(&self, caller: &Credentials, inode: InodeReply) -> Result<Attr> {
+        let mut attr = inode.attr;
+        if let Some(dir) = inode.dir {
+            self.maps.correct(attr.ino, &dir.map);
+            self.gather(caller, &mut [&mut attr]).remove(0)?;
+        } else {
+            self.correct(&mut attr);
+        }
+        Ok(attr)
+    }
+
+    /// Counts what this client has written and the shard does not know yet.
+    pub fn correct(&self, attr: &mut Attr) {
+        if attr.kind == FileKind::File
+            && let Some(file) = self.opens.file(attr.ino)
+        {
+            file.correct(attr);
+        }
+    }
+
+    /// Learns where a name's inode is.
+    pub fn learn_entry(&self, ino: Ino, shard: ShardId, is_here: bool) {
+        if is_here {
+            self.learn_shard(ino, shard);
+        } else if self.inodes.shard_of(ino) == ino.birth_shard() {
+            // The entry's word for it may be older than what is known already.
+            self.inodes.learn(ino, shard);
+        }
+    }
+
+    /// The object that a name was found to lead to.
+    pub fn node(&self, caller: &Credentials, entry: EntryReply) -> Result<Node> {
+        self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+        let inode = match entry.inode {
+            Some(inode) => inode,
+            None => self.inode(caller, entry.ino)?,
+        };
+        self.attr(caller, inode).map(Node::from)
+    }
+
+    /// Counts an open that the shard has granted in answer to `call`.
+    pub fn opened(&self, call: &Call, shard: ShardId, inode: &InodeReply, token: Token) {
+        let ino = inode.attr.ino;
+        let mut is_new = false;
+        let file = self.opens.opened(ino, shard, || {
+            is_new = true;
+            File::new(ino, inode)
+        });
+        if !is_new {
+            file.learn(token, inode);
+        }
+        let Some((server, registration)) = &call.answered_by else {
+            return;
+        };
+        // Granted by a process that is gone, and not among what was registered with the next one; or
+        // granted before, and now only answered again by a process that does not know it.
+        let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
+        let may_be_lost = call.resent && call.is_mutation();
+        if is_lost || may_be_lost {
+            self.register_one(ino);
+        }
+    }
+
+    fn register_one(&self, ino: Ino) {
+        let Some((times, shard)) = self.opens.count(ino) else {
+            return;
+        };
+        let request = Request::Reopen {
+            opens: vec![(ino, times)],
+        };
+        if let Err(error) = self.ask(&Credentials::ROOT, Target::Shard(shard), request) {
+            let error = ClientError::from(error);
+            tracing::warn!("inode {ino} is open and shard {shard} may not know: {error}");
+        }
+    }
+
+    /// Reports to the inode's shard what was written to the data objects, if there is anything; then
+    /// answers with what the shard said. With `patience` it is left for later when it takes longer.
+    pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
+        let _one_at_a_time = match (patience, file.flushing.try_lock()) {
+            (_, Ok(guard)) => guard,
+            (Some(_), Err(TryLockError::WouldBlock)) => return Ok(None),
+            (None, Err(TryLockError::WouldBlock)) => {
+                file.flushing.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            (_, Err(TryLockError::Poisoned(guard))) => guard.into_inner(),
+        };
+        let Some(report) = file.pending() else {
+            return Ok(None);
+        };
+        let token = file.token();
+        let request = Request::WroteData {
+            ino: file.ino,
+            end: report.end,
+            mtime: report.mtime,
+        };
+        let call = Call::shard(Target::Inode(file.ino), &report.caller, request);
+        match self
+            .ask_call(&mut call.within(patience))
+            .map_err(ClientError::from)
+        {
+            Ok(reply) => {
+                let inode = inode_of(reply)?;
+                file.reported(&report);
+                file.learn(token, &inode);
+                Ok(Some(inode))
+            }
+            Err(error) if error.is_gone() => {
+                // The file is removed, and with it what was written.
+                file.reported(&report);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// At the end of the session: nobody will ask for these any more.
+    pub fn report_all(&self) {
+        for file in self.opens.unreported(Instant::now()) {
+            if let Err(error) = self.report(&file, None) {
+                tracing::error!(
+                    "what was written to inode {} is not reported: {error}",
+                    file.ino
+                );
+            }
+        }
+    }
+
+    /// Asks for attributes of several inodes at once.
+    pub fn inodes(&self, caller: &Credentials, inos: &[Ino]) -> Vec<Result<InodeReply>> {
+        let ask = |&ino| Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        let mut calls: Vec<Call> = inos.iter().map(ask).collect();
+        let answers = self.run_all(&mut calls);
+        answers
+            .into_iter()
+            .map(|answer| inode_of(reply_of(answer?)?))
+            .collect()
+    }
+
+    /// A request answered with `Done`.
+    pub fn ask_done(&self, caller: &Credentials, target: Target, request: Request) -> Result<()> {
+        match self.ask(caller, target, request)? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+pub(crate) fn inode_of(reply: Reply) -> Result<InodeReply> {
+    match reply {
+        Reply::Inode(inode) => Ok(inode),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(crate) fn unexpected(reply: &Reply) -> ClientError {
+    ClientError::Protocol(format!(
+        "a shard gave the answer to another question: {reply:?}"
+    ))
+}

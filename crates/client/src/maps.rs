@@ -1,0 +1,269 @@
+//! What the client remembers of where things are. All of it may be stale: a shard that is asked
+//! wrongly says what it knows, and that is learnt here.
+
+use hashbrown::HashMap;
+use pandofs_placement::DirMap;
+use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS};
+use pandofs_types::{Ino, Position, ShardId};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks over which the inodes are spread, so that threads rarely meet.
+const STRIPES: usize = 16;
+
+/// A map of bounded size that forgets what was not used for longest, about: what is used moves to the
+/// young half; when that is full it becomes the old half and the old one is forgotten.
+#[derive(Debug)]
+struct Generations<V> {
+    young: HashMap<Ino, V>,
+    old: HashMap<Ino, V>,
+    /// Entries of one half.
+    half: usize,
+}
+
+impl<V> Generations<V> {
+    fn new(capacity: usize) -> Generations<V> {
+        assert!(capacity >= 2);
+        Generations {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            half: capacity / 2,
+        }
+    }
+
+    fn get(&mut self, ino: Ino) -> Option<&mut V> {
+        if !self.young.contains_key(&ino) {
+            let value = self.old.remove(&ino)?;
+            self.insert(ino, value);
+        }
+        self.young.get_mut(&ino)
+    }
+
+    fn insert(&mut self, ino: Ino, value: V) {
+        if self.young.len() >= self.half && !self.young.contains_key(&ino) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&ino);
+        self.young.insert(ino, value);
+    }
+
+    fn remove(&mut self, ino: Ino) {
+        self.young.remove(&ino);
+        self.old.remove(&ino);
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+}
+
+/// [`Generations`] behind several locks.
+#[derive(Debug)]
+struct Cache<V> {
+    stripes: Vec<Mutex<Generations<V>>>,
+}
+
+impl<V> Cache<V> {
+    fn new(capacity: usize) -> Cache<V> {
+        let stripe = || Mutex::new(Generations::new(capacity / STRIPES));
+        Cache {
+            stripes: (0..STRIPES).map(|_| stripe()).collect(),
+        }
+    }
+
+    fn lock(&self, ino: Ino) -> MutexGuard<'_, Generations<V>> {
+        // Nothing panics halfway through a change of these maps.
+        self.stripes[stripe_of(ino)]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stripe_of(ino: Ino) -> usize {
+    // Numbers of one shard follow one another.
+    (ino.serial() as usize).wrapping_add(usize::from(ino.birth_shard().0)) % STRIPES
+}
+
+/// The maps of the directories that were split. One that is not here is believed to be at its home.
+#[derive(Debug)]
+pub(crate) struct DirMaps {
+    maps: Cache<DirMap>,
+}
+
+impl DirMaps {
+    pub fn new() -> DirMaps {
+        DirMaps {
+            maps: Cache::new(MAX_CACHED_DIR_MAPS),
+        }
+    }
+
+    /// The shard that holds this position of the directory, as far as is known.
+    pub fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
+        match self.maps.lock(dir).get(dir) {
+            Some(map) => map.shard_of(position),
+            None => dir.birth_shard(),
+        }
+    }
+
+    /// All that is known of the directory.
+    pub fn map(&self, dir: Ino) -> DirMap {
+        let mut maps = self.maps.lock(dir);
+        maps.get(dir)
+            .map_or_else(|| DirMap::single(dir.birth_shard()), |map| map.clone())
+    }
+
+    /// Learns what somebody knows of the directory; true when that was anything new. A map that cannot
+    /// be this directory's is ignored.
+    pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
+        if !other.has_slots() || other.home() != dir.birth_shard() {
+            return false;
+        }
+        let mut maps = self.maps.lock(dir);
+        if let Some(map) = maps.get(dir) {
+            return map.merge(other);
+        }
+        maps.insert(dir, other.clone());
+        true
+    }
+
+    /// Learns what the directory's home knows; true when that was anything new. The home is right
+    /// where the two cannot be reconciled.
+    pub fn correct(&self, dir: Ino, home: &DirMap) -> bool {
+        if self.merge(dir, home) {
+            return true;
+        }
+        if !home.has_slots() || home.home() != dir.birth_shard() {
+            return false;
+        }
+        let mut maps = self.maps.lock(dir);
+        match maps.get(dir) {
+            Some(map) if map.version() == home.version() && map.slots() != home.slots() => {
+                map.clone_from(home);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The directory is gone.
+    pub fn forget(&self, dir: Ino) {
+        self.maps.lock(dir).remove(dir);
+    }
+}
+
+/// Where the inodes are that are not on their birth shard.
+#[derive(Debug)]
+pub(crate) struct InodeShards {
+    shards: Cache<ShardId>,
+}
+
+impl InodeShards {
+    pub fn new() -> InodeShards {
+        InodeShards {
+            shards: Cache::new(MAX_CACHED_INODE_SHARDS),
+        }
+    }
+
+    pub fn shard_of(&self, ino: Ino) -> ShardId {
+        self.shards
+            .lock(ino)
+            .get(ino)
+            .copied()
+            .unwrap_or(ino.birth_shard())
+    }
+
+    pub fn learn(&self, ino: Ino, shard: ShardId) {
+        let mut shards = self.shards.lock(ino);
+        if shard == ino.birth_shard() {
+            shards.remove(ino);
+        } else {
+            shards.insert(ino, shard);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: Ino = Ino(5);
+
+    fn split_map(active: u32) -> DirMap {
+        DirMap::with_slots(vec![ShardId(0), ShardId(1), ShardId(2), ShardId(3)], active)
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_is_forgotten() {
+        let mut cache = Generations::new(8);
+        cache.insert(Ino(1), 'a');
+        for number in 100..200 {
+            cache.insert(Ino(number), 'x');
+            assert_eq!(cache.get(Ino(1)), Some(&mut 'a'));
+            assert!(cache.len() <= 8, "{}", cache.len());
+        }
+        assert_eq!(cache.get(Ino(100)), None);
+        assert_eq!(cache.get(Ino(199)), Some(&mut 'x'));
+        cache.remove(Ino(1));
+        assert_eq!(cache.get(Ino(1)), None);
+    }
+
+    #[test]
+    fn an_entry_that_is_replaced_leaves_no_old_one_behind() {
+        let mut cache = Generations::new(4);
+        cache.insert(Ino(1), 'a');
+        cache.insert(Ino(2), 'b');
+        cache.insert(Ino(3), 'c');
+        cache.insert(Ino(1), 'd');
+        assert_eq!(cache.get(Ino(1)), Some(&mut 'd'));
+        cache.remove(Ino(1));
+        assert_eq!(cache.get(Ino(1)), None);
+    }
+
+    #[test]
+    fn an_unknown_directory_is_at_its_home() {
+        let maps = DirMaps::new();
+        let dir = Ino::new(ShardId(7), 9);
+        assert_eq!(maps.shard_of(dir, Position::FIRST), ShardId(7));
+        assert_eq!(maps.map(dir), DirMap::single(ShardId(7)));
+        assert!(!maps.merge(dir, &DirMap::single(ShardId(7))));
+    }
+
+    #[test]
+    fn maps_are_merged_and_only_grow() {
+        let maps = DirMaps::new();
+        let top = Position(1 << 62);
+        assert!(maps.merge(DIR, &split_map(2)));
+        assert_eq!(maps.shard_of(DIR, top), ShardId(1));
+        assert!(maps.merge(DIR, &split_map(4)));
+        assert_eq!(maps.shard_of(DIR, top), ShardId(1));
+        assert_eq!(maps.shard_of(DIR, Position(3 << 61)), ShardId(3));
+        assert!(!maps.merge(DIR, &split_map(3)));
+        assert_eq!(maps.map(DIR), split_map(4));
+        maps.forget(DIR);
+        assert_eq!(maps.map(DIR), DirMap::single(ShardId(0)));
+    }
+
+    #[test]
+    fn the_home_is_right_where_maps_contradict_one_another() {
+        let maps = DirMaps::new();
+        let other = DirMap::with_slots(vec![ShardId(0), ShardId(9)], 2);
+        assert!(maps.merge(DIR, &other));
+        assert!(!maps.merge(DIR, &split_map(4)));
+        assert!(maps.correct(DIR, &split_map(4)));
+        assert_eq!(maps.map(DIR), split_map(4));
+        assert!(!maps.correct(DIR, &split_map(4)));
+        let of_another_directory = DirMap::with_slots(vec![ShardId(8), ShardId(9)], 2);
+        assert!(!maps.correct(DIR, &of_another_directory));
+    }
+
+    #[test]
+    fn an_inode_is_on_its_birth_shard_unless_learnt() {
+        let shards = InodeShards::new();
+        let ino = Ino::new(ShardId(3), 8);
+        assert_eq!(shards.shard_of(ino), ShardId(3));
+        shards.learn(ino, ShardId(5));
+        assert_eq!(shards.shard_of(ino), ShardId(5));
+        shards.learn(ino, ShardId(3));
+        assert_eq!(shards.shard_of(ino), ShardId(3));
+    }
+}

@@ -1,0 +1,281 @@
+//! Operations on a name in a directory.
+
+use crate::call::Call;
+use crate::core::Core;
+use crate::error::{ClientError, Result};
+use crate::file::Token;
+use crate::inodes::unexpected;
+use crate::{Client, Node};
+use pandofs_api::{EntryReply, NewNode, Reply, Request};
+use pandofs_types::limits::MAX_REDIRECTS;
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+
+/// How [`Client::create`] opens the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// 4 read, 2 write, 1 execute; asked for of a file that was there, not of one that is made.
+    pub access: u16,
+    /// A file that was there is emptied.
+    pub truncate: bool,
+    /// A name that was there is an error.
+    pub exclusive: bool,
+}
+
+/// What [`Client::create`] opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub node: Node,
+    /// Whether it was made by this call.
+    pub created: bool,
+}
+
+impl Client {
+    /// What the name leads to; symbolic links are not followed. For a directory the attributes are
+    /// gathered from all shards that carry it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such name.
+    pub fn lookup(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
+        let core = self.core();
+        // An entry and its inode on two shards are read one after the other; in between the name may
+        // have gone, or lead to something else now.
+        for _ in 0..MAX_REDIRECTS {
+            let entry = core.entry(caller, dir, name)?;
+            match core.node(caller, entry) {
+                Err(error) if error.is_gone() => {}
+                done => return done,
+            }
+        }
+        Err(FsError::NotFound.into())
+    }
+
+    /// Makes a file and opens it, or opens the one that is there. It is to be released.
+    ///
+    /// # Errors
+    /// `Exists` when the name is taken and `how` is exclusive, or what is there is no file.
+    pub fn create(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        mode: u16,
+        how: OpenHow,
+    ) -> Result<Found> {
+        // The name may come and go between the attempts to make it and to open it.
+        for _ in 0..MAX_REDIRECTS {
+            match self.create_new(caller, dir, name, mode) {
+                Err(ClientError::Fs(FsError::Exists)) if !how.exclusive => {}
+                Ok(node) => {
+                    return Ok(Found {
+                        node,
+                        created: true,
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+            match self.open_existing(caller, dir, name, how) {
+                Err(error) if error.is_gone() => {}
+                Ok(node) => {
+                    return Ok(Found {
+                        node,
+                        created: false,
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FsError::Busy.into())
+    }
+
+    fn create_new(&self, caller: &Credentials, dir: Ino, name: &Name, mode: u16) -> Result<Node> {
+        let core = self.core();
+        let request = Request::Create {
+            dir,
+            name: name.clone(),
+            node: NewNode::File,
+            mode,
+            open: true,
+        };
+        let mut call = Call::shard(core.by_name(dir, name), caller, request);
+        let entry = entry_of(core.ask_call(&mut call)?)?;
+        match &entry.inode {
+            Some(inode) => core.opened(&call, entry.shard, inode, Token::default()),
+            None => {
+                return Err(ClientError::Protocol(format!(
+                    "file {} was made and opened without its attributes",
+                    entry.ino
+                )));
+            }
+        }
+        core.node(caller, entry)
+    }
+
+    fn open_existing(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        how: OpenHow,
+    ) -> Result<Node> {
+        let core = self.core();
+        let entry = core.entry(caller, dir, name)?;
+        core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+        match entry.kind {
+            FileKind::Dir => Err(FsError::IsDir.into()),
+            FileKind::Symlink => Err(FsError::Exists.into()),
+            _ => self
+                .open_node(caller, entry.ino, how.access, how.truncate)
+                .map(Node::from),
+        }
+    }
+
+    /// Makes what is no directory and leaves it closed.
+    ///
+    /// # Errors
+    /// `Exists` when the name is taken.
+    pub fn mknod(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        node: NewNode,
+        mode: u16,
+    ) -> Result<Node> {
+        let request = Request::Create {
+            dir,
+            name: name.clone(),
+            node,
+            mode,
+            open: false,
+        };
+        self.core().make(caller, dir, name, request)
+    }
+
+    /// # Errors
+    /// `Exists` when the name is taken.
+    pub fn mkdir(&self, caller: &Credentials, dir: Ino, name: &Name, mode: u16) -> Result<Node> {
+        let request = Request::Mkdir {
+            dir,
+            name: name.clone(),
+            mode,
+        };
+        self.core().make(caller, dir, name, request)
+    }
+
+    /// # Errors
+    /// `Exists` when the name is taken; `NameTooLong` for the target.
+    pub fn symlink(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        target: &[u8],
+    ) -> Result<Node> {
+        let node = NewNode::Symlink {
+            target: target.to_vec(),
+        };
+        self.mknod(caller, dir, name, node, 0o777)
+    }
+
+    /// A further name for a file.
+    ///
+    /// # Errors
+    /// `Exists` when the name is taken; `NotPermitted` for a directory.
+    pub fn link(&self, caller: &Credentials, ino: Ino, dir: Ino, name: &Name) -> Result<Node> {
+        let inode_shard = self.core().inodes.shard_of(ino);
+        let request = Request::Link {
+            dir,
+            name: name.clone(),
+            ino,
+            inode_shard,
+        };
+        self.core().make(caller, dir, name, request)
+    }
+
+    /// Takes away a name of what is no directory, and answers with what it led to.
+    ///
+    /// # Errors
+    /// `NotFound`; `IsDir` for a directory.
+    pub fn unlink(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Ino> {
+        let request = Request::Unlink {
+            dir,
+            name: name.clone(),
+        };
+        self.core().remove(caller, dir, name, request)
+    }
+
+    /// Removes an empty directory, and answers with its number.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotDir`; `NotEmpty`.
+    pub fn rmdir(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Ino> {
+        let request = Request::Rmdir {
+            dir,
+            name: name.clone(),
+        };
+        let ino = self.core().remove(caller, dir, name, request)?;
+        self.core().maps.forget(ino);
+        Ok(ino)
+    }
+
+    /// Gives what has a name another one, and answers with its number. What had the new name gives
+    /// way unless `no_replace`.
+    ///
+    /// # Errors
+    /// `NotFound`; `Exists` with `no_replace`; `Invalid` when a directory would move into itself;
+    /// `NotEmpty`, `IsDir`, `NotDir` when what has the new name cannot give way.
+    pub fn rename(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        new_dir: Ino,
+        new_name: &Name,
+        no_replace: bool,
+    ) -> Result<Ino> {
+        let core = self.core();
+        let request = Request::Rename {
+            dir,
+            name: name.clone(),
+            new_dir,
+            new_name: new_name.clone(),
+            // Filled in when it is sent.
+            new_shard: ShardId(0),
+            no_replace,
+        };
+        match core.ask(caller, core.by_name(dir, name), request)? {
+            Reply::Renamed { ino } => Ok(ino),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl Core {
+    /// What a directory holds under the name, without a look at the inode.
+    pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
+        let request = Request::Lookup {
+            dir,
+            name: name.clone(),
+        };
+        entry_of(self.ask(caller, self.by_name(dir, name), request)?)
+    }
+
+    fn make(&self, caller: &Credentials, dir: Ino, name: &Name, request: Request) -> Result<Node> {
+        let entry = entry_of(self.ask(caller, self.by_name(dir, name), request)?)?;
+        self.node(caller, entry)
+    }
+
+    fn remove(&self, caller: &Credentials, dir: Ino, name: &Name, request: Request) -> Result<Ino> {
+        match self.ask(caller, self.by_name(dir, name), request)? {
+            Reply::Removed { ino } => Ok(ino),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn entry_of(reply: Reply) -> Result<EntryReply> {
+    match reply {
+        Reply::Entry(entry) => Ok(entry),
+        other => Err(unexpected(&other)),
+    }
+}

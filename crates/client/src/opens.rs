@@ -1,0 +1,393 @@
+//! What the session has open, and the closes that the shards are still to be told of.
+//!
+//! A server keeps the session's opens in memory. When it was restarted they are registered with it
+//! anew, from the counts in here, before it gets anything else. A close is taken off the count and put
+//! into the queue under one lock, and a registration empties the queue under the same lock: otherwise
+//! a close could be left out of the count that is registered and be sent afterwards as well.
+
+use crate::file::File;
+use hashbrown::HashMap;
+use pandofs_types::limits::{MAX_RELEASES_PER_MESSAGE, RELEASE_DELAY};
+use pandofs_types::{Ino, ShardId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Locks over which the open files are spread.
+const STRIPES: u64 = 16;
+
+#[derive(Debug)]
+struct Open {
+    /// Times; never 0.
+    count: u32,
+    /// Where the inode was when it was last heard of.
+    shard: ShardId,
+    file: Arc<File>,
+}
+
+/// Closes for one shard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub shard: ShardId,
+    /// An inode stands here once for each time it was closed.
+    pub inos: Vec<Ino>,
+    /// The server's count of registrations when the batch was taken: with another count the server
+    /// knows of the closes.
+    pub registration: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    closed: HashMap<ShardId, Vec<Ino>>,
+    /// When the first of them was put in.
+    oldest: Option<Instant>,
+    /// A message is full.
+    full: bool,
+    stopped: bool,
+}
+
+/// What the background thread is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Send what is queued.
+    Releases,
+    /// The time that was asked for has come.
+    Tick,
+    Stop,
+}
+
+#[derive(Debug)]
+pub(crate) struct Opens {
+    tables: Vec<Mutex<HashMap<Ino, Open>>>,
+    /// Locked before any of the tables.
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+impl Opens {
+    pub fn new() -> Opens {
+        Opens {
+            tables: (0..STRIPES).map(|_| Mutex::new(HashMap::new())).collect(),
+            queue: Mutex::new(Queue::default()),
+            wake: Condvar::new(),
+        }
+    }
+
+    fn table(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Open>> {
+        lock(&self.tables[(ino.serial() % STRIPES) as usize])
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Counts one more open; the file is made by `make` if it was not open before.
+    pub fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> File) -> Arc<File> {
+        let mut table = self.table(ino);
+        let open = table.entry(ino).or_insert_with(|| Open {
+            count: 0,
+            shard,
+            file: Arc::new(make()),
+        });
+        open.count += 1;
+        open.shard = shard;
+        Arc::clone(&open.file)
+    }
+
+    /// What is known of a file that is open.
+    pub fn file(&self, ino: Ino) -> Option<Arc<File>> {
+        self.table(ino).get(&ino).map(|open| Arc::clone(&open.file))
+    }
+
+    /// How often it is open, and where it is; `None` when it is not.
+    pub fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
+        self.table(ino)
+            .get(&ino)
+            .map(|open| (open.count, open.shard))
+    }
+
+    /// An inode was found on another shard.
+    pub fn moved(&self, ino: Ino, shard: ShardId) {
+        if let Some(open) = self.table(ino).get_mut(&ino) {
+            open.shard = shard;
+        }
+    }
+
+    /// Takes one open off the count and queues the notice of it. False if it is not open.
+    pub fn release(&self, ino: Ino) -> bool {
+        let mut queue = self.queue();
+        let mut table = self.table(ino);
+        let Some(open) = table.get_mut(&ino) else {
+            return false;
+        };
+        let shard = open.shard;
+        open.count -= 1;
+        if open.count == 0 {
+            table.remove(&ino);
+        }
+        drop(table);
+        if queue.push(shard, ino) {
+            self.wake.notify_one();
+        }
+        true
+    }
+
+    /// All that is open on shards that `led` is true for, by shard. The closes queued for them are in
+    /// the counts and therefore dropped; from then on `registrations` is one more.
+    pub fn register(
+        &self,
+        led: impl Fn(ShardId) -> bool,
+        registrations: &AtomicU64,
+    ) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
+        let mut queue = self.queue();
+        // Before any table is read: who opens a file and finds this count unchanged after putting it
+        // into its table knows that it is among those that are registered, or was opened later.
+        registrations.fetch_add(1, Ordering::SeqCst);
+        queue.closed.retain(|&shard, _| !led(shard));
+        let mut opens: HashMap<ShardId, Vec<(Ino, u32)>> = HashMap::new();
+        for table in &self.tables {
+            for (&ino, open) in lock(table).iter().filter(|(_, open)| led(open.shard)) {
+                opens.entry(open.shard).or_default().push((ino, open.count));
+            }
+        }
+        opens.into_iter().collect()
+    }
+
+    /// Takes all queued closes; `registration_of` gives the count of registrations of the server that
+    /// leads the shard.
+    pub fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
+        let mut queue = self.queue();
+        queue.oldest = None;
+        queue.full = false;
+        let closed = std::mem::take(&mut queue.closed);
+        let mut batches = Vec::new();
+        for (shard, inos) in closed {
+            let registration = registration_of(shard);
+            let messages = inos.chunks(MAX_RELEASES_PER_MESSAGE);
+            batches.extend(messages.map(|inos| Batch {
+                shard,
+                inos: inos.to_vec(),
+                registration,
+            }));
+        }
+        batches
+    }
+
+    /// Puts back what could not be sent, unless it was registered meanwhile.
+    pub fn put_back(&self, batch: Batch, registrations: &AtomicU64) {
+        let mut queue = self.queue();
+        if registrations.load(Ordering::SeqCst) == batch.registration {
+            for ino in batch.inos {
+                queue.push(batch.shard, ino);
+            }
+        }
+    }
+
+    /// Puts the notice that an inode was closed back for another shard.
+    pub fn put_back_for(&self, ino: Ino, shard: ShardId) {
+        self.queue().push(shard, ino);
+    }
+
+    /// Waits until closes are due, `tick` has come or the client stops.
+    pub fn wait(&self, tick: Instant) -> Work {
+        let mut queue = self.queue();
+        loop {
+            let now = Instant::now();
+            if queue.stopped {
+                return Work::Stop;
+            }
+            let due = queue.oldest.map(|oldest| oldest + RELEASE_DELAY);
+            if queue.full || due.is_some_and(|due| due <= now) {
+                return Work::Releases;
+            }
+            if tick <= now {
+                return Work::Tick;
+            }
+            let until = due.map_or(tick, |due| due.min(tick));
+            let waited = self.wake.wait_timeout(queue, until - now);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Makes [`Opens::wait`] answer `Stop`.
+    pub fn stop(&self) {
+        self.queue().stopped = true;
+        self.wake.notify_all();
+    }
+
+    /// The files with writes to report that are older than `since`.
+    pub fn unreported(&self, since: Instant) -> Vec<Arc<File>> {
+        let mut files = Vec::new();
+        for table in &self.tables {
+            files.extend(lock(table).values().map(|open| Arc::clone(&open.file)));
+        }
+        files.retain(|file| file.pending().is_some_and(|pending| pending.since <= since));
+        files
+    }
+}
+
+impl Queue {
+    /// True when the background thread is to look.
+    fn push(&mut self, shard: ShardId, ino: Ino) -> bool {
+        let inos = self.closed.entry(shard).or_default();
+        inos.push(ino);
+        let was_full = self.full;
+        self.full |= inos.len() >= MAX_RELEASES_PER_MESSAGE;
+        let is_first = self.oldest.is_none();
+        if is_first {
+            self.oldest = Some(Instant::now());
+        }
+        is_first || self.full != was_full
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_api::{FileBody, InodeReply};
+    use pandofs_types::{Attr, Credentials, FileKind, Time};
+    use std::time::Duration;
+
+    fn file(ino: Ino) -> File {
+        let time = Time(0);
+        let attr = Attr {
+            ino,
+            kind: FileKind::File,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+        };
+        File::new(
+            ino,
+            &InodeReply {
+                attr,
+                body: FileBody::None,
+                dir: None,
+            },
+        )
+    }
+
+    fn open(opens: &Opens, ino: u64, shard: u16) -> Arc<File> {
+        opens.opened(Ino(ino), ShardId(shard), || file(Ino(ino)))
+    }
+
+    #[test]
+    fn opens_are_counted_and_closes_are_queued() {
+        let opens = Opens::new();
+        open(&opens, 5, 1);
+        open(&opens, 5, 1);
+        assert_eq!(opens.count(Ino(5)), Some((2, ShardId(1))));
+        opens.moved(Ino(5), ShardId(3));
+        assert!(opens.release(Ino(5)));
+        assert!(opens.release(Ino(5)));
+        assert!(!opens.release(Ino(5)));
+        assert_eq!(opens.count(Ino(5)), None);
+        assert!(opens.file(Ino(5)).is_none());
+        let batch = Batch {
+            shard: ShardId(3),
+            inos: vec![Ino(5); 2],
+            registration: 7,
+        };
+        assert_eq!(opens.take_releases(|_| 7), [batch]);
+        assert_eq!(opens.take_releases(|_| 7), []);
+    }
+
+    #[test]
+    fn a_registration_counts_the_queued_closes() {
+        let opens = Opens::new();
+        let registrations = AtomicU64::new(1);
+        for (ino, shard) in [(5, 1), (5, 1), (6, 1), (7, 2)] {
+            open(&opens, ino, shard);
+        }
+        for ino in [5, 6, 7] {
+            opens.release(Ino(ino));
+        }
+        let opened = opens.register(|shard| shard == ShardId(1), &registrations);
+        assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1)])]);
+        assert_eq!(registrations.load(Ordering::SeqCst), 2);
+        let left = opens.take_releases(|_| 1);
+        assert_eq!(
+            left,
+            [Batch {
+                shard: ShardId(2),
+                inos: vec![Ino(7)],
+                registration: 1
+            }]
+        );
+    }
+
+    #[test]
+    fn closes_that_were_registered_are_not_put_back() {
+        let opens = Opens::new();
+        let registrations = AtomicU64::new(1);
+        open(&opens, 5, 1);
+        opens.release(Ino(5));
+        let batch = opens.take_releases(|_| 1).remove(0);
+        opens.put_back(batch, &registrations);
+        let batch = opens.take_releases(|_| 1).remove(0);
+        opens.register(|_| true, &registrations);
+        opens.put_back(batch, &registrations);
+        assert_eq!(opens.take_releases(|_| 2), []);
+    }
+
+    #[test]
+    fn a_full_message_is_due_at_once_and_longer_queues_are_cut() {
+        let opens = Opens::new();
+        let soon = Instant::now() + Duration::from_secs(3_600);
+        for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
+            open(&opens, ino, 1);
+            opens.release(Ino(ino));
+        }
+        assert_eq!(opens.wait(soon), Work::Releases);
+        let sizes: Vec<usize> = opens
+            .take_releases(|_| 1)
+            .iter()
+            .map(|batch| batch.inos.len())
+            .collect();
+        assert_eq!(sizes, [MAX_RELEASES_PER_MESSAGE, 1]);
+        assert_eq!(opens.wait(Instant::now()), Work::Tick);
+    }
+
+    #[test]
+    fn a_single_close_is_due_after_the_delay() {
+        let opens = Opens::new();
+        let begun = Instant::now();
+        open(&opens, 5, 1);
+        opens.release(Ino(5));
+        assert_eq!(
+            opens.wait(begun + Duration::from_secs(3_600)),
+            Work::Releases
+        );
+        assert!(begun.elapsed() >= RELEASE_DELAY);
+        opens.stop();
+        assert_eq!(opens.wait(Instant::now()), Work::Stop);
+    }
+
+    #[test]
+    fn files_with_old_writes_are_found() {
+        let opens = Opens::new();
+        open(&opens, 5, 1);
+        let written = open(&opens, 6, 1);
+        written.wrote(10, Time(1), &Credentials::ROOT);
+        let found: Vec<Ino> = opens
+            .unreported(Instant::now())
+            .iter()
+            .map(|file| file.ino)
+            .collect();
+        assert_eq!(found, [Ino(6)]);
+        let before = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        assert!(opens.unreported(before).is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! From path names to objects, for programs that have paths.
+
+use crate::error::Result;
+use crate::{Client, Node};
+use pandofs_types::limits::{MAX_NAME_BYTES, MAX_SYMLINKS};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NameError};
+
+/// A path that was walked up to its last component.
+enum Last {
+    /// It ends in a name; whether that is there was not asked.
+    Name { dir: Ino, name: Name },
+    /// It ends in `.` or `..`, or is `/`.
+    Dir(Ino),
+}
+
+/// The walk's state.
+struct Walk {
+    at: Ino,
+    /// Components still to go, the next one last.
+    rest: Vec<Vec<u8>>,
+    links_followed: usize,
+}
+
+impl Client {
+    /// What the path leads to, from the root on whether or not it begins with `/`. Symbolic links
+    /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows it.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotDir` when something within is no directory; `Invalid` after too many links.
+    pub fn resolve(&self, caller: &Credentials, path: &[u8]) -> Result<Node> {
+        let last = if path.ends_with(b"/") {
+            self.walk(caller, &[path, b"."].concat())?
+        } else {
+            self.walk(caller, path)?
+        };
+        match last {
+            Last::Dir(dir) => self.node(caller, dir),
+            Last::Name { dir, name } => self.lookup(caller, dir, &name),
+        }
+    }
+
+    /// The directory that holds, or would hold, the last component of the path, and that component.
+    ///
+    /// # Errors
+    /// As [`Client::resolve`]; `Invalid` when the path ends in no name.
+    pub fn resolve_parent(&self, caller: &Credentials, path: &[u8]) -> Result<(Ino, Name)> {
+        match self.walk(caller, path)? {
+            Last::Name { dir, name } => Ok((dir, name)),
+            Last::Dir(_) => Err(FsError::Invalid.into()),
+        }
+    }
+
+    fn walk(&self, caller: &Credentials, path: &[u8]) -> Result<Last> {
+        let mut walk = Walk {
+            at: Ino::ROOT,
+            rest: Vec::new(),
+            links_followed: 0,
+        };
+        walk.push(path);
+        while let Some(component) = walk.rest.pop() {
+            match component.as_slice() {
+                b"." => continue,
+                b".." => {
+                    walk.at = self.parent(caller, walk.at)?;
+                    continue;
+                }
+                _ => {}
+            }
+            let name = Name::new(&component).map_err(bad_name)?;
+            if walk.rest.is_empty() {
+                return Ok(Last::Name { dir: walk.at, name });
+            }
+            self.step(caller, &mut walk, &name)?;
+        }
+        Ok(Last::Dir(walk.at))
+    }
+
+    /// Goes into a directory, or through a symbolic link, that is not the end of the path.
+    fn step(&self, caller: &Credentials, walk: &mut Walk, name: &Name) -> Result<()> {
+        let entry = self.core().entry(caller, walk.at, name)?;
+        self.core()
+            .learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+        match entry.kind {
+            FileKind::Dir => walk.at = entry.ino,
+            FileKind::Symlink => {
+                walk.links_followed += 1;
+                if walk.links_followed > MAX_SYMLINKS {
+                    return Err(FsError::Invalid.into());
+                }
+                let target = self.readlink(caller, entry.ino)?;
+                if target.starts_with(b"/") {
+                    walk.at = Ino::ROOT;
+                }
+                walk.push(&target);
+            }
+            _ => return Err(FsError::NotDir.into()),
+        }
+        Ok(())
+    }
+
+    fn parent(&self, caller: &Credentials, dir: Ino) -> Result<Ino> {
+        match self.core().inode(caller, dir)?.dir {
+            Some(dir) => Ok(dir.parent),
+            None => Err(FsError::NotDir.into()),
+        }
+    }
+}
+
+impl Walk {
+    /// Puts the path's components before what is still to go.
+    fn push(&mut self, path: &[u8]) {
+        let components = path
+            .split(|&byte| byte == b'/')
+            .filter(|part| !part.is_empty());
+        self.rest.extend(components.rev().map(<[u8]>::to_vec));
+    }
+}
+
+fn bad_name(error: NameError) -> FsError {
+    match error {
+        NameError::TooLong(bytes) => {
+            assert!(bytes > MAX_NAME_BYTES);
+            FsError::NameTooLong
+        }
+        NameError::Empty | NameError::ForbiddenByte | NameError::Dots => FsError::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_goes_before_the_rest_of_the_path() {
+        let mut walk = Walk {
+            at: Ino::ROOT,
+            rest: Vec::new(),
+            links_followed: 0,
+        };
+        walk.push(b"/a//b/c/");
+        assert_eq!(walk.rest.pop().unwrap(), b"a");
+        walk.push(b"x/../y");
+        let order: Vec<Vec<u8>> = std::iter::from_fn(|| walk.rest.pop()).collect();
+        assert_eq!(order, [&b"x"[..], b"..", b"y", b"b", b"c"]);
+    }
+
+    #[test]
+    fn names_that_are_none() {
+        assert_eq!(
+            bad_name(Name::new(&[b'x'; 256]).unwrap_err()),
+            FsError::NameTooLong
+        );
+        assert_eq!(bad_name(Name::new(b"a\0").unwrap_err()), FsError::Invalid);
+    }
+}

@@ -1,0 +1,350 @@
+//! Connections to servers: each is used by one thread at a time, which writes its requests, reads
+//! their answers, and puts the connection back for the next one.
+
+use pandofs_placement::ServerInfo;
+use pandofs_types::limits::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS};
+use pandofs_types::{FsId, ServerId, SessionId};
+use pandofs_wire::address::{self, Address, Stream};
+use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
+use pandofs_wire::frame::{self, FrameError};
+use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::message::{AnswerFrame, RequestFrame};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Who this client is, in every handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub fs: FsId,
+    pub session: SessionId,
+    /// How long a connection may take to be made, and an answer to come.
+    pub timeouts: Timeouts,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub connect: Duration,
+    pub answer: Duration,
+}
+
+impl Timeouts {
+    /// No attempt takes longer than a client with this limit is willing to wait at all.
+    pub fn within(soft: Option<Duration>) -> Timeouts {
+        // The system takes a limit of 0 for none.
+        let limit = soft.map_or(Duration::MAX, |soft| soft.max(Duration::from_millis(1)));
+        Timeouts {
+            connect: CONNECT_TIMEOUT.min(limit),
+            answer: ANSWER_TIMEOUT.min(limit),
+        }
+    }
+}
+
+/// What a server drew when its process started: another value than last time means another process.
+pub(crate) type Boot = u64;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    /// It may work later.
+    Unreachable(String),
+    /// It will not.
+    Refused(String),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum LostAnswer {
+    /// The connection is gone.
+    Connection(io::Error),
+    /// What came is no answer.
+    Broken(FrameError),
+}
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    incoming: ReadBuffer,
+    outgoing: WriteBuffer,
+    next_id: u64,
+    /// How often the session's opens had been registered with the server when this connection came
+    /// into use ([`Server::registrations`]).
+    pub registration: u64,
+}
+
+impl Connection {
+    fn open(
+        address: &Address,
+        server: ServerId,
+        who: &Identity,
+    ) -> Result<(Connection, Boot), ConnectError> {
+        let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
+        let broken = |error: FrameError| ConnectError::Refused(error.to_string());
+        let deadline = Instant::now() + who.timeouts.connect;
+        let stream = address::connect(address, who.timeouts.connect).map_err(lost)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        stream
+            .set_read_timeout(Some(left.max(Duration::from_millis(1))))
+            .map_err(lost)?;
+        stream
+            .set_write_timeout(Some(who.timeouts.answer))
+            .map_err(lost)?;
+        let mut connection = Connection {
+            stream,
+            incoming: ReadBuffer::new(),
+            outgoing: WriteBuffer::new(),
+            next_id: 0,
+            registration: 0,
+        };
+        let hello = Hello {
+            fs: who.fs,
+            peer: Peer::Client {
+                session: who.session,
+            },
+        };
+        connection.outgoing.push(&hello).map_err(broken)?;
+        connection.send().map_err(lost)?;
+        let answer = match connection.next_frame(HelloAnswer::decode) {
+            Ok(answer) => answer,
+            Err(LostAnswer::Connection(error)) => return Err(lost(error)),
+            Err(LostAnswer::Broken(error)) => return Err(broken(error)),
+        };
+        let refusal = match answer {
+            Ok(HelloAnswer::Welcome {
+                server: answering,
+                boot,
+                ..
+            }) => {
+                if answering != server {
+                    return Err(ConnectError::Refused(format!(
+                        "server {answering} listens at {address}, where the cluster map has server \
+                         {server}: check the addresses in the map"
+                    )));
+                }
+                connection
+                    .stream
+                    .set_read_timeout(Some(who.timeouts.answer))
+                    .map_err(lost)?;
+                return Ok((connection, boot));
+            }
+            Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
+        };
+        if refusal.is_temporary() {
+            Err(ConnectError::Unreachable(refusal.to_string()))
+        } else {
+            Err(ConnectError::Refused(format!(
+                "server {server} at {address}: {refusal}"
+            )))
+        }
+    }
+
+    /// Numbers the request and keeps it to be sent.
+    pub fn push(&mut self, request: &mut RequestFrame) -> Result<(), FrameError> {
+        request.id = self.next_id;
+        self.outgoing.push(request)?;
+        self.next_id += 1;
+        Ok(())
+    }
+
+    /// Sends all that was pushed.
+    pub fn send(&mut self) -> io::Result<()> {
+        match self.outgoing.write_to(&mut self.stream)? {
+            Progress::Done => Ok(()),
+            Progress::Blocked => Err(io::Error::new(ErrorKind::TimedOut, "it takes no requests")),
+        }
+    }
+
+    /// The next answer, to whichever request.
+    pub fn receive(&mut self) -> Result<AnswerFrame, LostAnswer> {
+        self.next_frame(|body| frame::decode(body))?
+            .map_err(LostAnswer::Broken)
+    }
+
+    fn next_frame<T>(&mut self, decode: impl FnOnce(&[u8]) -> T) -> Result<T, LostAnswer> {
+        let end = |kind, text| LostAnswer::Connection(io::Error::new(kind, text));
+        loop {
+            if let Some(body) = self.incoming.next_frame().map_err(LostAnswer::Broken)? {
+                return Ok(decode(body));
+            }
+            match self.incoming.fill_from(&mut self.stream) {
+                Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(end(ErrorKind::TimedOut, "it sent no answer in time"));
+                }
+                Err(error) => return Err(LostAnswer::Connection(error)),
+            }
+        }
+    }
+}
+
+/// One server, and the connections to it that nobody uses at the moment.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub id: ServerId,
+    /// At least one; the first that answers is used.
+    addresses: Vec<Address>,
+    idle: Mutex<Vec<Connection>>,
+    /// The boot for which the session's opens are registered; none before the first connection, or
+    /// when they may be lost. Held while they are being registered, so that no request gets ahead.
+    pub registered: Mutex<Option<Boot>>,
+    /// How often it was begun to register the opens. A connection of an earlier count reached an
+    /// earlier process.
+    pub registrations: AtomicU64,
+    /// Answers received since the client began.
+    pub answers: AtomicU64,
+    /// Whether it was reached at least once.
+    pub reached: AtomicBool,
+    away: AtomicBool,
+}
+
+impl Server {
+    /// # Errors
+    /// A text when none of the addresses is one.
+    pub fn new(info: &ServerInfo) -> Result<Server, String> {
+        let addresses = info.addresses.iter().map(|text| text.parse::<Address>());
+        let mut addresses = addresses
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| error.to_string())?;
+        if addresses.is_empty() {
+            return Err(format!(
+                "the cluster map has no address of server {}",
+                info.id
+            ));
+        }
+        // A Unix socket costs less and is there only on the server's own machine.
+        addresses.sort_by_key(|address| matches!(address, Address::Tcp { .. }));
+        Ok(Server {
+            id: info.id,
+            addresses,
+            idle: Mutex::new(Vec::new()),
+            registered: Mutex::new(None),
+            registrations: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            reached: AtomicBool::new(false),
+            away: AtomicBool::new(false),
+        })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that was used last.
+    pub fn take_idle(&self) -> Option<Connection> {
+        self.idle().pop()
+    }
+
+    /// Keeps a connection for later, unless the server was restarted since it was made.
+    pub fn put_back(&self, connection: Connection) {
+        let mut idle = self.idle();
+        // Under the lock: otherwise it could be put back just after `close_idle`.
+        let current = self.registrations.load(Ordering::SeqCst);
+        if connection.registration == current && idle.len() < MAX_IDLE_CONNECTIONS {
+            idle.push(connection);
+        }
+    }
+
+    /// Closes the connections nobody uses: when one is lost the others are, too, as a rule.
+    pub fn close_idle(&self) {
+        let closed = std::mem::take(&mut *self.idle());
+        drop(closed);
+    }
+
+    /// The opens are to be registered anew before the next connection is used.
+    pub fn forget_registration(&self) {
+        *self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        self.close_idle();
+    }
+
+    /// A new connection, and to which process of the server. The session's opens are not registered
+    /// yet.
+    pub fn connect(&self, who: &Identity) -> Result<(Connection, Boot), ConnectError> {
+        let mut causes = Vec::new();
+        for address in &self.addresses {
+            match Connection::open(address, self.id, who) {
+                Ok(opened) => return Ok(opened),
+                Err(ConnectError::Refused(cause)) => return Err(ConnectError::Refused(cause)),
+                Err(ConnectError::Unreachable(cause)) => causes.push(cause),
+            }
+        }
+        Err(ConnectError::Unreachable(causes.join("; ")))
+    }
+
+    /// Says so once when it goes away.
+    pub fn note_away(&self, cause: &str) {
+        if !self.away.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "server {} at {} does not answer: waiting, will go on when it is back ({cause})",
+                self.id,
+                self.addresses[0]
+            );
+        }
+    }
+
+    /// Says so once when it is back.
+    pub fn note_back(&self) {
+        self.reached.store(true, Ordering::Relaxed);
+        if self.away.swap(false, Ordering::Relaxed) {
+            tracing::info!("server {} at {} answers again", self.id, self.addresses[0]);
+        }
+    }
+
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Whether the cluster map has this server still at the same addresses.
+    pub fn is_still(&self, info: &ServerInfo) -> bool {
+        Server::new(info).is_ok_and(|new| new.id == self.id && new.addresses == self.addresses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(addresses: &[&str]) -> ServerInfo {
+        ServerInfo {
+            id: ServerId(3),
+            addresses: addresses.iter().map(|&text| text.to_owned()).collect(),
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: "rack".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_unix_socket_is_tried_first() {
+        let server = Server::new(&info(&["tcp:127.0.0.1:7400", "unix:/run/pandofs/3"])).unwrap();
+        assert_eq!(server.addresses[0].to_string(), "unix:/run/pandofs/3");
+        assert!(server.is_still(&info(&["unix:/run/pandofs/3", "tcp:127.0.0.1:7400"])));
+        assert!(!server.is_still(&info(&["tcp:127.0.0.1:7400"])));
+    }
+
+    #[test]
+    fn a_server_without_address_is_an_error() {
+        let error = Server::new(&info(&[])).unwrap_err();
+        assert_eq!(error, "the cluster map has no address of server 3");
+        assert!(Server::new(&info(&["tcp:nowhere"])).is_err());
+    }
+
+    #[test]
+    fn a_soft_limit_bounds_each_attempt() {
+        let soft = Timeouts::within(Some(Duration::from_secs(1)));
+        assert_eq!(
+            (soft.connect, soft.answer),
+            (Duration::from_secs(1), Duration::from_secs(1))
+        );
+        let hard = Timeouts::within(None);
+        assert_eq!(
+            (hard.connect, hard.answer),
+            (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
+        );
+        assert!(!Timeouts::within(Some(Duration::ZERO)).answer.is_zero());
+    }
+}

@@ -1,0 +1,421 @@
+//! From a request to its answer: which shard, which server, again if it must be.
+
+use crate::call::{Call, Target};
+use crate::core::{Core, count};
+use crate::error::{ClientError, Failure};
+use crate::pool::{ConnectError, Connection, LostAnswer, Server};
+use pandofs_api::{Reply, Request};
+use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
+use pandofs_types::{Credentials, Ino, Name, ServerId};
+use pandofs_wire::message::AnswerBody;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What came of sending a request once.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answered(AnswerBody),
+    /// It was not sent.
+    Unreachable {
+        server: ServerId,
+        cause: String,
+    },
+    /// The connection was lost; `sent`: the server may have got the request.
+    Lost {
+        server: ServerId,
+        cause: String,
+        sent: bool,
+    },
+    /// There is no sense in asking.
+    Hopeless(String),
+}
+
+/// What to do then.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Done(Result<AnswerBody, Failure>),
+    /// Send it again after this pause.
+    Again(Duration),
+}
+
+impl Core {
+    /// Asks a shard and waits for its reply.
+    pub fn ask(
+        &self,
+        caller: &Credentials,
+        target: Target,
+        request: Request,
+    ) -> Result<Reply, Failure> {
+        self.ask_call(&mut Call::shard(target, caller, request))
+    }
+
+    /// As [`Core::ask`] for a prepared call, which afterwards says who answered.
+    pub fn ask_call(&self, call: &mut Call) -> Result<Reply, Failure> {
+        reply_of(self.run(call)?)
+    }
+
+    /// The target of requests by name.
+    pub fn by_name(&self, dir: Ino, name: &Name) -> Target {
+        Target::Name {
+            dir,
+            position: self.hash_key.position(name.as_bytes()),
+        }
+    }
+
+    /// Sends a request until there is an answer for good.
+    pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
+        self.take_slot(call);
+        let answer = loop {
+            let outcome = self.attempt(call);
+            match self.react(call, outcome) {
+                Next::Done(answer) => break answer,
+                Next::Again(pause) => rest(pause),
+            }
+        };
+        self.give_back_slot(call);
+        answer
+    }
+
+    /// Sends several requests at once, as many as may be under way, and each again as often as it
+    /// takes. The answers are in the order of the calls.
+    pub fn run_all(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut first = 0;
+        while first < calls.len() {
+            let end = first + window(&calls[first..]);
+            match &mut calls[first..end] {
+                [call] => answers.push(self.run(call)),
+                several => answers.extend(self.run_window(several)),
+            }
+            first = end;
+        }
+        answers
+    }
+
+    fn run_window(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
+        self.take_slots(calls);
+        let mut answers: Vec<Option<Result<AnswerBody, Failure>>> =
+            calls.iter().map(|_| None).collect();
+        let mut open: Vec<usize> = (0..calls.len()).collect();
+        while !open.is_empty() {
+            let outcomes = self.attempt_all(calls, &open);
+            let mut pause = Duration::ZERO;
+            let mut again = Vec::new();
+            for (index, outcome) in outcomes {
+                match self.react(&mut calls[index], outcome) {
+                    Next::Done(answer) => answers[index] = Some(answer),
+                    Next::Again(after) => {
+                        pause = pause.max(after);
+                        again.push(index);
+                    }
+                }
+            }
+            open = again;
+            rest(pause);
+        }
+        for call in calls.iter_mut() {
+            self.give_back_slot(call);
+        }
+        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        assert_eq!(answers.len(), calls.len(), "every call was answered");
+        answers
+    }
+
+    /// Sends the call once.
+    fn attempt(&self, call: &mut Call) -> Outcome {
+        let server = match self.aim(call) {
+            Ok(server) => server,
+            Err(hopeless) => return Outcome::Hopeless(hopeless),
+        };
+        let mut connection = match self.connection(&server) {
+            Ok(connection) => connection,
+            Err(error) => return unreachable(&server, error),
+        };
+        if let Err(error) = connection.push(&mut call.frame) {
+            server.put_back(connection);
+            return Outcome::Hopeless(error.to_string());
+        }
+        count(&self.counts.requests);
+        if let Err(error) = connection.send() {
+            // A request that was not sent whole is not executed, and this is the only one.
+            return Outcome::Lost {
+                server: server.id,
+                cause: error.to_string(),
+                sent: false,
+            };
+        }
+        match connection.receive() {
+            Ok(answer) if answer.id == call.frame.id => {
+                count(&server.answers);
+                let registration = connection.registration;
+                server.put_back(connection);
+                call.answered_by = Some((server, registration));
+                Outcome::Answered(answer.body)
+            }
+            Ok(answer) => Outcome::Hopeless(unasked(&server, answer.id)),
+            Err(error) => lost(&server, error),
+        }
+    }
+
+    /// Sends the calls with these indexes once, all before the first answer is waited for.
+    fn attempt_all(&self, calls: &mut [Call], indexes: &[usize]) -> Vec<(usize, Outcome)> {
+        let mut outcomes = Vec::with_capacity(indexes.len());
+        let mut groups: Vec<Group> = Vec::new();
+        for &index in indexes {
+            match self.aim(&mut calls[index]) {
+                Ok(server) => match groups.iter_mut().find(|group| group.server.id == server.id) {
+                    Some(group) => group.waiting.push(index),
+                    None => groups.push(Group {
+                        server,
+                        connection: None,
+                        waiting: vec![index],
+                    }),
+                },
+                Err(hopeless) => outcomes.push((index, Outcome::Hopeless(hopeless))),
+            }
+        }
+        for group in &mut groups {
+            self.send_group(calls, group, &mut outcomes);
+        }
+        for group in groups {
+            self.receive_group(calls, group, &mut outcomes);
+        }
+        outcomes
+    }
+
+    fn send_group(
+        &self,
+        calls: &mut [Call],
+        group: &mut Group,
+        outcomes: &mut Vec<(usize, Outcome)>,
+    ) {
+        let mut connection = match self.connection(&group.server) {
+            Ok(connection) => connection,
+            Err(error) => {
+                let outcome = unreachable(&group.server, error);
+                let all = group.waiting.drain(..);
+                return outcomes.extend(all.map(|index| (index, outcome.again())));
+            }
+        };
+        group
+            .waiting
+            .retain(|&index| match connection.push(&mut calls[index].frame) {
+                Ok(()) => {
+                    count(&self.counts.requests);
+                    true
+                }
+                Err(error) => {
+                    outcomes.push((index, Outcome::Hopeless(error.to_string())));
+                    false
+                }
+            });
+        match connection.send() {
+            Ok(()) => group.connection = Some(connection),
+            Err(error) => {
+                // Some of them may have gone out whole.
+                let server = group.server.id;
+                let all = group.waiting.drain(..);
+                let cause = error.to_string();
+                let lost = Outcome::Lost {
+                    server,
+                    cause,
+                    sent: true,
+                };
+                outcomes.extend(all.map(|index| (index, lost.again())));
+            }
+        }
+    }
+
+    fn receive_group(
+        &self,
+        calls: &mut [Call],
+        mut group: Group,
+        outcomes: &mut Vec<(usize, Outcome)>,
+    ) {
+        let Some(mut connection) = group.connection.take() else {
+            return;
+        };
+        let server = &group.server;
+        while !group.waiting.is_empty() {
+            let failed = match connection.receive() {
+                Ok(answer) => {
+                    let asked = |&index: &usize| calls[index].frame.id == answer.id;
+                    match group.waiting.iter().position(asked) {
+                        Some(place) => {
+                            let index = group.waiting.swap_remove(place);
+                            count(&server.answers);
+                            let by = (Arc::clone(server), connection.registration);
+                            calls[index].answered_by = Some(by);
+                            outcomes.push((index, Outcome::Answered(answer.body)));
+                            continue;
+                        }
+                        None => Outcome::Hopeless(unasked(server, answer.id)),
+                    }
+                }
+                Err(error) => lost(server, error),
+            };
+            return outcomes.extend(group.waiting.iter().map(|&index| (index, failed.again())));
+        }
+        server.put_back(connection);
+    }
+
+    /// Fills in the shard, as far as is known now, and finds its server.
+    fn aim(&self, call: &mut Call) -> Result<Arc<Server>, String> {
+        let cluster = self.clusters.current();
+        let shard = match call.target {
+            Target::Server(id) => {
+                let server = cluster.server(id).cloned();
+                return server.ok_or_else(|| format!("the cluster map has no server {id}"));
+            }
+            _ if call.in_doubt => call.asked_shard(),
+            Target::Name { dir, position } => self.maps.shard_of(dir, position),
+            Target::Inode(ino) => self.inodes.shard_of(ino),
+            Target::Shard(shard) => shard,
+        };
+        let in_doubt = call.in_doubt;
+        if let Some(asked) = call.shard_request_mut() {
+            asked.shard = shard;
+            asked.epoch = cluster.map.epoch;
+            if !in_doubt {
+                self.aim_within(&mut asked.request);
+            }
+        }
+        let leader = cluster.leader(shard).cloned();
+        leader.ok_or_else(|| format!("a server spoke of shard {shard}, which does not exist"))
+    }
+
+    /// Fills in where the second inode or name of a request is, as far as is known now.
+    fn aim_within(&self, request: &mut Request) {
+        match request {
+            Request::Link {
+                ino, inode_shard, ..
+            } => *inode_shard = self.inodes.shard_of(*ino),
+            Request::Rename {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            } => {
+                let position = self.hash_key.position(new_name.as_bytes());
+                *new_shard = self.maps.shard_of(*new_dir, position);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Calls that go to one server over one connection.
+struct Group {
+    server: Arc<Server>,
+    connection: Option<Connection>,
+    waiting: Vec<usize>,
+}
+
+impl Outcome {
+    /// The same for another call over the same connection.
+    fn again(&self) -> Outcome {
+        match self {
+            Outcome::Unreachable { server, cause } => Outcome::Unreachable {
+                server: *server,
+                cause: cause.clone(),
+            },
+            Outcome::Lost {
+                server,
+                cause,
+                sent,
+            } => Outcome::Lost {
+                server: *server,
+                cause: cause.clone(),
+                sent: *sent,
+            },
+            Outcome::Hopeless(cause) => Outcome::Hopeless(cause.clone()),
+            Outcome::Answered(_) => unreachable!("an answer is to one call"),
+        }
+    }
+}
+
+fn unreachable(server: &Server, error: ConnectError) -> Outcome {
+    match error {
+        ConnectError::Unreachable(cause) => Outcome::Unreachable {
+            server: server.id,
+            cause,
+        },
+        ConnectError::Refused(cause) => Outcome::Hopeless(cause),
+    }
+}
+
+fn lost(server: &Server, error: LostAnswer) -> Outcome {
+    match error {
+        LostAnswer::Connection(error) => Outcome::Lost {
+            server: server.id,
+            cause: error.to_string(),
+            sent: true,
+        },
+        LostAnswer::Broken(error) => {
+            Outcome::Hopeless(format!("server {} sent no answer: {error}", server.id))
+        }
+    }
+}
+
+fn unasked(server: &Server, id: u64) -> String {
+    format!(
+        "server {} answered the request {id}, which was not asked",
+        server.id
+    )
+}
+
+fn rest(pause: Duration) {
+    if !pause.is_zero() {
+        std::thread::sleep(pause);
+    }
+}
+
+/// How many of the calls may be under way at once, from the first on: one at least.
+fn window(calls: &[Call]) -> usize {
+    let mut bytes = 0;
+    let fits = |call: &&Call| {
+        bytes += call.data_bytes();
+        bytes <= MAX_PIPELINED_BYTES
+    };
+    calls
+        .iter()
+        .take(MAX_PIPELINED_REQUESTS)
+        .take_while(fits)
+        .count()
+        .max(1)
+}
+
+/// The reply in a shard's answer.
+pub(crate) fn reply_of(answer: AnswerBody) -> Result<Reply, Failure> {
+    match answer {
+        AnswerBody::Shard(Ok(reply)) => Ok(reply),
+        other => Err(ClientError::Protocol(format!("a shard answered {other:?}")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_api::DataRequest;
+    use pandofs_types::limits::MAX_IO_BYTES;
+
+    #[test]
+    fn a_window_is_bounded_in_requests_and_bytes() {
+        let read = |length| {
+            Call::data(
+                ServerId(0),
+                DataRequest::Read {
+                    ino: Ino(5),
+                    offset: 0,
+                    length,
+                },
+            )
+        };
+        let small: Vec<Call> = (0..100).map(|_| read(1)).collect();
+        assert_eq!(window(&small), MAX_PIPELINED_REQUESTS);
+        assert_eq!(window(&small[..3]), 3);
+        let large: Vec<Call> = (0..100).map(|_| read(MAX_IO_BYTES as u32)).collect();
+        assert_eq!(window(&large), MAX_PIPELINED_BYTES / MAX_IO_BYTES);
+        assert_eq!(window(&[read(u32::MAX)]), 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! Extended attributes.
+
+use crate::Client;
+use crate::call::Target;
+use crate::error::Result;
+use crate::inodes::unexpected;
+use pandofs_api::{Reply, Request, XattrMode};
+use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
+use pandofs_types::{Credentials, FsError, Ino};
+
+impl Client {
+    /// # Errors
+    /// `NoAttribute` when there is none of this name.
+    pub fn getxattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let request = Request::GetXattr {
+            ino,
+            name: name.to_vec(),
+        };
+        match self.core().ask(caller, Target::Inode(ino), request)? {
+            Reply::Value(value) => Ok(value),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// `Stale` when there is no such inode.
+    pub fn listxattr(&self, caller: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        match self
+            .core()
+            .ask(caller, Target::Inode(ino), Request::ListXattr { ino })?
+        {
+            Reply::Names(names) => Ok(names.into_iter().map(|name| name.into_vec()).collect()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// # Errors
+    /// `Exists` or `NoAttribute` as `mode` has it; `Invalid` for the name and `TooBig` for the value
+    /// when they are too long.
+    pub fn setxattr(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        if name.len() > MAX_XATTR_NAME_BYTES {
+            return Err(FsError::Invalid.into());
+        }
+        if value.len() > MAX_XATTR_VALUE_BYTES {
+            return Err(FsError::TooBig.into());
+        }
+        let (name, value) = (name.to_vec(), value.to_vec());
+        let request = Request::SetXattr {
+            ino,
+            name,
+            value,
+            mode,
+        };
+        self.core().ask_done(caller, Target::Inode(ino), request)
+    }
+
+    /// # Errors
+    /// `NoAttribute` when there is none of this name.
+    pub fn removexattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<()> {
+        let request = Request::RemoveXattr {
+            ino,
+            name: name.to_vec(),
+        };
+        self.core().ask_done(caller, Target::Inode(ino), request)
+    }
+}
