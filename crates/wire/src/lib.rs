@@ -9,3 +9,4 @@ pub mod address;
 pub mod buffer;
 pub mod frame;
 pub mod hello;
+pub mod message;
