@@ -315,7 +315,7 @@ impl Listener {
             .map_err(|error| in_context(error, "listen on", address))
     }
 
-    /// Takes the next connection. It blocks, whether or not the listener does.
+    /// Takes the next connection, which is a blocking one, whether or not the listener is.
     ///
     /// # Errors
     /// The system's: `WouldBlock` from a non-blocking listener with no connection waiting.
