@@ -299,6 +299,9 @@ pub enum PeerMessage {
         inos: Vec<Ino>,
         now_at: ShardId,
     },
+    /// The session has closed these inodes, which have moved from `from` to `to`. If it is lost, they
+    /// count as open until the session ends.
+    Released { from: ShardId, to: ShardId, session: SessionId, inos: Vec<Ino> },
     /// These inodes died: drop their forwarding records.
     ForgetForwarding {
         from: ShardId,

@@ -59,6 +59,9 @@ impl Shard {
             PeerMessage::Forwarded { inos, now_at, .. } => {
                 self.propose(&Record::Forwarded { inos, now_at });
             }
+            PeerMessage::Released { session, inos, .. } => {
+                self.released(overlay, session, &inos)?;
+            }
             PeerMessage::ForgetForwarding { from, to, inos } => {
                 self.propose(&Record::ForgetForwarding { inos: inos.clone() });
                 let done = PeerMessage::ForgetForwardingDone {

@@ -3,11 +3,12 @@
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
-use pandofs_api::{NewDir, Refusal, Reply, Request, ShardRequest, Step};
+use pandofs_api::{NewDir, PeerMessage, Refusal, Reply, Request, ShardRequest, Step};
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
-use pandofs_types::{Ino, ShardId, Time};
+use pandofs_types::{Ino, SessionId, ShardId, Time};
+use std::collections::BTreeMap;
 
 impl Shard {
     /// Takes something in. Afterwards there may be proposals and outputs.
@@ -75,13 +76,9 @@ impl Shard {
                 return Ok(());
             }
             Request::Release { inos } => {
-                for &ino in inos {
-                    if self.opens.release(ino, session) {
-                        self.closed(ino);
-                    }
-                }
+                let inos = inos.clone();
                 self.answer(ticket, Ok(Reply::Done), false);
-                return Ok(());
+                return self.released(overlay, session, &inos);
             }
             Request::Reopen { opens } => {
                 for &(ino, count) in opens {
@@ -293,7 +290,32 @@ impl Shard {
         }
     }
 
-    fn session_gone(&mut self, session: pandofs_types::SessionId) {
+    /// A session has closed these; those that have moved are closed where they are now.
+    pub(crate) fn released(
+        &mut self,
+        overlay: &Overlay<'_>,
+        session: SessionId,
+        inos: &[Ino],
+    ) -> Result<(), Stop> {
+        let mut moved: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
+        for &ino in inos {
+            if !self.opens.is_open(ino) {
+                let view = view_of(&self.config, overlay, false);
+                if let Some(shard) = view.forwarding(ino)? {
+                    moved.entry(shard).or_default().push(ino);
+                }
+            } else if self.opens.release(ino, session) {
+                self.closed(ino);
+            }
+        }
+        let from = self.config.shard;
+        for (to, inos) in moved {
+            self.send(to, PeerMessage::Released { from, to, session, inos }, false);
+        }
+        Ok(())
+    }
+
+    fn session_gone(&mut self, session: SessionId) {
         for ino in self.opens.drop_session(session) {
             self.closed(ino);
         }
