@@ -120,8 +120,6 @@ pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
 pub const SLOT_RETENTION: Duration = Duration::from_secs(24 * 3_600);
 /// How long copied entries are kept at the target of a split that makes no progress.
 pub const STAGING_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a shard looks after what it waits for.
-pub const TICK: Duration = Duration::from_millis(10);
 /// How long a client may be silent before its opens are let go.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the kernel may believe an entry or attributes, unless told.
@@ -129,7 +127,7 @@ pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a message of a distributed operation may go unanswered before it is sent again.
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a lane tells its shards that time has passed.
-pub const TICK_INTERVAL: Duration = Duration::from_millis(100);
+pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a new connection may take to say who it is.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server tries to connect to another one and waits for its welcome.
