@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `FORMAT` | `pandofs-log 1` and a line feed; a directory that says anything else is not opened |
 //! | `FORCED` | how far the files below were forced, see below |
-//! | `LOCK` | nothing; raft-engine's own lock |
+//! | `LOCK` | nothing; raft-engine's own lock. The directory itself is locked (`flock`) before anything is read |
 //! | `0000000000000001.raftlog`, ... | appends, prunes; rotated at [`Options::target_file_bytes`] |
 //! | `0000000000000001.rewrite`, ... | entries that were moved out of old files so that those could go |
 //!
@@ -53,11 +53,14 @@
 //!   file's last. That is why the files are checked here first.
 //! - It forgets that entries were pruned when the file goes that said so, and they come back from
 //!   the rewritten files. The key `first` tells.
+//! - It rewrites and removes files on the strength of prunes that are not forced yet, and drops the
+//!   entries of a stream before a gap. Here the appends are forced before either, see `files.rs`.
 //! - It keeps the block it read last for each thread, not for each engine: an engine is given the
 //!   bytes of another one that was read on the same thread. Here every use that reads has a
 //!   thread of its own.
-//! - Beginning the next file forces the last one in the middle of an append. Forcing the log every
-//!   few MiB keeps that short.
+//! - Beginning the next file forces the last one in the middle of an append: 9 ms for 8 MiB on the
+//!   disk this was measured on, where other appends take microseconds. Forcing the log every few MiB
+//!   from a helper thread keeps that short.
 
 mod engine;
 mod files;

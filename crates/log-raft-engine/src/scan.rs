@@ -203,6 +203,50 @@ mod tests {
         (fs::read(path).unwrap(), begins)
     }
 
+    /// Two streams in one append, then a prune. Changing these bytes makes every log unreadable.
+    #[test]
+    fn the_format_is_pinned() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = RaftEngineLog::open(dir.path(), Options::default()).unwrap();
+        let entry = |stream, index, payload| Entry {
+            stream,
+            index,
+            payload,
+        };
+        log.append(&[entry(3, 7, b"one"), entry(3, 8, b""), entry(4, 1, b"two")])
+            .unwrap();
+        log.prune(3, 7).unwrap();
+        drop(log);
+        let file = fs::read(dir.path().join("0000000000000001.raftlog")).unwrap();
+        let (header, batches) = file.split_at(FILE_HEADER_BYTES);
+        assert_eq!(
+            header,
+            [MAGIC, &2_u64.to_be_bytes(), &0_u64.to_be_bytes()].concat()
+        );
+        assert_eq!(
+            batches.escape_ascii().to_string(),
+            GOLDEN.escape_ascii().to_string()
+        );
+    }
+
+    const GOLDEN: &[u8] = b"\
+        \x00\x00\x00\x00\x00\x00\x6c\x00\x00\x00\x00\x00\x00\x00\x00\x38\
+        \x0a\x0b\x00\x00\x00\x00\x00\x00\x00\x07one\
+        \x0a\x08\x00\x00\x00\x00\x00\x00\x00\x08\
+        \x0a\x0b\x00\x00\x00\x00\x00\x00\x00\x01two\
+        A\x7f\x15\xb8\
+        \x04\
+        \x03\x03\x01\x05first\x08\x00\x00\x00\x00\x00\x00\x00\x07\
+        \x04\x03\x01\x05first\x08\x00\x00\x00\x00\x00\x00\x00\x01\
+        \x03\x01\x02\x07\x0d\x17\
+        \x04\x01\x01\x01\x24\
+        [\xf0/'\
+        \x00\x00\x00\x00\x00\x00\x2b\x00\x00\x00\x00\x00\x00\x00\x00\x10\
+        \x02\
+        \x03\x02\x02\x08\
+        \x03\x03\x01\x05first\x08\x00\x00\x00\x00\x00\x00\x00\x08\
+        \x1c\xa9\x7f\xbd";
+
     #[test]
     fn every_changed_byte_is_found_at_its_append() {
         let (file, begins) = sample();

@@ -1,5 +1,8 @@
 //! Bytes that changed and files that went missing.
 
+// Test code throughout.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{

@@ -1,5 +1,8 @@
 //! Random operations and crashes against a model.
 
+// Test code throughout.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{killed, open_with, unforced};

@@ -1,5 +1,8 @@
 //! The suite of the log port, with each kind of crash.
 
+// Test code throughout.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{killed, open_with, unforced};
