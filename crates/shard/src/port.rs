@@ -38,7 +38,7 @@ pub enum Input {
     DataDone { ticket: u64, reply: DataReply },
     /// The session said goodbye or was silent for too long.
     SessionGone { session: SessionId },
-    /// Every 100 ms or so: resends, background work.
+    /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }
 

@@ -310,7 +310,16 @@ impl Shard {
         }
         let from = self.config.shard;
         for (to, inos) in moved {
-            self.send(to, PeerMessage::Released { from, to, session, inos }, false);
+            self.send(
+                to,
+                PeerMessage::Released {
+                    from,
+                    to,
+                    session,
+                    inos,
+                },
+                false,
+            );
         }
         Ok(())
     }

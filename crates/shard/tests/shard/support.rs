@@ -1,0 +1,242 @@
+//! Shards on memory stores whose messages the test carries itself.
+
+use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
+use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
+use pandofs_store::{MemoryStore, Overlay, Store};
+use pandofs_types::{
+    Credentials, Epoch, FsId, HashKey, Name, ServerId, SessionId, ShardId, SlotId, Time,
+};
+use std::sync::Arc;
+
+pub struct Node {
+    pub store: MemoryStore,
+    pub shard: Shard,
+    pub log: Vec<(u64, Vec<u8>)>,
+}
+
+pub struct Cluster {
+    pub map: Arc<ClusterMap>,
+    pub nodes: Vec<Node>,
+    pub now: i64,
+    sequence: u64,
+    random: u64,
+}
+
+/// What a batch did: the records appended and the outputs.
+#[derive(Debug, Default)]
+pub struct Step {
+    pub records: Vec<Record>,
+    pub outputs: Vec<Output>,
+}
+
+pub fn map(shards: u16, policy: DirPolicy, settings: Settings) -> Arc<ClusterMap> {
+    let server = ServerInfo {
+        id: ServerId(0),
+        addresses: vec![],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: "here".to_string(),
+    };
+    let key = HashKey(1, 2);
+    let map = ClusterMap::create(
+        FsId(7),
+        "test".to_string(),
+        key,
+        shards,
+        vec![server],
+        policy,
+        settings,
+    );
+    Arc::new(map.expect("a map of one server"))
+}
+
+impl Cluster {
+    pub fn new(shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
+        let map = map(shards, policy, settings);
+        assert_eq!(map.epoch, Epoch(1));
+        let nodes = (0..shards)
+            .map(|shard| {
+                let store = MemoryStore::new();
+                let config = config(&map, shard);
+                let mut overlay = Overlay::new(&store);
+                Shard::create(&config, &mut overlay, Time(1)).unwrap();
+                let batch = overlay.take_batch();
+                drop(overlay);
+                store.write(&batch).unwrap();
+                store.flush().unwrap();
+                let shard = Shard::open(config, &store).unwrap();
+                Node {
+                    store,
+                    shard,
+                    log: Vec::new(),
+                }
+            })
+            .collect();
+        Cluster {
+            map,
+            nodes,
+            now: 1_000,
+            sequence: 0,
+            random: 0,
+        }
+    }
+
+    /// Gives one input to a shard and runs it until it is quiet.
+    pub fn input(&mut self, shard: u16, input: Input) -> Step {
+        self.now += 1;
+        let node = &mut self.nodes[usize::from(shard)];
+        let random = &mut self.random;
+        let mut draw = || {
+            *random += 1;
+            *random
+        };
+        let mut env = Environment {
+            now: Time(self.now),
+            random: &mut draw,
+        };
+        let mut overlay = Overlay::new(&node.store);
+        let mut step = Step::default();
+        node.shard.submit(&overlay, &mut env, input).unwrap();
+        loop {
+            let proposals = node.shard.take_proposals();
+            if proposals.is_empty() {
+                break;
+            }
+            for proposal in proposals {
+                step.records
+                    .push(Record::decode(&proposal.payload).unwrap());
+                node.log.push((proposal.index, proposal.payload.clone()));
+                node.shard
+                    .apply(&mut overlay, &mut env, proposal.index, &proposal.payload)
+                    .unwrap();
+            }
+        }
+        let batch = overlay.take_batch();
+        drop(overlay);
+        node.store.write(&batch).unwrap();
+        step.outputs = node.shard.take_outputs();
+        step
+    }
+
+    pub fn request(&mut self, shard: u16, request: Request) -> Input {
+        self.sequence += 1;
+        Input::Request {
+            ticket: Ticket(self.sequence),
+            request: ShardRequest {
+                shard: ShardId(shard),
+                epoch: self.map.epoch,
+                key: RequestKey {
+                    session: SessionId(5),
+                    slot: SlotId(0),
+                    sequence: self.sequence,
+                },
+                caller: Credentials::ROOT,
+                request,
+            },
+        }
+    }
+
+    /// Asks, and carries every message until nothing moves; the answer.
+    pub fn call(&mut self, shard: u16, request: Request) -> Result<Reply, Refusal> {
+        let input = self.request(shard, request);
+        let step = self.input(shard, input);
+        let mut answer = None;
+        self.carry(step.outputs, &mut answer);
+        answer.expect("the request is answered")
+    }
+
+    /// Asks the shard that holds the name, following what the wrong ones say; how many were wrong.
+    pub fn call_by_name(
+        &mut self,
+        map: &mut DirMap,
+        name: &Name,
+        request: &Request,
+    ) -> (Result<Reply, Refusal>, usize) {
+        for wrong in 0..64 {
+            let shard = map.shard_of(self.map.hash_key.position(name.as_bytes()));
+            match self.call(shard.0, request.clone()) {
+                Err(Refusal::Misdirected(Some(known))) => assert!(map.merge(&known)),
+                other => return (other, wrong),
+            }
+        }
+        panic!("{name} is nowhere");
+    }
+
+    /// Carries messages in the order they were sent, and all that follows.
+    pub fn carry(&mut self, outputs: Vec<Output>, answer: &mut Option<Result<Reply, Refusal>>) {
+        let mut queue: std::collections::VecDeque<Output> = outputs.into();
+        while let Some(output) = queue.pop_front() {
+            match output {
+                Output::Answer { result, .. } => *answer = Some(result),
+                Output::Send { to, message, .. } => {
+                    queue.extend(self.input(to.0, Input::Peer(message)).outputs);
+                }
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+
+    /// A crash that loses nothing of the log and everything of the store since it was flushed.
+    pub fn restart(&mut self, shard: u16) -> Step {
+        let config = config(&self.map, shard);
+        let node = &mut self.nodes[usize::from(shard)];
+        node.store = node.store.crash(0);
+        node.shard = Shard::open(config, &node.store).unwrap();
+        let mut overlay = Overlay::new(&node.store);
+        for (index, payload) in &node.log {
+            if *index > node.shard.applied() {
+                node.shard.replay(&mut overlay, *index, payload).unwrap();
+            }
+        }
+        let mut draw = || 1;
+        let mut env = Environment {
+            now: Time(self.now),
+            random: &mut draw,
+        };
+        node.shard.recover(&mut overlay, &mut env).unwrap();
+        let batch = overlay.take_batch();
+        drop(overlay);
+        node.store.write(&batch).unwrap();
+        self.input(shard, Input::Tick)
+    }
+}
+
+fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
+    ShardConfig {
+        shard: ShardId(shard),
+        map: Arc::clone(map),
+        force_every_batch: false,
+    }
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+/// Messages among outputs.
+pub fn sent(outputs: &[Output]) -> Vec<PeerMessage> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Send { message, .. } => Some(message.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The shard that a message is for.
+pub fn receiver(message: &PeerMessage) -> ShardId {
+    match message {
+        PeerMessage::Commit { to, .. }
+        | PeerMessage::SplitChunk { to, .. }
+        | PeerMessage::SplitChunkDone { to, .. }
+        | PeerMessage::SplitAbandoned { to, .. }
+        | PeerMessage::MapNotice { to, .. }
+        | PeerMessage::MapNoticeDone { to, .. }
+        | PeerMessage::Forwarded { to, .. }
+        | PeerMessage::Released { to, .. }
+        | PeerMessage::ForgetForwarding { to, .. }
+        | PeerMessage::ForgetForwardingDone { to, .. } => *to,
+        other => panic!("{other:?} is for a server"),
+    }
+}
