@@ -1,1 +1,39 @@
+//! One server of a file system: the process that leads shards and holds data objects.
+//!
+//! A [`Server`] has one *lane*, a thread that owns its sockets, shards, log and store handle and runs
+//! to completion. Beside it are helper threads for what waits for the disk: forcing the log, flushing
+//! the store, reading keys that are not in memory, and the data objects. They share nothing with the
+//! lane but the store and the log, which are made for it, and report through a mailbox.
+//!
+//! Invariant: the lane never waits for the disk, nothing is acknowledged as durable before a force of the
+//! log that began after its append has ended, the log keeps what the store has not flushed, and no
+//! peer's bytes harm another's connection.
+//!
+//! Not in here: what a request means (`pandofs-shard` and below), how frames look (`pandofs-wire`).
 
+mod clock;
+mod connection;
+mod data;
+mod data_tickets;
+mod directory;
+mod dump;
+mod durable;
+mod error;
+mod flusher;
+mod forcer;
+mod helper;
+mod lane;
+mod mailbox;
+mod peers;
+mod readers;
+mod recovery;
+mod server;
+mod sessions;
+mod shards;
+mod slots;
+#[cfg(test)]
+mod testing;
+
+pub use error::{ServerError, StartError};
+pub use recovery::Replayed;
+pub use server::{Options, Server, ServerHandle, Stopper};

@@ -1,0 +1,195 @@
+//! One connection, incoming or outgoing.
+
+use pandofs_types::{ServerId, SessionId};
+use pandofs_wire::address::Stream;
+use pandofs_wire::buffer::{Progress, READ_BYTES, ReadBuffer, WriteBuffer};
+use std::io::{self, ErrorKind};
+use std::time::Instant;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has not said.
+    Unknown,
+    Client {
+        session: SessionId,
+    },
+    Admin,
+    /// Another server, which opened the connection.
+    Server {
+        id: ServerId,
+    },
+    /// Another server, to which this one opened the connection.
+    Link {
+        server: ServerId,
+    },
+    /// It was refused: the connection is closed once it has been told why.
+    Refused,
+}
+
+/// What a read from a connection brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// There may be more.
+    More,
+    /// There is no more for now.
+    Last,
+    /// The peer has closed its end.
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub stream: Stream,
+    pub role: Role,
+    /// When it was made.
+    pub since: Instant,
+    pub received: ReadBuffer,
+    pub unsent: WriteBuffer,
+    /// Bytes of answers still to be encoded, at most.
+    pub owed: usize,
+    /// It is among those that may have something to read.
+    pub is_ready: bool,
+    /// It is among those that have something to write.
+    pub is_dirty: bool,
+    /// Nothing is taken from it until it has read some of its answers.
+    pub is_paused: bool,
+    /// The system has said that the peer closed its end: only a read that finds the end may stop.
+    pub end_announced: bool,
+    /// The system's buffer may have something.
+    pub may_read: bool,
+}
+
+impl Connection {
+    pub fn new(stream: Stream, role: Role, now: Instant) -> Connection {
+        Connection {
+            stream,
+            role,
+            since: now,
+            received: ReadBuffer::new(),
+            unsent: WriteBuffer::new(),
+            owed: 0,
+            is_ready: false,
+            is_dirty: false,
+            is_paused: false,
+            end_announced: false,
+            may_read: false,
+        }
+    }
+
+    /// Who it is, for the log.
+    pub fn peer(&self) -> String {
+        match self.role {
+            Role::Unknown => "a connection that has not said who it is".to_owned(),
+            Role::Client { session } => format!("client {session}"),
+            Role::Admin => "an administrator".to_owned(),
+            Role::Server { id } => format!("server {id}"),
+            Role::Link { server } => format!("server {server} (on the link to it)"),
+            Role::Refused => "a connection that was refused".to_owned(),
+        }
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&mut self) -> io::Result<Arrival> {
+        // Otherwise the buffer may lend no more room than the begun frame lacks.
+        let lends_all = self.received.unread() == 0;
+        match self.received.fill_from(&mut self.stream) {
+            Ok(0) => Ok(Arrival::End),
+            // A read that does not fill what it was lent has emptied the socket (epoll(7), question
+            // 9), unless the end is behind the bytes.
+            Ok(count) if lends_all && count < READ_BYTES && !self.end_announced => {
+                Ok(Arrival::Last)
+            }
+            Ok(_) => Ok(Arrival::More),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Arrival::Last),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes what the system takes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self) -> io::Result<Progress> {
+        self.unsent.write_to(&mut self.stream)
+    }
+
+    /// Bytes that the peer has coming.
+    pub fn outstanding(&self) -> usize {
+        self.owed + self.unsent.pending()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_wire::frame;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (Connection, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (
+            Connection::new(Stream::Unix(ours), Role::Unknown, Instant::now()),
+            theirs,
+        )
+    }
+
+    #[test]
+    fn a_short_read_is_the_last_unless_the_end_is_announced() {
+        let (mut connection, mut peer) = pair();
+        assert_eq!(connection.read().unwrap(), Arrival::Last);
+        let mut small = Vec::new();
+        frame::encode_into(&mut small, &7_u32).unwrap();
+        peer.write_all(&small).unwrap();
+        assert_eq!(connection.read().unwrap(), Arrival::Last);
+        assert!(connection.received.next_frame().unwrap().is_some());
+        assert!(connection.received.next_frame().unwrap().is_none());
+
+        peer.write_all(&small).unwrap();
+        drop(peer);
+        connection.end_announced = true;
+        assert_eq!(connection.read().unwrap(), Arrival::More);
+        assert!(connection.received.next_frame().unwrap().is_some());
+        assert!(connection.received.next_frame().unwrap().is_none());
+        assert_eq!(connection.read().unwrap(), Arrival::End);
+    }
+
+    #[test]
+    fn a_long_read_is_not_the_last() {
+        let (mut connection, mut peer) = pair();
+        let mut large = Vec::new();
+        frame::encode_into(&mut large, &"x".repeat(READ_BYTES)).unwrap();
+        peer.write_all(&large).unwrap();
+        assert_eq!(connection.read().unwrap(), Arrival::More);
+    }
+
+    #[test]
+    fn a_frame_in_two_parts_is_read_to_its_end() {
+        let (mut connection, mut peer) = pair();
+        let mut frames = Vec::new();
+        frame::encode_into(&mut frames, &"x".repeat(READ_BYTES + 100)).unwrap();
+        frame::encode_into(&mut frames, &7_u32).unwrap();
+        peer.write_all(&frames[..READ_BYTES]).unwrap();
+        assert_eq!(connection.read().unwrap(), Arrival::More);
+        assert_eq!(connection.read().unwrap(), Arrival::Last);
+        peer.write_all(&frames[READ_BYTES..]).unwrap();
+        let mut seen = 0;
+        for _ in 0..4 {
+            while connection.received.next_frame().unwrap().is_some() {
+                seen += 1;
+            }
+            if connection.read().unwrap() == Arrival::Last {
+                break;
+            }
+        }
+        while connection.received.next_frame().unwrap().is_some() {
+            seen += 1;
+        }
+        assert_eq!(seen, 2);
+    }
+}

@@ -1,0 +1,106 @@
+//! What can go wrong with a server.
+
+use pandofs_log::LogError;
+use pandofs_placement::MapError;
+use pandofs_shard::ShardError;
+use pandofs_store::StoreError;
+use pandofs_types::{FsId, ServerId, ShardId};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a running server stopped by itself. It does not go on after any of these, since what it holds
+/// is in doubt then; the process is to end with a non-zero exit code. Started again, it goes by what
+/// its log and store hold.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("shard {shard}: {source}")]
+    Shard { shard: ShardId, source: ShardError },
+    #[error("the store failed: {0}")]
+    Store(#[from] StoreError),
+    #[error("the log failed: {0}")]
+    Log(#[from] LogError),
+    #[error("waiting for the network failed: {0}")]
+    Poll(io::Error),
+    #[error("the helper thread '{name}' panicked; its message is above")]
+    HelperPanicked { name: &'static str },
+    #[error("the helper thread '{name}' has ended")]
+    HelperEnded { name: &'static str },
+    #[error("the lane's thread panicked: {0}")]
+    LanePanicked(String),
+}
+
+/// Why a server cannot be made or started. Nothing that was there before is changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is not empty; a new server is only made in an empty directory", path.display())]
+    NotEmpty { path: PathBuf },
+    #[error(
+        "{} holds no server: there is no server.json in it (make one with 'pandofs format')",
+        path.display()
+    )]
+    NotAServer { path: PathBuf },
+    #[error("{} cannot be read: {why}", path.display())]
+    BadMarker { path: PathBuf, why: String },
+    #[error(
+        "{} has format {found}, and this program reads format {expected}: use the release of \
+         pandofs that made it",
+        path.display()
+    )]
+    WrongFormat {
+        path: PathBuf,
+        found: u32,
+        expected: u32,
+    },
+    #[error("{} belongs to the file system {found}, the cluster map is of {expected}", path.display())]
+    WrongFileSystem {
+        path: PathBuf,
+        found: FsId,
+        expected: FsId,
+    },
+    #[error("{} belongs to server {found}, not to server {expected}", path.display())]
+    WrongServer {
+        path: PathBuf,
+        found: ServerId,
+        expected: ServerId,
+    },
+    #[error("another process serves {}", path.display())]
+    InUse { path: PathBuf },
+    #[error("the cluster map has no server {0}")]
+    UnknownServer(ServerId),
+    #[error("the cluster map gives server {0} no address")]
+    NoAddress(ServerId),
+    #[error("bad cluster map: {0}")]
+    Map(#[from] MapError),
+    #[error("{0}")]
+    Listen(io::Error),
+    #[error("cannot start: {0}")]
+    System(io::Error),
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] StoreError),
+    #[error("the log cannot be used: {0}")]
+    Log(#[from] LogError),
+    #[error(
+        "shard {shard}: records {missing_from} to {missing_to} are neither in the store nor in the \
+         log; restore both from the same moment"
+    )]
+    LogGap {
+        shard: ShardId,
+        missing_from: u64,
+        missing_to: u64,
+    },
+    #[error("shard {shard}: {source}")]
+    Shard { shard: ShardId, source: ShardError },
+    #[error("{0}")]
+    Recovery(#[from] ServerError),
+}
+
+impl StartError {
+    pub(crate) fn io(path: impl Into<PathBuf>, source: io::Error) -> StartError {
+        StartError::Io {
+            path: path.into(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The thread that flushes the store and drops from the log what the store then holds.
+
+use crate::error::ServerError;
+use crate::helper;
+use crate::mailbox::{Mail, Mailbox};
+use pandofs_log::Log;
+use pandofs_store::Store;
+use pandofs_types::ShardId;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+
+/// The last record of each shard whose effects have been written to the store.
+pub(crate) type Written = Vec<(ShardId, u64)>;
+
+/// Flushes the store once for each [`Flusher::begin`], and posts [`Mail::Flushed`].
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    orders: Sender<Written>,
+    thread: JoinHandle<()>,
+}
+
+impl Flusher {
+    /// # Errors
+    /// The system's, when it has no thread to give.
+    pub fn start(
+        store: Arc<dyn Store>,
+        log: Arc<dyn Log>,
+        mailbox: &Mailbox,
+    ) -> io::Result<Flusher> {
+        let (orders, received) = mpsc::channel::<Written>();
+        let reports = mailbox.clone();
+        let thread = helper::spawn("flusher", mailbox, move || {
+            for written in received {
+                reports.post(Mail::Flushed(flush(&*store, &*log, &written)));
+            }
+        })?;
+        Ok(Flusher { orders, thread })
+    }
+
+    /// Begins a flush. `written` is what is in the store now; more may be there when the flush is
+    /// done, but only this much is pruned from the log.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn begin(&self, written: Written) -> Result<(), ServerError> {
+        self.orders
+            .send(written)
+            .map_err(|_| ServerError::HelperEnded { name: "flusher" })
+    }
+
+    /// Ends the thread once it has done what was ordered.
+    pub fn stop(self) {
+        drop(self.orders);
+        helper::join(vec![self.thread]);
+    }
+}
+
+/// Makes durable what `written` says is in the store, and only then lets the log go of it. A crash in
+/// between leaves records in the log that the store holds already; they are skipped at the next start.
+///
+/// # Errors
+/// The store's or the log's. Nothing is pruned that is not flushed.
+pub(crate) fn flush(
+    store: &dyn Store,
+    log: &dyn Log,
+    written: &[(ShardId, u64)],
+) -> Result<(), ServerError> {
+    log.sync()?;
+    store.flush()?;
+    for &(shard, upto) in written {
+        // A stream without records: pruning would only tell it where to go on, which it knows.
+        if log
+            .span(u64::from(shard.0))
+            .is_some_and(|(first, _)| first <= upto)
+        {
+            log.prune(u64::from(shard.0), upto)?;
+        }
+    }
+    log.reclaim()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Inbox;
+    use pandofs_log::{Entry, MemoryLog};
+    use pandofs_store::{Batch, KvRead, MemoryStore};
+
+    fn append(log: &MemoryLog, stream: u64, indexes: std::ops::RangeInclusive<u64>) {
+        for index in indexes {
+            log.append(&[Entry {
+                stream,
+                index,
+                payload: b"record",
+            }])
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn it_never_prunes_beyond_what_was_written_before_the_flush() {
+        let inbox = Inbox::new();
+        let store = Arc::new(MemoryStore::new());
+        let log = Arc::new(MemoryLog::new());
+        append(&log, 3, 1..=10);
+        append(&log, 4, 1..=2);
+        let mut batch = Batch::new();
+        batch.put(b"key".to_vec(), b"value".to_vec());
+        store.write(&batch).unwrap();
+
+        let flusher = Flusher::start(store.clone(), log.clone(), &inbox.mailbox).unwrap();
+        flusher
+            .begin(vec![(ShardId(3), 7), (ShardId(4), 2), (ShardId(5), 0)])
+            .unwrap();
+        let mail = inbox.next();
+        assert!(matches!(mail, Mail::Flushed(Ok(()))), "{mail:?}");
+        assert_eq!(log.span(3), Some((8, 10)));
+        assert_eq!(log.span(4), None);
+        assert_eq!(log.next_index(4), Some(3));
+        assert_eq!(log.next_index(5), None);
+        assert_eq!(store.crash(0).get(b"key").unwrap(), Some(b"value".to_vec()));
+        flusher.stop();
+    }
+
+    #[test]
+    fn a_store_that_cannot_flush_keeps_its_log() {
+        struct Broken(MemoryStore);
+        impl KvRead for Broken {
+            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, pandofs_store::StoreError> {
+                self.0.get(key)
+            }
+            fn get_cached(
+                &self,
+                key: &[u8],
+            ) -> Result<pandofs_store::Cached, pandofs_store::StoreError> {
+                self.0.get_cached(key)
+            }
+            fn scan(
+                &self,
+                start: &[u8],
+                end: &[u8],
+                visit: &mut pandofs_store::Visit<'_>,
+            ) -> Result<(), pandofs_store::StoreError> {
+                self.0.scan(start, end, visit)
+            }
+        }
+        impl Store for Broken {
+            fn write(&self, batch: &Batch) -> Result<(), pandofs_store::StoreError> {
+                self.0.write(batch)
+            }
+            fn flush(&self) -> Result<(), pandofs_store::StoreError> {
+                Err(pandofs_store::StoreError::Full)
+            }
+            fn size_bytes(&self) -> u64 {
+                self.0.size_bytes()
+            }
+        }
+        let log = MemoryLog::new();
+        append(&log, 3, 1..=10);
+        let error = flush(&Broken(MemoryStore::new()), &log, &[(ShardId(3), 7)]).unwrap_err();
+        assert!(matches!(error, ServerError::Store(_)), "{error}");
+        assert_eq!(log.span(3), Some((1, 10)));
+    }
+}

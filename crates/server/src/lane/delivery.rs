@@ -1,0 +1,142 @@
+//! What shards want done, and answers.
+
+use super::Lane;
+use crate::connection::Role;
+use crate::data::pool::DataOrigin;
+use crate::error::ServerError;
+use crate::readers::ReadJob;
+use crate::slots::SlotKey;
+use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
+use pandofs_shard::{Input, Output, Ticket};
+use pandofs_types::{FsError, ServerId, ShardId};
+use pandofs_wire::frame::FrameError;
+use pandofs_wire::message::{AnswerBody, AnswerFrame};
+
+impl Lane {
+    /// Carries out what a batch brought, or keeps it until the log is forced.
+    pub(super) fn deliver(&mut self, outputs: Vec<(ShardId, Output)>) -> Result<(), ServerError> {
+        for (shard, output) in outputs {
+            let durable = match &output {
+                Output::Answer { durable, .. }
+                | Output::Send { durable, .. }
+                | Output::Data { durable, .. } => *durable,
+                Output::Warm { .. } => false,
+            };
+            if !durable {
+                self.carry_out(shard, output)?;
+            } else if let Some((shard, output)) = self.durable.hold((shard, output)) {
+                self.carry_out(shard, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn carry_out(&mut self, shard: ShardId, output: Output) -> Result<(), ServerError> {
+        match output {
+            Output::Answer { ticket, result, .. } => self.answer_ticket(ticket, result),
+            Output::Send { to, message, .. } => {
+                let server = self.map.server_of(to);
+                if server == self.id {
+                    self.inbox.push((to, Input::Peer(message)));
+                } else {
+                    self.send(server, message);
+                }
+            }
+            Output::Data {
+                server,
+                ticket,
+                request,
+                ..
+            } => {
+                return self.ask_for_data(shard, server, ticket, request);
+            }
+            Output::Warm { key, input } => {
+                let input = Box::new(input);
+                return self.readers.order(ReadJob::Warm { key, shard, input });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, server: ServerId, message: PeerMessage) {
+        self.counters.peer_messages += 1;
+        self.peers.send(server, message);
+    }
+
+    fn ask_for_data(
+        &mut self,
+        shard: ShardId,
+        server: ServerId,
+        ticket: u64,
+        request: DataRequest,
+    ) -> Result<(), ServerError> {
+        if server != self.id && !self.peers.knows(server) {
+            // The shard asks again; perhaps a later cluster map has that server.
+            tracing::warn!("shard {shard} has a data object on server {server}, which is unknown");
+            return Ok(());
+        }
+        let (number, is_new) = self.data_tickets.number(shard, ticket);
+        if server != self.id {
+            self.send(
+                server,
+                PeerMessage::Data {
+                    ticket: number,
+                    request,
+                },
+            );
+        } else if is_new {
+            self.counters.data_requests += 1;
+            return self.data.request(DataOrigin::Shard { number }, request);
+        }
+        // Otherwise it is under way here, and nothing here is lost on the way.
+        Ok(())
+    }
+
+    fn answer_ticket(&mut self, ticket: Ticket, result: Result<Reply, Refusal>) {
+        if let Err(
+            Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. },
+        ) = &result
+        {
+            self.counters.redirected += 1;
+        }
+        let Some(pending) = self.pending.remove(SlotKey::from_u64(ticket.0)) else {
+            panic!("a shard answered ticket {} a second time", ticket.0);
+        };
+        self.repay(pending.connection, pending.owed);
+        self.answer(pending.connection, pending.id, AnswerBody::Shard(result));
+    }
+
+    /// Notes that an answer, of at most this many bytes, is not to come any more.
+    pub(super) fn repay(&mut self, key: SlotKey, owed: usize) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            assert!(connection.owed >= owed, "an answer nobody asked for");
+            connection.owed -= owed;
+            // Writing, even of nothing, is what ends a pause.
+            self.make_dirty(key);
+        }
+    }
+
+    /// Puts an answer into its connection's buffer, if the connection is still there.
+    pub(super) fn answer(&mut self, key: SlotKey, id: u64, body: AnswerBody) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        assert!(
+            matches!(connection.role, Role::Client { .. } | Role::Admin),
+            "an answer to {}",
+            connection.peer()
+        );
+        match connection.unsent.push(&AnswerFrame { id, body }) {
+            Ok(()) => {}
+            Err(error @ (FrameError::TooLong { .. } | FrameError::Unencodable { .. })) => {
+                tracing::error!("an answer to {} cannot be sent: {error}", connection.peer());
+                let body = AnswerBody::Shard(Err(Refusal::Fs(FsError::Io)));
+                if let Err(error) = connection.unsent.push(&AnswerFrame { id, body }) {
+                    tracing::error!("and its replacement neither: {error}");
+                }
+            }
+            Err(error) => tracing::error!("an answer cannot be sent: {error}"),
+        }
+        self.make_dirty(key);
+    }
+}

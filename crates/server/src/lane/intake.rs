@@ -1,0 +1,382 @@
+//! What connections bring.
+
+use super::{FlushWaiter, Lane, Pending};
+use crate::connection::{Arrival, Connection, Role};
+use crate::data::pool::DataOrigin;
+use crate::error::ServerError;
+use crate::readers::ReadJob;
+use crate::slots::SlotKey;
+use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
+use pandofs_shard::{Input, Ticket};
+use pandofs_types::SessionId;
+use pandofs_types::limits::{
+    MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES,
+};
+use pandofs_wire::frame::{self, FrameError};
+use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
+use pandofs_wire::message::{AnswerBody, PeerFrame, RequestBody, RequestFrame};
+use std::time::Instant;
+
+/// A decoded frame.
+enum Taken {
+    Hello(Result<Hello, HelloRefusal>),
+    Request(RequestFrame),
+    Peer(PeerFrame),
+    /// Something where nothing is to be said.
+    Unexpected,
+    /// From a connection that is about to be closed.
+    Ignored,
+}
+
+/// Why no more frames are taken from a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    /// There is none left that is whole.
+    Empty,
+    /// The batch is full; there may be more.
+    Full,
+    /// The connection is paused or closed.
+    Stopped,
+}
+
+impl Lane {
+    /// Reads from the connections that have something, in turn, until the batch is full.
+    pub(super) fn take_requests(&mut self, now: Instant) -> Result<(), ServerError> {
+        for _ in 0..self.ready.len() {
+            if self.inbox.len() >= MAX_LANE_BATCH {
+                break;
+            }
+            let Some(key) = self.ready.pop_front() else {
+                break;
+            };
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.is_ready = false;
+            }
+            if self.take_turn(key, now)? {
+                self.make_ready(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the frames that are there, reads once, and takes what has come. Answers whether there may
+    /// be more.
+    fn take_turn(&mut self, key: SlotKey, now: Instant) -> Result<bool, ServerError> {
+        match self.take_frames(key, now)? {
+            Pause::Full => return Ok(true),
+            Pause::Stopped => return Ok(false),
+            Pause::Empty => {}
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(false);
+        };
+        if !connection.may_read {
+            return Ok(false);
+        }
+        match connection.read() {
+            Ok(Arrival::More) => {}
+            Ok(Arrival::Last) => connection.may_read = false,
+            Ok(Arrival::End) => {
+                let unread = connection.received.unread();
+                if unread > 0 {
+                    tracing::warn!(
+                        "{} closed its connection within a message, after {unread} bytes of it",
+                        connection.peer()
+                    );
+                }
+                self.close(key, now);
+                return Ok(false);
+            }
+            Err(error) => {
+                tracing::debug!("cannot read from {}: {error}", connection.peer());
+                self.close(key, now);
+                return Ok(false);
+            }
+        }
+        match self.take_frames(key, now)? {
+            Pause::Full => Ok(true),
+            Pause::Stopped => Ok(false),
+            Pause::Empty => Ok(self
+                .connections
+                .get_mut(key)
+                .is_some_and(|connection| connection.may_read)),
+        }
+    }
+
+    fn take_frames(&mut self, key: SlotKey, now: Instant) -> Result<Pause, ServerError> {
+        let mut heard = None;
+        let pause = loop {
+            if self.inbox.len() >= MAX_LANE_BATCH {
+                break Pause::Full;
+            }
+            let Some(connection) = self.connections.get_mut(key) else {
+                break Pause::Stopped;
+            };
+            if connection.outstanding() > MAX_OWED_BYTES {
+                connection.is_paused = true;
+                break Pause::Stopped;
+            }
+            match next(connection, self.map.fs) {
+                Ok(None) => break Pause::Empty,
+                Ok(Some(taken)) => {
+                    if let Role::Client { session } = connection.role {
+                        heard = Some(session);
+                    }
+                    self.take_frame(key, taken, &mut heard, now)?;
+                }
+                Err(error) => {
+                    tracing::warn!("closing the connection of {}: {error}", connection.peer());
+                    self.close(key, now);
+                    break Pause::Stopped;
+                }
+            }
+        };
+        if let Some(session) = heard {
+            self.sessions.heard(session, now);
+        }
+        Ok(pause)
+    }
+
+    fn take_frame(
+        &mut self,
+        key: SlotKey,
+        taken: Taken,
+        heard: &mut Option<SessionId>,
+        now: Instant,
+    ) -> Result<(), ServerError> {
+        match taken {
+            Taken::Hello(hello) => self.take_hello(key, hello, heard, now),
+            Taken::Request(frame) => {
+                if let RequestBody::Goodbye { session } = frame.body {
+                    *heard = None;
+                    self.take_goodbye(key, frame.id, session);
+                    return Ok(());
+                }
+                return self.take_request(key, frame);
+            }
+            Taken::Peer(frame) => {
+                for message in frame.messages {
+                    self.take_peer_message(key, message)?;
+                }
+            }
+            Taken::Unexpected => {
+                if let Some(connection) = self.connections.get_mut(key) {
+                    tracing::warn!("closing the connection of {}: it talks", connection.peer());
+                }
+                self.close(key, now);
+            }
+            Taken::Ignored => {}
+        }
+        Ok(())
+    }
+
+    fn take_hello(
+        &mut self,
+        key: SlotKey,
+        hello: Result<Hello, HelloRefusal>,
+        heard: &mut Option<SessionId>,
+        now: Instant,
+    ) {
+        let (role, answer) = match hello {
+            Ok(Hello { peer, .. }) => {
+                let role = match peer {
+                    Peer::Client { session } => {
+                        *heard = Some(session);
+                        Role::Client { session }
+                    }
+                    Peer::Admin => Role::Admin,
+                    Peer::Server { id } if self.peers.knows(id) => {
+                        // It opens one connection at a time: an older one is dead.
+                        self.close_all(now, |other| other.role == Role::Server { id });
+                        self.peers.is_up(id, now);
+                        Role::Server { id }
+                    }
+                    Peer::Server { id } => {
+                        tracing::warn!("server {id} connects, which is not in the cluster map");
+                        self.close(key, now);
+                        return;
+                    }
+                };
+                let (server, boot, epoch) = (self.id, self.boot, self.map.epoch);
+                (
+                    role,
+                    HelloAnswer::Welcome {
+                        server,
+                        boot,
+                        epoch,
+                    },
+                )
+            }
+            Err(refusal) => {
+                tracing::warn!("refused a connection: {refusal}");
+                (Role::Refused, HelloAnswer::Refused(refusal))
+            }
+        };
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.role = role;
+            if let Err(error) = connection.unsent.push(&answer) {
+                tracing::error!("the answer to a hello cannot be sent: {error}");
+            }
+            self.make_dirty(key);
+        }
+    }
+
+    fn take_goodbye(&mut self, key: SlotKey, id: u64, session: SessionId) {
+        let is_its_own = self
+            .connections
+            .get_mut(key)
+            .is_some_and(|connection| connection.role == Role::Client { session });
+        if is_its_own && self.sessions.remove(session) {
+            self.session_gone(session);
+        }
+        self.answer(key, id, AnswerBody::Done);
+    }
+
+    fn take_request(&mut self, key: SlotKey, frame: RequestFrame) -> Result<(), ServerError> {
+        let RequestFrame { id, body } = frame;
+        match body {
+            RequestBody::Shard(request) => self.take_shard_request(key, id, request),
+            RequestBody::Data(request) => return self.take_data_request(key, id, request),
+            RequestBody::Admin(request) => return self.take_admin_request(key, id, request),
+            RequestBody::Ping | RequestBody::Goodbye { .. } => {
+                self.answer(key, id, AnswerBody::Done);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_shard_request(&mut self, key: SlotKey, id: u64, request: ShardRequest) {
+        self.counters.requests += 1;
+        let refusal = match self
+            .connections
+            .get_mut(key)
+            .map(|connection| connection.role)
+        {
+            Some(Role::Client { session }) if session == request.key.session => {
+                if request.key.slot.0 >= MAX_SLOTS {
+                    Some(Refusal::Malformed(format!(
+                        "a session has {MAX_SLOTS} slots"
+                    )))
+                } else if !self.shards.leads(request.shard) {
+                    Some(Refusal::WrongServer {
+                        epoch: self.map.epoch,
+                    })
+                } else {
+                    None
+                }
+            }
+            _ => Some(Refusal::Malformed(
+                "not the session that said hello".to_owned(),
+            )),
+        };
+        if let Some(refusal) = refusal {
+            self.answer(key, id, AnswerBody::Shard(Err(refusal)));
+            return;
+        }
+        let owed = most_answer_bytes(&request.request);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.owed += owed;
+        }
+        let ticket = Ticket(
+            self.pending
+                .insert(Pending {
+                    connection: key,
+                    id,
+                    owed,
+                })
+                .as_u64(),
+        );
+        self.inbox
+            .push((request.shard, Input::Request { ticket, request }));
+    }
+
+    fn take_data_request(
+        &mut self,
+        key: SlotKey,
+        id: u64,
+        request: DataRequest,
+    ) -> Result<(), ServerError> {
+        self.counters.data_requests += 1;
+        let owed = match &request {
+            DataRequest::Read { length, .. } => (*length as usize).min(MAX_OWED_BYTES),
+            DataRequest::Write { data, .. } => {
+                self.counters.data_written += data.len() as u64;
+                data.len()
+            }
+            _ => 0,
+        };
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.owed += owed;
+        }
+        self.data.request(
+            DataOrigin::Client {
+                connection: key,
+                id,
+                owed,
+            },
+            request,
+        )
+    }
+
+    fn take_admin_request(
+        &mut self,
+        key: SlotKey,
+        id: u64,
+        request: AdminRequest,
+    ) -> Result<(), ServerError> {
+        let reply = match request {
+            AdminRequest::Status => AdminReply::Status(Box::new(self.status())),
+            AdminRequest::Map => AdminReply::Map(self.map.to_json()),
+            AdminRequest::Dump { shard, .. } if !self.shards.leads(shard) => {
+                AdminReply::Failed(format!("server {} does not lead shard {shard}", self.id))
+            }
+            AdminRequest::Dump {
+                shard,
+                after,
+                max_bytes,
+            } => {
+                let connection = key;
+                let job = ReadJob::Dump {
+                    connection,
+                    id,
+                    shard,
+                    after,
+                    max_bytes,
+                };
+                return self.readers.order(job);
+            }
+            AdminRequest::Objects { after, max } => return self.data.list(key, id, after, max),
+            AdminRequest::Flush => {
+                let waiter: FlushWaiter = (key, id);
+                self.flush.wanted.push(waiter);
+                return Ok(());
+            }
+        };
+        self.answer(key, id, AnswerBody::Admin(reply));
+        Ok(())
+    }
+}
+
+/// The next whole frame of a connection, decoded as what its peer may say.
+fn next(connection: &mut Connection, fs: pandofs_types::FsId) -> Result<Option<Taken>, FrameError> {
+    let role = connection.role;
+    let Some(body) = connection.received.next_frame()? else {
+        return Ok(None);
+    };
+    Ok(Some(match role {
+        Role::Unknown => Taken::Hello(Hello::decode(body, fs)),
+        Role::Client { .. } | Role::Admin => Taken::Request(frame::decode(body)?),
+        Role::Server { .. } => Taken::Peer(frame::decode(body)?),
+        Role::Link { .. } => Taken::Unexpected,
+        Role::Refused => Taken::Ignored,
+    }))
+}
+
+/// How large the answer may be; 0 where it is never large.
+fn most_answer_bytes(request: &Request) -> usize {
+    match request {
+        Request::ReadDir { max_bytes, .. } => (*max_bytes as usize).min(MAX_READDIR_BYTES),
+        Request::GetXattr { .. } | Request::ListXattr { .. } => MAX_XATTR_VALUE_BYTES,
+        _ => 0,
+    }
+}

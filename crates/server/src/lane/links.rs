@@ -1,0 +1,171 @@
+//! Talking with the other servers.
+
+use super::Lane;
+use crate::connection::Role;
+use crate::data::pool::DataOrigin;
+use crate::data_tickets::Again;
+use crate::error::ServerError;
+use crate::mailbox::{Mail, Mailbox};
+use crate::peers;
+use crate::slots::SlotKey;
+use pandofs_api::{DataReply, PeerMessage};
+use pandofs_shard::Input;
+use pandofs_types::{FsId, ServerId, ShardId};
+use pandofs_wire::address::{Address, Stream};
+use std::thread;
+use std::time::Instant;
+
+impl Lane {
+    /// Hands new messages to their connections, and begins to open links that are needed.
+    pub(super) fn serve_links(&mut self, now: Instant) {
+        for (key, messages) in self.peers.take_ready() {
+            if let Some(connection) = self.connections.get_mut(key) {
+                peers::push_frames(&mut connection.unsent, messages);
+                self.make_dirty(key);
+            }
+        }
+        for server in self.peers.take_due(now) {
+            let addresses = self.map.server(server).map(|info| info.addresses.clone());
+            open_link(
+                &self.mailbox,
+                self.map.fs,
+                self.id,
+                server,
+                addresses.unwrap_or_default(),
+            );
+        }
+    }
+
+    pub(super) fn link_opened(
+        &mut self,
+        server: ServerId,
+        result: Result<Stream, String>,
+        now: Instant,
+    ) {
+        let added = result.and_then(|stream| {
+            self.add_connection(stream, Role::Link { server }, now)
+                .map_err(|error| error.to_string())
+        });
+        match added {
+            Ok(key) => {
+                tracing::info!("connected to server {server}");
+                let waiting = self.peers.opened(server, key);
+                if let Some(connection) = self.connections.get_mut(key) {
+                    peers::push_frames(&mut connection.unsent, waiting);
+                    self.make_dirty(key);
+                }
+            }
+            Err(why) => {
+                if self.peers.closed(server, now) {
+                    tracing::warn!("cannot reach server {server}, going on trying: {why}");
+                } else {
+                    tracing::debug!("still cannot reach server {server}: {why}");
+                }
+            }
+        }
+    }
+
+    pub(super) fn link_lost(&mut self, server: ServerId, now: Instant) {
+        tracing::info!("the link to server {server} is broken");
+        self.peers.closed(server, now);
+    }
+
+    /// Takes a message of the server at the other end of a connection.
+    pub(super) fn take_peer_message(
+        &mut self,
+        key: SlotKey,
+        message: PeerMessage,
+    ) -> Result<(), ServerError> {
+        let Some(Role::Server { id: sender }) = self
+            .connections
+            .get_mut(key)
+            .map(|connection| connection.role)
+        else {
+            panic!("a server's message on another's connection");
+        };
+        match message {
+            PeerMessage::Data { ticket, request } => {
+                match self.peer_requests.begin(sender, ticket) {
+                    Again::UnderWay => {}
+                    Again::Done => {
+                        let reply = DataReply::Done;
+                        self.send(sender, PeerMessage::DataDone { ticket, reply });
+                    }
+                    Again::No => {
+                        self.counters.data_requests += 1;
+                        let origin = DataOrigin::Peer {
+                            server: sender,
+                            ticket,
+                        };
+                        return self.data.request(origin, request);
+                    }
+                }
+            }
+            PeerMessage::DataDone { ticket, reply } => {
+                self.peers.forget_data(sender, ticket);
+                if let Some((shard, ticket)) = self.data_tickets.done(ticket) {
+                    self.inbox.push((shard, Input::DataDone { ticket, reply }));
+                }
+            }
+            other => self.take_shard_message(sender, other),
+        }
+        Ok(())
+    }
+
+    fn take_shard_message(&mut self, sender: ServerId, message: PeerMessage) {
+        let Some((from, to)) = ends(&message) else {
+            panic!("a message between servers taken for one between shards");
+        };
+        let is_its_own = self.map.has_shard(from) && self.map.server_of(from) == sender;
+        if is_its_own && self.shards.leads(to) {
+            self.inbox.push((to, Input::Peer(message)));
+        } else {
+            tracing::warn!(
+                "dropped a message of server {sender} from shard {from} to shard {to}: the two \
+                 servers go by different cluster maps"
+            );
+        }
+    }
+}
+
+/// The shards a message goes from and to; `None` when it is between servers.
+fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
+    match *message {
+        PeerMessage::Commit { from, to, .. }
+        | PeerMessage::SplitChunk { from, to, .. }
+        | PeerMessage::SplitChunkDone { from, to, .. }
+        | PeerMessage::SplitAbandoned { from, to, .. }
+        | PeerMessage::MapNotice { from, to, .. }
+        | PeerMessage::MapNoticeDone { from, to, .. }
+        | PeerMessage::Forwarded { from, to, .. }
+        | PeerMessage::ForgetForwarding { from, to, .. }
+        | PeerMessage::ForgetForwardingDone { from, to, .. }
+        | PeerMessage::Released { from, to, .. } => Some((from, to)),
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
+    }
+}
+
+/// Connects on a thread of its own: looking up a name and the other's answer may take long. There is
+/// at most one for each server.
+fn open_link(mailbox: &Mailbox, fs: FsId, own: ServerId, server: ServerId, addresses: Vec<String>) {
+    let reports = mailbox.clone();
+    let spawned = thread::Builder::new()
+        .name("pandofs-link".to_owned())
+        .spawn(move || {
+            let parsed: Result<Vec<Address>, _> = addresses
+                .iter()
+                .map(|address| address.parse::<Address>())
+                .collect();
+            let result = match parsed {
+                Ok(addresses) => peers::open(&addresses, fs, own, server),
+                Err(error) => Err(error.to_string()),
+            };
+            reports.post(Mail::LinkOpened { server, result });
+        });
+    if let Err(error) = spawned {
+        mailbox.post(Mail::LinkOpened {
+            server,
+            result: Err(error.to_string()),
+        });
+    }
+}

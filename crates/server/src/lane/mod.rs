@@ -1,0 +1,408 @@
+//! The lane: one thread that owns sockets, shards, log and store handle, and never waits for the disk.
+//!
+//! Each round takes what has arrived, gives it to the shards, appends what they propose with one write,
+//! applies it, writes the result to the store, and answers each connection with one write. What has to
+//! wait for the disk waits in a queue, and a helper thread reports when it need not wait any more.
+
+mod admin;
+mod delivery;
+mod intake;
+mod links;
+mod mail;
+mod sockets;
+
+pub(crate) use sockets::WAKER;
+
+use crate::clock::Clock;
+use crate::connection::Connection;
+use crate::data::pool::DataPool;
+use crate::data_tickets::{DataTickets, PeerRequests};
+use crate::durable::Durable;
+use crate::error::ServerError;
+use crate::flusher::{self, Flusher};
+use crate::forcer::Forcer;
+use crate::mailbox::Mailbox;
+use crate::peers::Peers;
+use crate::readers::Readers;
+use crate::sessions::Sessions;
+use crate::shards::Shards;
+use crate::slots::{SlotKey, Slots};
+use mio::{Events, Poll};
+use pandofs_log::Log;
+use pandofs_placement::ClusterMap;
+use pandofs_shard::{Environment, Input, Output};
+use pandofs_store::{Overlay, Store};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_LOG_BYTES, TICK_INTERVAL};
+use pandofs_types::{ServerId, ShardId};
+use pandofs_wire::address::Listener;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Socket events taken at once.
+const EVENTS: usize = 1_024;
+/// Inputs that one batch may process, those that shards here sent one another included.
+const MAX_BATCH_INPUTS: usize = 4 * MAX_LANE_BATCH;
+/// How often to look for silent sessions and connections that do not say who they are.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a lane is made of.
+pub(crate) struct LaneParts<'a> {
+    pub id: ServerId,
+    pub map: Arc<ClusterMap>,
+    pub poll: Poll,
+    pub mailbox: Mailbox,
+    pub listeners: Vec<Listener>,
+    pub shards: Shards,
+    pub store: Arc<dyn Store>,
+    pub log: Arc<dyn Log>,
+    /// The directory of the data objects.
+    pub data: &'a Path,
+    /// Bytes of records that the store may not have flushed.
+    pub unflushed_bytes: u64,
+}
+
+/// See the module.
+pub(crate) struct Lane {
+    id: ServerId,
+    map: Arc<ClusterMap>,
+    /// Tells this process from the server's earlier ones.
+    boot: u64,
+    started: Instant,
+    clock: Clock,
+    random: StdRng,
+
+    poll: Poll,
+    mailbox: Mailbox,
+    listeners: Vec<Listener>,
+    /// A listener may have connections waiting.
+    may_accept: bool,
+    /// The last attempt to take a connection failed, and is to be repeated.
+    accept_failed: bool,
+    connections: Slots<Connection>,
+    /// Connections that may have something to read; each once.
+    ready: VecDeque<SlotKey>,
+    /// Connections that have something to write; each once.
+    dirty: Vec<SlotKey>,
+    /// Requests that shards have not answered yet.
+    pending: Slots<Pending>,
+    sessions: Sessions,
+    peers: Peers,
+    data_tickets: DataTickets,
+    peer_requests: PeerRequests,
+
+    shards: Shards,
+    /// For the next batch.
+    inbox: Vec<(ShardId, Input)>,
+    durable: Durable<(ShardId, Output)>,
+    store: Arc<dyn Store>,
+    log: Arc<dyn Log>,
+    flush: FlushState,
+
+    forcer: Forcer,
+    flusher: Flusher,
+    readers: Readers,
+    data: DataPool,
+
+    next_tick: Instant,
+    next_look: Instant,
+    /// When what nobody waits for is forced, if there is something.
+    next_force: Instant,
+    /// How long that may wait; 0 for not at all.
+    force_interval: Duration,
+    stop: Option<Stop>,
+    counters: Counters,
+}
+
+/// A request that a shard is dealing with.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    connection: SlotKey,
+    /// The client's number for it.
+    id: u64,
+    /// Bytes that the answer may have, if that is many.
+    owed: usize,
+}
+
+/// Someone who asked for a flush: connection and request.
+type FlushWaiter = (SlotKey, u64);
+
+#[derive(Debug, Default)]
+struct FlushState {
+    /// Bytes of records appended and not known to be flushed.
+    unflushed_bytes: u64,
+    /// Of these, what the flush under way covers.
+    under_way: Option<u64>,
+    /// Who wait for the flush under way.
+    waiting: Vec<FlushWaiter>,
+    /// Who wait for one that begins from now on.
+    wanted: Vec<FlushWaiter>,
+}
+
+/// How to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Clean,
+    /// As if the process were killed.
+    Abandon,
+}
+
+/// What [`pandofs_api::ServerStatus`] counts.
+#[derive(Debug, Default)]
+struct Counters {
+    requests: u64,
+    redirected: u64,
+    data_requests: u64,
+    data_read: u64,
+    data_written: u64,
+    peer_messages: u64,
+    log_forces: u64,
+    log_records: u64,
+    log_batches: u64,
+}
+
+impl Lane {
+    /// Starts the helper threads and takes up listening.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(parts: LaneParts<'_>) -> io::Result<Lane> {
+        let LaneParts {
+            id,
+            map,
+            poll,
+            mailbox,
+            listeners,
+            shards,
+            store,
+            log,
+            data,
+            unflushed_bytes,
+        } = parts;
+        let now = Instant::now();
+        let mut random = StdRng::from_os_rng();
+        let others = map
+            .servers
+            .iter()
+            .map(|server| server.id)
+            .filter(|&other| other != id);
+        let peers = Peers::new(others, now);
+        let mut lane = Lane {
+            id,
+            boot: random.random(),
+            started: now,
+            clock: Clock::default(),
+            listeners,
+            may_accept: false,
+            accept_failed: false,
+            connections: Slots::new(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            pending: Slots::new(),
+            sessions: Sessions::new(now),
+            peers,
+            data_tickets: DataTickets::new(random.random()),
+            peer_requests: PeerRequests::default(),
+            shards,
+            inbox: Vec::new(),
+            durable: Durable::new(),
+            flush: FlushState {
+                unflushed_bytes,
+                ..FlushState::default()
+            },
+            forcer: Forcer::start(Arc::clone(&log), &mailbox)?,
+            flusher: Flusher::start(Arc::clone(&store), Arc::clone(&log), &mailbox)?,
+            readers: Readers::start(&store, &mailbox)?,
+            data: DataPool::start(data, &mailbox)?,
+            next_tick: now,
+            next_look: now + LOOK_INTERVAL,
+            next_force: now,
+            force_interval: Duration::from_millis(map.settings.flush_interval_ms),
+            stop: None,
+            counters: Counters::default(),
+            map,
+            random,
+            poll,
+            mailbox,
+            store,
+            log,
+        };
+        lane.listen()?;
+        Ok(lane)
+    }
+
+    /// Serves until it is told to stop.
+    ///
+    /// # Errors
+    /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
+    pub fn run(mut self) -> Result<(), ServerError> {
+        let store = Arc::clone(&self.store);
+        let mut overlay = Overlay::new(&*store);
+        let mut events = Events::with_capacity(EVENTS);
+        // What recovery wants sent, before anything new is taken up.
+        self.shards.touch_all();
+        self.run_batch(&mut overlay)?;
+        loop {
+            let timeout = self.time_to_next_work();
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(ServerError::Poll(error));
+                }
+                _ => {}
+            }
+            let now = Instant::now();
+            self.take_events(&events);
+            self.take_mail(now)?;
+            self.accept(now);
+            self.take_requests(now)?;
+            self.run_timers(now);
+            self.run_batch(&mut overlay)?;
+            self.begin_helpers_work(now)?;
+            self.serve_links(now);
+            self.write_dirty(now);
+            match self.stop {
+                Some(Stop::Clean) => return self.finish(),
+                Some(Stop::Abandon) => {
+                    self.stop_helpers();
+                    return Ok(());
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn time_to_next_work(&self) -> Duration {
+        let now = Instant::now();
+        if !self.ready.is_empty() || !self.inbox.is_empty() {
+            return Duration::ZERO;
+        }
+        let mut next = self.next_tick.min(self.next_look);
+        if self.durable.is_behind() && !self.durable.is_under_way() {
+            next = next.min(self.next_force);
+        }
+        if let Some(due) = self.peers.next_due() {
+            next = next.min(due);
+        }
+        next.saturating_duration_since(now)
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        if self.next_tick <= now {
+            self.next_tick = now + TICK_INTERVAL;
+            self.tell_all_shards(|| Input::Tick);
+        }
+        if self.next_look <= now {
+            self.next_look = now + LOOK_INTERVAL;
+            self.drop_silent(now);
+            // After an error the system does not announce again that somebody waits.
+            self.may_accept |= std::mem::take(&mut self.accept_failed);
+        }
+    }
+
+    fn tell_all_shards(&mut self, input: impl Fn() -> Input) {
+        for shard in self.shards.ids() {
+            self.inbox.push((shard, input()));
+        }
+    }
+
+    /// Takes the inbox through the shards, log and store, and carries out what comes of it. Messages
+    /// between shards of this lane that need not wait for the disk stay within the batch.
+    fn run_batch(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
+        let now = self.clock.now();
+        let random = &mut self.random;
+        let mut draw = || random.random();
+        let mut environment = Environment {
+            now,
+            random: &mut draw,
+        };
+        let mut outputs = Vec::new();
+        let mut taken = 0;
+        loop {
+            let inputs = std::mem::take(&mut self.inbox);
+            taken += inputs.len();
+            for (shard, input) in inputs {
+                self.shards.submit(overlay, &mut environment, shard, input);
+            }
+            let appended = self.shards.settle(overlay, &mut environment, &*self.log)?;
+            if appended.records > 0 {
+                if !self.durable.is_behind() {
+                    self.next_force = Instant::now() + self.force_interval;
+                }
+                self.durable.appended();
+                self.flush.unflushed_bytes += appended.bytes;
+                self.counters.log_records += appended.records;
+                self.counters.log_batches += appended.batches;
+            }
+            for (shard, output) in self.shards.take_outputs() {
+                match output {
+                    Output::Send {
+                        to,
+                        message,
+                        durable: false,
+                    } if self.map.server_of(to) == self.id => {
+                        self.inbox.push((to, Input::Peer(message)));
+                    }
+                    other => outputs.push((shard, other)),
+                }
+            }
+            if self.inbox.is_empty() || taken >= MAX_BATCH_INPUTS {
+                break;
+            }
+        }
+        if !overlay.is_empty() {
+            self.store.write(&overlay.take_batch())?;
+        }
+        self.deliver(outputs)
+    }
+
+    /// Lets the helper threads force and flush what is due.
+    fn begin_helpers_work(&mut self, now: Instant) -> Result<(), ServerError> {
+        let is_due =
+            self.durable.is_behind() && (self.force_interval.is_zero() || self.next_force <= now);
+        if (is_due || self.durable.is_wanted()) && !self.durable.is_under_way() {
+            self.durable.begin();
+            self.shards.force_begins();
+            self.forcer.begin()?;
+            self.next_force = now + self.force_interval;
+        }
+        let is_wanted = self.flush.unflushed_bytes > MAX_LOG_BYTES || !self.flush.wanted.is_empty();
+        if is_wanted && self.flush.under_way.is_none() {
+            self.flush.under_way = Some(self.flush.unflushed_bytes);
+            self.flush.waiting = std::mem::take(&mut self.flush.wanted);
+            self.flusher.begin(self.shards.written())?;
+        }
+        Ok(())
+    }
+
+    /// Forces and flushes everything and lets go of the whole log. Whoever waits for the disk is
+    /// answered; whoever waits for a lock asks again after the next start.
+    fn finish(mut self) -> Result<(), ServerError> {
+        // A force under way covers less than this one; its report is not needed.
+        self.log.sync()?;
+        for (shard, output) in self.durable.finish_all() {
+            self.carry_out(shard, output)?;
+        }
+        let now = Instant::now();
+        self.serve_links(now);
+        self.write_dirty(now);
+        let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
+        let written = self.shards.written();
+        self.stop_helpers();
+        flusher::flush(&*store, &*log, &written)?;
+        // So that what was pruned stays pruned.
+        log.sync()?;
+        Ok(())
+    }
+
+    /// Waits for the helper threads: as long as one of them is there, store and log are in use.
+    fn stop_helpers(self) {
+        self.forcer.stop();
+        self.flusher.stop();
+        self.readers.stop();
+        self.data.stop();
+    }
+}

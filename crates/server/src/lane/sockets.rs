@@ -1,0 +1,247 @@
+//! Sockets: accepting, noticing what arrived, writing, closing.
+
+use super::Lane;
+use crate::connection::{Connection, Role};
+use crate::slots::SlotKey;
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Token};
+use pandofs_types::SessionId;
+use pandofs_types::limits::{HELLO_TIMEOUT, MAX_CONNECTIONS, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
+use pandofs_wire::address::Stream;
+use pandofs_wire::buffer::{Progress, WriteBuffer};
+use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+/// What the mailbox's waker reports.
+pub(crate) const WAKER: Token = Token(0);
+/// What a listener reports.
+const LISTENER: Token = Token(1);
+/// The tokens from here on are connections'.
+const FIRST_CONNECTION: usize = 2;
+
+fn token(key: SlotKey) -> Token {
+    Token((key.as_u64() as usize).wrapping_add(FIRST_CONNECTION))
+}
+
+fn key(token: Token) -> SlotKey {
+    SlotKey::from_u64(token.0.wrapping_sub(FIRST_CONNECTION) as u64)
+}
+
+impl Lane {
+    pub(super) fn listen(&mut self) -> io::Result<()> {
+        for listener in &self.listeners {
+            listener.set_nonblocking(true)?;
+            let fd = listener.as_raw_fd();
+            self.poll
+                .registry()
+                .register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_events(&mut self, events: &Events) {
+        for event in events {
+            match event.token() {
+                // Mail is looked for in every round.
+                WAKER => {}
+                LISTENER => self.may_accept = true,
+                other => self.take_event(key(other), event),
+            }
+        }
+    }
+
+    fn take_event(&mut self, key: SlotKey, event: &Event) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            // It was closed in the same round.
+            return;
+        };
+        if event.is_read_closed() || event.is_write_closed() || event.is_error() {
+            connection.end_announced = true;
+            connection.may_read = true;
+        }
+        if event.is_readable() {
+            connection.may_read = true;
+        }
+        let has_unsent = connection.unsent.pending() > 0;
+        if connection.may_read {
+            self.make_ready(key);
+        }
+        if event.is_writable() && has_unsent {
+            self.make_dirty(key);
+        }
+    }
+
+    pub(super) fn make_ready(&mut self, key: SlotKey) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.is_ready
+            && !connection.is_paused
+        {
+            connection.is_ready = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    pub(super) fn make_dirty(&mut self, key: SlotKey) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Takes the connections that wait at the listeners.
+    pub(super) fn accept(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.may_accept) {
+            return;
+        }
+        for place in 0..self.listeners.len() {
+            loop {
+                match self.listeners[place].accept() {
+                    Ok(stream) => self.welcome(stream, now),
+                    Err(error) => match error.kind() {
+                        ErrorKind::WouldBlock => break,
+                        // The peer went away before it was its turn.
+                        ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
+                        _ => {
+                            tracing::warn!("cannot take a connection: {error}");
+                            self.accept_failed = true;
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: Stream, now: Instant) {
+        if self.connections.len() >= MAX_CONNECTIONS {
+            turn_away(stream);
+            return;
+        }
+        if let Err(error) = self.add_connection(stream, Role::Unknown, now) {
+            tracing::warn!("cannot take a connection: {error}");
+        }
+    }
+
+    pub(super) fn add_connection(
+        &mut self,
+        stream: Stream,
+        role: Role,
+        now: Instant,
+    ) -> io::Result<SlotKey> {
+        stream.set_nonblocking(true)?;
+        let fd = stream.as_raw_fd();
+        let key = self.connections.insert(Connection::new(stream, role, now));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = self
+            .poll
+            .registry()
+            .register(&mut SourceFd(&fd), token(key), interest);
+        if let Err(error) = registered {
+            self.connections.remove(key);
+            return Err(error);
+        }
+        Ok(key)
+    }
+
+    /// Closes a connection. Answers to what it asked are dropped when they come.
+    pub(super) fn close(&mut self, key: SlotKey, now: Instant) {
+        let Some(connection) = self.connections.remove(key) else {
+            return;
+        };
+        let fd = connection.stream.as_raw_fd();
+        if let Err(error) = self.poll.registry().deregister(&mut SourceFd(&fd)) {
+            tracing::warn!("cannot forget the socket of {}: {error}", connection.peer());
+        }
+        if let Role::Link { server } = connection.role {
+            self.link_lost(server, now);
+        }
+    }
+
+    /// Writes to each connection what has gathered for it.
+    pub(super) fn write_dirty(&mut self, now: Instant) {
+        for key in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.get_mut(key) else {
+                continue;
+            };
+            connection.is_dirty = false;
+            match connection.write() {
+                Ok(Progress::Done) if connection.role == Role::Refused => self.close(key, now),
+                Ok(_) if connection.unsent.pending() > MAX_UNSENT_BYTES => {
+                    tracing::warn!(
+                        "closing the connection of {}: it has not read {} bytes",
+                        connection.peer(),
+                        connection.unsent.pending()
+                    );
+                    self.close(key, now);
+                }
+                Ok(_) => self.unpause(key),
+                Err(error) => {
+                    tracing::debug!("cannot write to {}: {error}", connection.peer());
+                    self.close(key, now);
+                }
+            }
+        }
+    }
+
+    /// Takes up a paused connection's requests again if it has less to come.
+    pub(super) fn unpause(&mut self, key: SlotKey) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.is_paused
+            && connection.outstanding() < MAX_OWED_BYTES / 2
+        {
+            connection.is_paused = false;
+            self.make_ready(key);
+        }
+    }
+
+    /// Lets go of sessions that are silent, and of connections that do not say who they are.
+    pub(super) fn drop_silent(&mut self, now: Instant) {
+        for session in self.sessions.expire(now) {
+            tracing::info!("client {session} has been silent for too long; its opens are let go");
+            self.session_gone(session);
+            self.close_all(now, |connection| {
+                connection.role == Role::Client { session }
+            });
+        }
+        self.close_all(now, |connection| {
+            matches!(connection.role, Role::Unknown | Role::Refused)
+                && now.saturating_duration_since(connection.since) >= HELLO_TIMEOUT
+        });
+    }
+
+    pub(super) fn session_gone(&mut self, session: SessionId) {
+        self.tell_all_shards(|| pandofs_shard::Input::SessionGone { session });
+    }
+
+    pub(super) fn close_all(&mut self, now: Instant, which: impl Fn(&Connection) -> bool) {
+        let keys: Vec<SlotKey> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| which(connection))
+            .map(|(key, _)| key)
+            .collect();
+        for key in keys {
+            self.close(key, now);
+        }
+    }
+}
+
+/// Tells a connection that there are too many, if it takes the few bytes at once.
+fn turn_away(mut stream: Stream) {
+    tracing::warn!("turned a connection away: there are {MAX_CONNECTIONS}");
+    let refusal = HelloRefusal::TooManyConnections {
+        limit: MAX_CONNECTIONS as u32,
+    };
+    let mut unsent = WriteBuffer::new();
+    let sent = stream.set_nonblocking(true).is_ok()
+        && unsent.push(&HelloAnswer::Refused(refusal)).is_ok()
+        && matches!(unsent.write_to(&mut stream), Ok(Progress::Done));
+    if !sent {
+        tracing::debug!("it could not be told why");
+    }
+}

@@ -1,0 +1,96 @@
+//! What helper threads and the server's handle tell a lane.
+
+use crate::data::pool::DataOrigin;
+use crate::error::ServerError;
+use crate::slots::SlotKey;
+use pandofs_api::{AdminReply, DataReply};
+use pandofs_shard::Input;
+use pandofs_types::{ServerId, ShardId};
+use pandofs_wire::address::Stream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One piece of news.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A request to a data object has been carried out.
+    DataDone {
+        origin: DataOrigin,
+        reply: DataReply,
+    },
+    /// An administrator's listing or dump is ready.
+    AdminDone {
+        connection: SlotKey,
+        id: u64,
+        reply: AdminReply,
+    },
+    /// The key that the input needs is in memory now.
+    Warmed {
+        shard: ShardId,
+        input: Input,
+    },
+    /// The force that the lane asked for has finished.
+    Forced(Result<(), ServerError>),
+    /// The flush that the lane asked for has finished.
+    Flushed(Result<(), ServerError>),
+    /// The other server has welcomed us, or the reason why there is no connection.
+    LinkOpened {
+        server: ServerId,
+        result: Result<Stream, String>,
+    },
+    /// A helper thread cannot go on; neither can the lane.
+    Failed(ServerError),
+    /// Stop: force and flush everything first, or (`Abandon`) nothing.
+    Stop,
+    Abandon,
+}
+
+/// Where mail is put; wakes the lane.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    mail: Mutex<Vec<Mail>>,
+    waker: mio::Waker,
+}
+
+impl Mailbox {
+    pub fn new(waker: mio::Waker) -> Mailbox {
+        Mailbox {
+            shared: Arc::new(Shared {
+                mail: Mutex::new(Vec::new()),
+                waker,
+            }),
+        }
+    }
+
+    pub fn post(&self, mail: Mail) {
+        let was_empty = {
+            let mut waiting = self
+                .shared
+                .mail
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            waiting.push(mail);
+            waiting.len() == 1
+        };
+        // Whoever found the box full leaves the waking to whoever filled it: the lane takes all.
+        if was_empty && let Err(error) = self.shared.waker.wake() {
+            // It looks into the box by itself when its next timer runs out.
+            tracing::error!("cannot wake the lane: {error}");
+        }
+    }
+
+    /// Takes all mail in the order in which it was posted.
+    pub fn take(&self) -> Vec<Mail> {
+        std::mem::take(
+            &mut *self
+                .shared
+                .mail
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}

@@ -1,0 +1,387 @@
+//! Links to the other servers.
+//!
+//! Each server opens a connection to each other one that it has something to say to, when it first
+//! has; what is said back comes over the other's own. A link may lose messages, when it breaks or when
+//! too many wait for a server that is away: whoever sent them sends them again.
+
+use crate::slots::SlotKey;
+use pandofs_api::PeerMessage;
+use pandofs_types::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
+use pandofs_types::{FsId, ServerId};
+use pandofs_wire::address::{self, Address, Stream};
+use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
+use pandofs_wire::frame::{self, FrameError};
+use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::message::PeerFrame;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What is known of the links, without their sockets.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    links: BTreeMap<ServerId, Link>,
+    /// Links with new messages.
+    touched: BTreeSet<ServerId>,
+}
+
+#[derive(Debug)]
+struct Link {
+    state: State,
+    /// How long to wait after the next failure.
+    pause: Duration,
+    /// Messages since the last [`Peers::take_ready`].
+    new: Vec<PeerMessage>,
+    /// Messages from before, with their encoded bytes, while the link is not open.
+    backlog: VecDeque<(usize, PeerMessage)>,
+    backlog_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed { retry_at: Instant },
+    Opening,
+    Open(SlotKey),
+}
+
+impl Peers {
+    /// Links to `servers`, none of them open.
+    pub fn new(servers: impl Iterator<Item = ServerId>, now: Instant) -> Peers {
+        let link = || Link {
+            state: State::Closed { retry_at: now },
+            pause: MIN_LINK_PAUSE,
+            new: Vec::new(),
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+        };
+        Peers {
+            links: servers.map(|id| (id, link())).collect(),
+            touched: BTreeSet::new(),
+        }
+    }
+
+    fn link(&mut self, server: ServerId) -> &mut Link {
+        self.links
+            .get_mut(&server)
+            .unwrap_or_else(|| panic!("no link to server {server}"))
+    }
+
+    /// Whether there is another server of this number.
+    pub fn knows(&self, server: ServerId) -> bool {
+        self.links.contains_key(&server)
+    }
+
+    /// Takes a message for `server`.
+    ///
+    /// # Panics
+    /// When [`Peers::knows`] would deny it.
+    pub fn send(&mut self, server: ServerId, message: PeerMessage) {
+        self.link(server).new.push(message);
+        self.touched.insert(server);
+    }
+
+    /// New messages of open links, to be written to their connections. Those of other links are kept,
+    /// up to a bound.
+    pub fn take_ready(&mut self) -> Vec<(SlotKey, Vec<PeerMessage>)> {
+        let mut ready = Vec::new();
+        for server in std::mem::take(&mut self.touched) {
+            let link = self.link(server);
+            let messages = std::mem::take(&mut link.new);
+            match link.state {
+                State::Open(connection) => ready.push((connection, messages)),
+                State::Closed { .. } | State::Opening => link.keep(messages),
+            }
+        }
+        ready
+    }
+
+    /// The servers to connect to now; they count as being connected to from here on.
+    pub fn take_due(&mut self, now: Instant) -> Vec<ServerId> {
+        let mut due = Vec::new();
+        for (&server, link) in &mut self.links {
+            if link.wants_opening().is_some_and(|retry_at| retry_at <= now) {
+                link.state = State::Opening;
+                due.push(server);
+            }
+        }
+        due
+    }
+
+    /// When [`Peers::take_due`] will have something to say.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.links.values().filter_map(Link::wants_opening).min()
+    }
+
+    /// The attempt has succeeded: gives what has been waiting for it.
+    pub fn opened(&mut self, server: ServerId, connection: SlotKey) -> Vec<PeerMessage> {
+        let link = self.link(server);
+        assert_eq!(
+            link.state,
+            State::Opening,
+            "a link to {server} nobody asked for"
+        );
+        link.state = State::Open(connection);
+        link.pause = MIN_LINK_PAUSE;
+        link.backlog_bytes = 0;
+        link.backlog.drain(..).map(|(_, message)| message).collect()
+    }
+
+    /// The attempt has failed, or the link has broken. Answers whether that is news.
+    pub fn closed(&mut self, server: ServerId, now: Instant) -> bool {
+        let link = self.link(server);
+        let is_news = link.pause == MIN_LINK_PAUSE;
+        link.state = State::Closed {
+            retry_at: now + link.pause,
+        };
+        link.pause = (link.pause * 2).min(MAX_LINK_PAUSE);
+        is_news
+    }
+
+    /// The server has been heard of: there is no need to wait.
+    pub fn is_up(&mut self, server: ServerId, now: Instant) {
+        let link = self.link(server);
+        if let State::Closed { retry_at } = &mut link.state {
+            *retry_at = now;
+            link.pause = MIN_LINK_PAUSE;
+        }
+    }
+
+    /// Drops a data request that waits to be sent again, now that its answer is there.
+    pub fn forget_data(&mut self, server: ServerId, number: u64) {
+        let link = self.link(server);
+        let is_it = |message: &PeerMessage| matches!(message, PeerMessage::Data { ticket, .. } if *ticket == number);
+        link.new.retain(|message| !is_it(message));
+        link.backlog.retain(|(_, message)| !is_it(message));
+        link.backlog_bytes = link.backlog.iter().map(|(bytes, _)| bytes).sum();
+    }
+}
+
+impl Link {
+    /// When to connect, if the link is closed and has something to say.
+    fn wants_opening(&self) -> Option<Instant> {
+        match self.state {
+            State::Closed { retry_at } if !self.backlog.is_empty() => Some(retry_at),
+            _ => None,
+        }
+    }
+
+    fn keep(&mut self, messages: Vec<PeerMessage>) {
+        let mut scratch = Vec::new();
+        for message in messages {
+            scratch.clear();
+            if let Err(error) = frame::encode_into(&mut scratch, &message) {
+                tracing::error!("a message to another server cannot be sent: {error}");
+                continue;
+            }
+            self.backlog_bytes += scratch.len();
+            self.backlog.push_back((scratch.len(), message));
+        }
+        while self.backlog_bytes > MAX_LINK_BACKLOG_BYTES
+            && let Some((bytes, _)) = self.backlog.pop_front()
+        {
+            self.backlog_bytes -= bytes;
+        }
+    }
+}
+
+/// Encodes messages into as few frames as they fit.
+pub(crate) fn push_frames(unsent: &mut WriteBuffer, messages: Vec<PeerMessage>) {
+    let mut parts = vec![messages];
+    while let Some(messages) = parts.pop() {
+        let mut frame = PeerFrame { messages };
+        match unsent.push(&frame) {
+            Ok(()) => {}
+            Err(FrameError::TooLong { .. }) if frame.messages.len() > 1 => {
+                let second = frame.messages.split_off(frame.messages.len() / 2);
+                parts.push(second);
+                parts.push(frame.messages);
+            }
+            // A record of this size would not have fitted into the log.
+            Err(error) => tracing::error!("a message to another server cannot be sent: {error}"),
+        }
+    }
+}
+
+/// Connects to the server `other` at the first of its addresses that answers and says hello; for a
+/// thread that may wait, up to twice [`LINK_TIMEOUT`] for each address. The connection does not block.
+///
+/// # Errors
+/// Why it does not work, for people.
+pub(crate) fn open(
+    addresses: &[Address],
+    fs: FsId,
+    own: ServerId,
+    other: ServerId,
+) -> Result<Stream, String> {
+    let mut why = "it has no address".to_owned();
+    for address in addresses {
+        match open_at(address, fs, own, other) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+fn open_at(address: &Address, fs: FsId, own: ServerId, other: ServerId) -> Result<Stream, String> {
+    let failed = |error: io::Error| format!("{address}: {error}");
+    let mut stream = address::connect(address, LINK_TIMEOUT).map_err(|error| error.to_string())?;
+    stream
+        .set_read_timeout(Some(LINK_TIMEOUT))
+        .map_err(failed)?;
+    stream
+        .set_write_timeout(Some(LINK_TIMEOUT))
+        .map_err(failed)?;
+    let mut unsent = WriteBuffer::new();
+    let hello = Hello {
+        fs,
+        peer: Peer::Server { id: own },
+    };
+    unsent.push(&hello).map_err(|error| error.to_string())?;
+    match unsent.write_to(&mut stream).map_err(failed)? {
+        Progress::Done => {}
+        Progress::Blocked => return Err(format!("{address}: the server does not read")),
+    }
+    let mut received = ReadBuffer::new();
+    let answer = loop {
+        if let Some(body) = received
+            .next_frame()
+            .map_err(|error| format!("{address}: {error}"))?
+        {
+            break HelloAnswer::decode(body).map_err(|error| format!("{address}: {error}"))?;
+        }
+        if received.fill_from(&mut stream).map_err(failed)? == 0 {
+            return Err(format!("{address}: the server closed the connection"));
+        }
+    };
+    match answer {
+        HelloAnswer::Refused(refusal) => Err(format!("{address}: {refusal}")),
+        HelloAnswer::Welcome { server, .. } if server != other => Err(format!(
+            "{address}: server {server} is there, not server {other}"
+        )),
+        HelloAnswer::Welcome { .. } => {
+            stream.set_nonblocking(true).map_err(failed)?;
+            Ok(stream)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::Slots;
+    use pandofs_api::{DataReply, DataRequest};
+    use pandofs_types::Ino;
+    use pandofs_types::limits::MAX_IO_BYTES;
+
+    const OTHER: ServerId = ServerId(1);
+
+    fn done(ticket: u64) -> PeerMessage {
+        PeerMessage::DataDone {
+            ticket,
+            reply: DataReply::Done,
+        }
+    }
+
+    fn large(ticket: u64) -> PeerMessage {
+        let data = vec![7; MAX_IO_BYTES];
+        PeerMessage::Data {
+            ticket,
+            request: DataRequest::Write {
+                ino: Ino(1),
+                offset: 0,
+                data,
+            },
+        }
+    }
+
+    fn key() -> SlotKey {
+        Slots::new().insert(())
+    }
+
+    #[test]
+    fn a_link_is_opened_when_there_is_something_to_say() {
+        let now = Instant::now();
+        let mut peers = Peers::new([OTHER].into_iter(), now);
+        assert_eq!(peers.next_due(), None);
+        assert!(peers.take_due(now).is_empty());
+        peers.send(OTHER, done(1));
+        assert!(peers.take_ready().is_empty());
+        assert_eq!(peers.take_due(now), [OTHER]);
+        assert!(peers.take_due(now).is_empty(), "it is being opened");
+        peers.send(OTHER, done(2));
+        assert!(peers.take_ready().is_empty());
+        assert_eq!(peers.opened(OTHER, key()), [done(1), done(2)]);
+        peers.send(OTHER, done(3));
+        assert_eq!(peers.take_ready(), [(key(), vec![done(3)])]);
+        assert!(peers.take_ready().is_empty());
+    }
+
+    #[test]
+    fn a_link_that_failed_is_tried_again_later_and_later() {
+        let mut now = Instant::now();
+        let mut peers = Peers::new([OTHER].into_iter(), now);
+        peers.send(OTHER, done(1));
+        assert!(peers.take_ready().is_empty());
+        let mut pause = MIN_LINK_PAUSE;
+        for attempt in 0..10 {
+            assert_eq!(peers.take_due(now), [OTHER]);
+            assert_eq!(peers.closed(OTHER, now), attempt == 0);
+            assert_eq!(peers.next_due(), Some(now + pause));
+            assert!(
+                peers
+                    .take_due(now + pause - Duration::from_millis(1))
+                    .is_empty()
+            );
+            now += pause;
+            pause = (pause * 2).min(MAX_LINK_PAUSE);
+        }
+        assert_eq!(pause, MAX_LINK_PAUSE);
+        assert_eq!(peers.take_due(now), [OTHER]);
+        peers.closed(OTHER, now);
+        peers.is_up(OTHER, now);
+        assert_eq!(peers.take_due(now), [OTHER]);
+        assert_eq!(peers.opened(OTHER, key()), [done(1)]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_the_oldest_goes() {
+        let now = Instant::now();
+        let mut peers = Peers::new([OTHER].into_iter(), now);
+        for ticket in 0..20 {
+            peers.send(OTHER, large(ticket));
+            assert!(peers.take_ready().is_empty());
+        }
+        peers.forget_data(OTHER, 19);
+        assert_eq!(peers.take_due(now), [OTHER]);
+        let kept = peers.opened(OTHER, key());
+        let tickets: Vec<_> = kept
+            .iter()
+            .map(|message| match message {
+                PeerMessage::Data { ticket, .. } => *ticket,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(tickets, [13, 14, 15, 16, 17, 18]);
+    }
+
+    #[test]
+    fn messages_go_out_in_as_many_frames_as_they_need_and_in_order() {
+        let messages: Vec<_> = (0..10).map(large).chain((10..15).map(done)).collect();
+        let mut unsent = WriteBuffer::new();
+        push_frames(&mut unsent, messages.clone());
+        let mut wire = Vec::new();
+        assert_eq!(unsent.write_to(&mut wire).unwrap(), Progress::Done);
+        let (mut received, mut socket) = (ReadBuffer::new(), wire.as_slice());
+        let (mut seen, mut frames) = (Vec::new(), 0);
+        while received.fill_from(&mut socket).unwrap() > 0 {
+            while let Some(body) = received.next_frame().unwrap() {
+                let frame: PeerFrame = frame::decode(body).unwrap();
+                seen.extend(frame.messages);
+                frames += 1;
+            }
+        }
+        assert!(seen == messages, "{} messages", seen.len());
+        assert!((3..=8).contains(&frames), "{frames} frames");
+    }
+}

@@ -1,0 +1,355 @@
+//! Making, starting and stopping a server.
+
+use crate::clock::Clock;
+use crate::directory::ServerDirectory;
+use crate::error::{ServerError, StartError};
+use crate::lane::{Lane, LaneParts, WAKER};
+use crate::mailbox::{Mail, Mailbox};
+use crate::recovery::{self, Replayed};
+use crate::shards::Shards;
+use pandofs_log::Log;
+use pandofs_log_raft_engine::RaftEngineLog;
+use pandofs_placement::ClusterMap;
+use pandofs_shard::{Environment, Shard};
+use pandofs_store::{Overlay, Store};
+use pandofs_store_rocksdb::RocksStore;
+use pandofs_types::ServerId;
+use pandofs_types::limits::{
+    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES, MAX_CONNECTIONS, MAX_OPEN_OBJECTS,
+};
+use pandofs_wire::address::{Address, Listener};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::any::Any;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// Files that a server needs beside connections and data objects.
+const OTHER_FILES: u64 = 1_024;
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory that [`Server::format`] made.
+    pub dir: PathBuf,
+    pub map: ClusterMap,
+    pub id: ServerId,
+    /// Bytes of the store kept in memory to be read again.
+    pub block_cache_bytes: usize,
+    /// Bytes of writes kept in memory before the store writes them to files by itself.
+    pub write_buffer_bytes: usize,
+}
+
+impl Options {
+    /// With the default sizes.
+    pub fn new(dir: impl Into<PathBuf>, map: ClusterMap, id: ServerId) -> Options {
+        Options {
+            dir: dir.into(),
+            map,
+            id,
+            block_cache_bytes: DEFAULT_BLOCK_CACHE_BYTES,
+            write_buffer_bytes: DEFAULT_WRITE_BUFFER_BYTES,
+        }
+    }
+
+    fn store(&self) -> pandofs_store_rocksdb::Options {
+        pandofs_store_rocksdb::Options {
+            block_cache_bytes: self.block_cache_bytes,
+            write_buffer_bytes: self.write_buffer_bytes,
+        }
+    }
+}
+
+/// A server: one process's part of a file system.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Makes the directory of server `id` of a new file system, with the first state of the shards
+    /// that it leads.
+    ///
+    /// # Errors
+    /// [`StartError::NotEmpty`] when there is anything in `dir`; and what the map, the system or the
+    /// store have against it. What was begun then has to be removed.
+    pub fn format(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
+        check_map(map, id)?;
+        let directory = ServerDirectory::create(dir)?;
+        let options = pandofs_store_rocksdb::Options::default();
+        let store = RocksStore::open(directory.store(), options)?;
+        Server::format_store(map, id, &store)?;
+        drop(store);
+        drop(RaftEngineLog::open(&directory.log(), log_options())?);
+        directory.mark(map.fs, id)
+    }
+
+    /// Writes the first state of the server's shards to an empty store, for use with
+    /// [`Server::start_on`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn format_store(
+        map: &ClusterMap,
+        id: ServerId,
+        store: &dyn Store,
+    ) -> Result<(), StartError> {
+        let now = Clock::default().now();
+        let mut overlay = Overlay::new(store);
+        for config in recovery::configs(&Arc::new(map.clone()), id) {
+            Shard::create(&config, &mut overlay, now).map_err(|source| StartError::Shard {
+                shard: config.shard,
+                source,
+            })?;
+        }
+        store.write(&overlay.take_batch())?;
+        Ok(store.flush()?)
+    }
+
+    /// Starts a server in the directory that [`Server::format`] made. It serves from before this
+    /// returns until it is stopped or has to give up.
+    ///
+    /// # Errors
+    /// [`StartError`]. Nothing is served then.
+    pub fn start(options: Options) -> Result<ServerHandle, StartError> {
+        check_map(&options.map, options.id)?;
+        let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
+        let store = RocksStore::open(directory.store(), options.store())?;
+        let log = RaftEngineLog::open(&directory.log(), log_options())?;
+        let data = directory.data();
+        serve(
+            options.map,
+            options.id,
+            Arc::new(store),
+            Arc::new(log),
+            &data,
+            Some(directory),
+        )
+    }
+
+    /// Starts a server on a store and a log of the caller's, with its data objects below the
+    /// directory `data`. Keeping others from them is up to the caller.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_on(
+        map: ClusterMap,
+        id: ServerId,
+        store: Arc<dyn Store>,
+        log: Arc<dyn Log>,
+        data: &Path,
+    ) -> Result<ServerHandle, StartError> {
+        check_map(&map, id)?;
+        serve(map, id, store, log, data, None)
+    }
+}
+
+fn log_options() -> pandofs_log_raft_engine::Options {
+    pandofs_log_raft_engine::Options::default()
+}
+
+fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
+    map.validate()?;
+    if map.server(id).is_none() {
+        Err(StartError::UnknownServer(id))
+    } else {
+        Ok(())
+    }
+}
+
+fn serve(
+    map: ClusterMap,
+    id: ServerId,
+    store: Arc<dyn Store>,
+    log: Arc<dyn Log>,
+    data: &Path,
+    directory: Option<ServerDirectory>,
+) -> Result<ServerHandle, StartError> {
+    raise_file_limit();
+    crate::data::prepare(data).map_err(|source| StartError::io(data, source))?;
+    // Before the replay: that an address is taken is known at once, and those who connect meanwhile
+    // wait in the system's queue.
+    let listeners = listen(&map, id)?;
+    let addresses = listeners
+        .iter()
+        .map(Listener::local_address)
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(StartError::Listen)?;
+
+    let map = Arc::new(map);
+    let mut random = rand::random::<u64>;
+    let mut environment = Environment {
+        now: Clock::default().now(),
+        random: &mut random,
+    };
+    let configs = recovery::configs(&map, id);
+    let (shards, replayed) = recovery::recover(configs, &mut environment, &*store, &*log)?;
+    tracing::info!(
+        "server {id}: {} shards, replayed {} records ({} bytes) in {} ms",
+        shards.len(),
+        replayed.records,
+        replayed.bytes,
+        replayed.elapsed.as_millis()
+    );
+
+    let poll = mio::Poll::new().map_err(StartError::System)?;
+    let waker = mio::Waker::new(poll.registry(), WAKER).map_err(StartError::System)?;
+    let mailbox = Mailbox::new(waker);
+    let lane = Lane::new(LaneParts {
+        id,
+        map,
+        poll,
+        mailbox: mailbox.clone(),
+        listeners,
+        shards: Shards::new(shards),
+        store,
+        log,
+        data,
+        unflushed_bytes: replayed.bytes,
+    })
+    .map_err(StartError::System)?;
+    let thread = thread::Builder::new()
+        .name(format!("pandofs-lane-{id}"))
+        .spawn(move || {
+            let result = lane.run();
+            if let Err(error) = &result {
+                tracing::error!("server {id} stops: {error}");
+            }
+            // Only now may another process take the directory.
+            drop(directory);
+            result
+        })
+        .map_err(StartError::System)?;
+    Ok(ServerHandle {
+        addresses,
+        replayed,
+        mailbox,
+        thread: Some(thread),
+    })
+}
+
+fn listen(map: &ClusterMap, id: ServerId) -> Result<Vec<Listener>, StartError> {
+    let addresses = map.server(id).map_or(&[][..], |server| &server.addresses);
+    if addresses.is_empty() {
+        return Err(StartError::NoAddress(id));
+    }
+    let bind = |text: &String| {
+        let address: Address = text.parse().map_err(io::Error::other)?;
+        Listener::bind(&address)
+    };
+    addresses
+        .iter()
+        .map(bind)
+        .collect::<io::Result<_>>()
+        .map_err(StartError::Listen)
+}
+
+/// Lets the process open as many files as it may, which is often more than it is told at first.
+fn raise_file_limit() {
+    let needed = MAX_CONNECTIONS as u64 + MAX_OPEN_OBJECTS as u64 + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let new = Rlimit {
+        current: Some(raised),
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, new) {
+        tracing::warn!("cannot raise the limit of open files: {error}");
+    } else if raised < needed {
+        tracing::info!("open files are limited to {raised}; with {needed} all connections fit");
+    }
+}
+
+/// A running server. Dropping it stops the server and waits for that.
+#[derive(Debug)]
+pub struct ServerHandle {
+    addresses: Vec<Address>,
+    replayed: Replayed,
+    mailbox: Mailbox,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+/// Stops a server from another thread than the one that waits for it.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    mailbox: Mailbox,
+}
+
+impl Stopper {
+    /// As [`ServerHandle::stop`].
+    pub fn stop(&self) {
+        self.mailbox.post(Mail::Stop);
+    }
+}
+
+impl ServerHandle {
+    /// The first of the addresses where it listens.
+    pub fn address(&self) -> &Address {
+        &self.addresses[0]
+    }
+
+    /// All of them.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// What was replayed at start.
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
+    }
+
+    /// Asks the server to force and flush everything and to end; [`ServerHandle::join`] waits for that.
+    pub fn stop(&self) {
+        self.mailbox.post(Mail::Stop);
+    }
+
+    /// Ends the server as a kill would: nothing is forced, flushed or answered. For tests of recovery.
+    pub fn abandon(&self) {
+        self.mailbox.post(Mail::Abandon);
+    }
+
+    /// Another way to stop it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper {
+            mailbox: self.mailbox.clone(),
+        }
+    }
+
+    /// Waits until the server has ended.
+    ///
+    /// # Errors
+    /// Why it ended without being told to; the process should end with a non-zero exit code.
+    pub fn join(mut self) -> Result<(), ServerError> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), ServerError> {
+        match self.thread.take() {
+            None => Ok(()),
+            Some(thread) => match thread.join() {
+                Ok(result) => result,
+                Err(panic) => Err(ServerError::LanePanicked(message(&*panic))),
+            },
+        }
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.stop();
+        // An error has been logged where it happened.
+        let _ = self.wait();
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "without a message".to_owned()
+    }
+}

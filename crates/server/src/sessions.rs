@@ -1,0 +1,104 @@
+//! Which clients live.
+
+use pandofs_types::SessionId;
+use pandofs_types::limits::SESSION_TIMEOUT;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// When each session was last heard of. A session may have several connections, or none for a while.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    last_heard: HashMap<SessionId, Instant>,
+    /// When silence was last looked for.
+    last_look: Instant,
+}
+
+impl Sessions {
+    pub fn new(now: Instant) -> Sessions {
+        Sessions {
+            last_heard: HashMap::new(),
+            last_look: now,
+        }
+    }
+
+    /// Notes that the session sent something.
+    pub fn heard(&mut self, session: SessionId, now: Instant) {
+        self.last_heard.insert(session, now);
+    }
+
+    /// Forgets a session; answers whether it was known.
+    pub fn remove(&mut self, session: SessionId) -> bool {
+        self.last_heard.remove(&session).is_some()
+    }
+
+    /// Forgets the sessions that have been silent for [`SESSION_TIMEOUT`], and gives them. To be called
+    /// every second or so: a server that itself stood still (a stopped process, a suspended machine)
+    /// has heard nobody, and starts counting afresh.
+    pub fn expire(&mut self, now: Instant) -> Vec<SessionId> {
+        let stood_still = now.saturating_duration_since(self.last_look) >= SESSION_TIMEOUT / 4;
+        self.last_look = now;
+        if stood_still {
+            self.last_heard.values_mut().for_each(|last| *last = now);
+        }
+        let silent = |last: Instant| now.saturating_duration_since(last) >= SESSION_TIMEOUT;
+        let gone = self.last_heard.extract_if(|_, last| silent(*last));
+        gone.map(|(session, _)| session).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.last_heard.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Looks every second until `until`; gives who expired, and after how many seconds.
+    fn look(sessions: &mut Sessions, start: Instant, until: u64) -> Vec<(u64, SessionId)> {
+        let mut seen = Vec::new();
+        let from = sessions.last_look.duration_since(start).as_secs() + 1;
+        for second in from..=until {
+            let gone = sessions.expire(start + SECOND * second as u32);
+            seen.extend(gone.into_iter().map(|session| (second, session)));
+        }
+        seen
+    }
+
+    #[test]
+    fn only_the_silent_expire_and_only_once() {
+        let start = Instant::now();
+        let timeout = SESSION_TIMEOUT.as_secs();
+        let mut sessions = Sessions::new(start);
+        for session in 1..=3 {
+            sessions.heard(SessionId(session), start);
+        }
+        assert!(look(&mut sessions, start, timeout - 10).is_empty());
+        sessions.heard(SessionId(2), start + SESSION_TIMEOUT - SECOND * 10);
+        assert!(sessions.remove(SessionId(3)));
+        assert!(!sessions.remove(SessionId(3)));
+        assert_eq!(
+            look(&mut sessions, start, timeout + 5),
+            [(timeout, SessionId(1))]
+        );
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(
+            look(&mut sessions, start, 3 * timeout),
+            [(2 * timeout - 10, SessionId(2))]
+        );
+    }
+
+    #[test]
+    fn nobody_expires_because_the_server_stood_still() {
+        let start = Instant::now();
+        let mut sessions = Sessions::new(start);
+        sessions.heard(SessionId(1), start);
+        let woken = 10 * SESSION_TIMEOUT.as_secs();
+        assert!(sessions.expire(start + SECOND * woken as u32).is_empty());
+        let until = woken + SESSION_TIMEOUT.as_secs();
+        assert_eq!(look(&mut sessions, start, until), [(until, SessionId(1))]);
+    }
+}

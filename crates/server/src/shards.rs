@@ -1,0 +1,261 @@
+//! The shards a lane leads, and how a batch of inputs goes through them.
+
+use crate::error::ServerError;
+use pandofs_api::ShardStatus;
+use pandofs_log::{Entry, Log};
+use pandofs_shard::{Environment, Input, Output, Proposal, Shard, ShardError};
+use pandofs_store::Overlay;
+use pandofs_types::ShardId;
+use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
+
+/// Bytes that a record takes in the log beside its payload, about.
+const RECORD_OVERHEAD_BYTES: u64 = 16;
+
+/// Shards by their numbers.
+pub(crate) struct Shards {
+    /// The place is the shard's number.
+    led: Vec<Option<Led>>,
+    /// Those that were given something since their outputs were taken; each once.
+    touched: Vec<ShardId>,
+}
+
+struct Led {
+    shard: Shard,
+    /// Index of the last record that was appended, which is also applied between batches.
+    appended: u64,
+    /// Index of the last record when the force under way began.
+    being_forced: u64,
+    /// Index of the last forced record.
+    forced: u64,
+    is_touched: bool,
+}
+
+/// What went into the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub records: u64,
+    /// Writes to the log.
+    pub batches: u64,
+    pub bytes: u64,
+}
+
+impl Shards {
+    /// Shards that have been opened and replayed; the log is forced.
+    pub fn new(shards: Vec<(ShardId, Shard)>) -> Shards {
+        let mut led = Vec::new();
+        for (id, shard) in shards {
+            let place = usize::from(id.0);
+            led.resize_with(led.len().max(place + 1), || None);
+            let last = shard.applied();
+            assert!(led[place].is_none(), "shard {id} twice");
+            led[place] = Some(Led {
+                shard,
+                appended: last,
+                being_forced: last,
+                forced: last,
+                is_touched: false,
+            });
+        }
+        Shards {
+            led,
+            touched: Vec::new(),
+        }
+    }
+
+    pub fn leads(&self, shard: ShardId) -> bool {
+        self.led
+            .get(usize::from(shard.0))
+            .is_some_and(Option::is_some)
+    }
+
+    pub fn ids(&self) -> Vec<ShardId> {
+        self.iter().map(|(id, _)| id).collect()
+    }
+
+    /// Gives an input to its shard.
+    ///
+    /// # Panics
+    /// When [`Shards::leads`] would deny it.
+    pub fn submit(
+        &mut self,
+        overlay: &Overlay<'_>,
+        environment: &mut Environment<'_>,
+        shard: ShardId,
+        input: Input,
+    ) {
+        let led = get(&mut self.led, shard);
+        led.shard.submit(overlay, environment, input);
+        if !led.is_touched {
+            led.is_touched = true;
+            self.touched.push(shard);
+        }
+    }
+
+    /// Lets [`Shards::settle`] and [`Shards::take_outputs`] ask every shard, not only those that were
+    /// given something.
+    pub fn touch_all(&mut self) {
+        for id in self.ids() {
+            let led = get(&mut self.led, id);
+            if !led.is_touched {
+                led.is_touched = true;
+                self.touched.push(id);
+            }
+        }
+    }
+
+    /// Appends what the shards propose, all with one write, and applies it; again until they propose
+    /// nothing more.
+    ///
+    /// # Errors
+    /// A shard's or the log's; what the shards hold in memory is in doubt then.
+    pub fn settle(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        environment: &mut Environment<'_>,
+        log: &dyn Log,
+    ) -> Result<Appended, ServerError> {
+        let mut total = Appended::default();
+        let mut proposals = Vec::new();
+        loop {
+            for &id in &self.touched {
+                let led = get(&mut self.led, id);
+                for proposal in led.shard.take_proposals() {
+                    assert_eq!(
+                        proposal.index,
+                        led.appended + 1,
+                        "a gap in shard {id}'s records"
+                    );
+                    led.appended = proposal.index;
+                    proposals.push((id, proposal));
+                }
+            }
+            if proposals.is_empty() {
+                return Ok(total);
+            }
+            total.batches += append(log, &proposals)?;
+            for (id, proposal) in proposals.drain(..) {
+                let led = get(&mut self.led, id);
+                led.shard
+                    .apply(overlay, environment, proposal.index, &proposal.payload)
+                    .map_err(|source| failure(id, source))?;
+                total.records += 1;
+                total.bytes += proposal.payload.len() as u64 + RECORD_OVERHEAD_BYTES;
+            }
+        }
+    }
+
+    /// What the shards that were given something want done, in the order in which they were.
+    pub fn take_outputs(&mut self) -> Vec<(ShardId, Output)> {
+        let mut outputs = Vec::new();
+        for id in self.touched.drain(..) {
+            let led = get(&mut self.led, id);
+            led.is_touched = false;
+            outputs.extend(
+                led.shard
+                    .take_outputs()
+                    .into_iter()
+                    .map(|output| (id, output)),
+            );
+        }
+        outputs
+    }
+
+    /// Notes that a force of the log begins.
+    pub fn force_begins(&mut self) {
+        for led in self.led.iter_mut().flatten() {
+            led.being_forced = led.appended;
+        }
+    }
+
+    /// Notes that it has succeeded.
+    pub fn force_ended(&mut self) {
+        for led in self.led.iter_mut().flatten() {
+            led.forced = led.being_forced;
+        }
+    }
+
+    /// The last record of each shard; between batches, that it is in the store.
+    pub fn written(&self) -> Vec<(ShardId, u64)> {
+        self.iter().map(|(id, led)| (id, led.appended)).collect()
+    }
+
+    pub fn status(&self) -> Vec<ShardStatus> {
+        let status = |led: &Led| ShardStatus {
+            forced: led.forced,
+            ..led.shard.status()
+        };
+        self.iter().map(|(_, led)| status(led)).collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (ShardId, &Led)> {
+        self.led
+            .iter()
+            .zip(0..)
+            .filter_map(|(led, id)| led.as_ref().map(|led| (ShardId(id), led)))
+    }
+}
+
+fn get(led: &mut [Option<Led>], shard: ShardId) -> &mut Led {
+    match led.get_mut(usize::from(shard.0)) {
+        Some(Some(led)) => led,
+        _ => panic!("shard {shard} is not led here"),
+    }
+}
+
+fn failure(shard: ShardId, source: ShardError) -> ServerError {
+    ServerError::Shard { shard, source }
+}
+
+/// Appends records in their order, with one write unless they are too many for that. Answers the
+/// number of writes.
+fn append(log: &dyn Log, proposals: &[(ShardId, Proposal)]) -> Result<u64, ServerError> {
+    let (mut entries, mut bytes, mut batches) = (Vec::with_capacity(proposals.len()), 0, 0);
+    for (id, proposal) in proposals {
+        if bytes + proposal.payload.len() > MAX_LOG_APPEND_BYTES && !entries.is_empty() {
+            log.append(&entries)?;
+            batches += 1;
+            entries.clear();
+            bytes = 0;
+        }
+        bytes += proposal.payload.len();
+        entries.push(Entry {
+            stream: u64::from(id.0),
+            index: proposal.index,
+            payload: &proposal.payload,
+        });
+    }
+    log.append(&entries)?;
+    Ok(batches + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_log::MemoryLog;
+
+    #[test]
+    fn records_of_several_shards_are_one_write_unless_they_are_too_large() {
+        let proposal = |index, bytes| Proposal {
+            index,
+            payload: vec![1; bytes],
+        };
+        let log = MemoryLog::new();
+        let small = [
+            (ShardId(2), proposal(1, 10)),
+            (ShardId(9), proposal(5, 0)),
+            (ShardId(2), proposal(2, 5)),
+        ];
+        assert_eq!(append(&log, &small).unwrap(), 1);
+        assert_eq!(
+            (log.unsynced(), log.span(2), log.span(9)),
+            (1, Some((1, 2)), Some((5, 5)))
+        );
+
+        let third = MAX_LOG_APPEND_BYTES / 3 + 1;
+        let large: Vec<_> = (3..=7)
+            .map(|index| (ShardId(2), proposal(index, third)))
+            .collect();
+        assert_eq!(append(&log, &large).unwrap(), 3);
+        assert_eq!(log.span(2), Some((1, 7)));
+    }
+}

@@ -1,0 +1,108 @@
+//! What a stopped server has stored, for `fsck`.
+
+use crate::data;
+use crate::directory::ServerDirectory;
+use crate::error::StartError;
+use crate::recovery::configs;
+use crate::server::{check_map, log_options};
+use pandofs_api::AdminReply;
+use pandofs_log::{Log, LogError};
+use pandofs_log_raft_engine::RaftEngineLog;
+use pandofs_placement::ClusterMap;
+use pandofs_shard::{Shard, ShardConfig};
+use pandofs_store::{KvRead, Overlay, Store};
+use pandofs_store_rocksdb::RocksStore;
+use pandofs_types::limits::MAX_OBJECTS_LISTED;
+use pandofs_types::{Ino, ServerId, ShardId};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a server's directory holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Keys and values of each of its shards, with what the log has and the store has not.
+    pub shards: Vec<(ShardId, Vec<(Vec<u8>, Vec<u8>)>)>,
+    /// Data objects and their bytes.
+    pub objects: Vec<(Ino, u64)>,
+}
+
+/// Reads all that the stopped server in `dir` has stored. Its directory is held meanwhile; records that
+/// the log has beyond the store are applied in memory only.
+///
+/// # Errors
+/// [`StartError::InUse`] while the server runs; whatever else would keep it from starting.
+pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, StartError> {
+    check_map(map, id)?;
+    let directory = ServerDirectory::open(dir, map.fs, id)?;
+    let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
+    let log = RaftEngineLog::open(&directory.log(), log_options())?;
+    let mut stored = Stored { shards: Vec::new(), objects: objects(&directory.data())? };
+    for config in configs(&Arc::new(map.clone()), id) {
+        let shard = config.shard;
+        stored.shards.push((shard, pairs(config, &store, &log)?));
+    }
+    Ok(stored)
+}
+
+/// All keys of a shard as they are after the last record of the log.
+fn pairs(
+    config: ShardConfig,
+    store: &dyn Store,
+    log: &dyn Log,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StartError> {
+    let id = config.shard;
+    let failed = |source| StartError::Shard { shard: id, source };
+    let mut overlay = Overlay::new(store);
+    let mut shard = Shard::open(config, store).map_err(failed)?;
+    let stream = u64::from(id.0);
+    let mut failure = None;
+    if log.next_index(stream).is_some_and(|next| next > shard.applied() + 1) {
+        let read = log.read(stream, shard.applied() + 1, &mut |index, payload| {
+            shard.replay(&mut overlay, index, payload).map_err(|error| {
+                failure = Some(error);
+                LogError::BadEntry { stream, index, what: "it cannot be applied".to_owned() }
+            })
+        });
+        match failure {
+            Some(error) => return Err(failed(error)),
+            None => read?,
+        }
+    }
+    let mut pairs = Vec::new();
+    for kind in 0..u8::MAX {
+        let start = keys_of(kind, id);
+        let end = id.0.checked_add(1).map_or([kind + 1, 0, 0], |next| keys_of(kind, ShardId(next)));
+        overlay.scan(&start, &end, &mut |key, value| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(pairs)
+}
+
+/// What every key of that kind begins with, see `docs/data-layout.md`.
+fn keys_of(kind: u8, shard: ShardId) -> [u8; 3] {
+    let [high, low] = shard.0.to_be_bytes();
+    [kind, high, low]
+}
+
+fn objects(data: &Path) -> Result<Vec<(Ino, u64)>, StartError> {
+    let mut all: Vec<(Ino, u64)> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |(ino, _)| ino.0);
+        match data::list(data, after, MAX_OBJECTS_LISTED as u32) {
+            AdminReply::Objects { objects, more } => {
+                all.extend(objects.into_iter().map(|(ino, bytes)| (Ino(ino), bytes)));
+                if !more {
+                    return Ok(all);
+                }
+            }
+            AdminReply::Failed(why) => {
+                return Err(StartError::io(data, io::Error::other(why)));
+            }
+            other => unreachable!("a list of data objects is no {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A client, a cluster of one or more servers in memory, and waiting.
+
+// Each test binary uses a part of this.
+#![allow(dead_code)]
+
+use pandofs_api::{
+    AdminReply, AdminRequest, DataReply, DataRequest, Refusal, Reply, Request, ServerStatus,
+    ShardRequest,
+};
+use pandofs_api::{NewNode, RequestKey};
+use pandofs_log::{Log, MemoryLog};
+use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_server::{Server, ServerHandle};
+use pandofs_store::{MemoryStore, Store};
+use pandofs_types::{
+    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId,
+};
+use pandofs_wire::address::{Address, Stream, connect};
+use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
+use pandofs_wire::frame;
+use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
+use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
+use serde::Serialize;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a test waits for what has to happen.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const FS: FsId = FsId(0x1234);
+pub const ID: ServerId = ServerId(0);
+
+/// Where server `id` listens.
+pub fn socket(dir: &Path, id: u16) -> PathBuf {
+    dir.join(format!("server-{id}.sock"))
+}
+
+/// A map of `servers` servers with sockets in `dir` and eight shards.
+pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
+    let info = |id| ServerInfo {
+        id: ServerId(id),
+        addresses: vec![format!("unix:{}", socket(dir, id).display())],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: format!("host-{id}"),
+    };
+    let settings = Settings {
+        flush_interval_ms,
+        ..Settings::default()
+    };
+    let name = "test".to_owned();
+    let servers = (0..servers).map(info).collect();
+    ClusterMap::create(
+        FS,
+        name,
+        HashKey(1, 2),
+        8,
+        servers,
+        DirPolicy::default(),
+        settings,
+    )
+    .unwrap()
+}
+
+/// One server in memory, whose store and log outlive it.
+pub struct Memory {
+    pub dir: TempDir,
+    pub map: ClusterMap,
+    pub store: Arc<MemoryStore>,
+    pub log: Arc<MemoryLog>,
+}
+
+impl Memory {
+    /// The only server of its file system. Its log is forced when somebody waits for that.
+    pub fn new() -> Memory {
+        Memory::with_map(|dir| map(dir, 1, 3_600_000))
+    }
+
+    pub fn with_map(make: impl FnOnce(&Path) -> ClusterMap) -> Memory {
+        let dir = TempDir::new().unwrap();
+        let map = make(dir.path());
+        let store = Arc::new(MemoryStore::new());
+        Server::format_store(&map, ID, &*store).unwrap();
+        std::fs::create_dir(dir.path().join("data")).unwrap();
+        Memory {
+            dir,
+            map,
+            store,
+            log: Arc::new(MemoryLog::new()),
+        }
+    }
+
+    pub fn start(&self) -> ServerHandle {
+        self.start_on(self.store.clone(), self.log.clone())
+    }
+
+    pub fn start_on(&self, store: Arc<dyn Store>, log: Arc<dyn Log>) -> ServerHandle {
+        let data = self.dir.path().join("data");
+        Server::start_on(self.map.clone(), ID, store, log, &data).unwrap()
+    }
+
+    /// What a kill of the process leaves: what was written to the log, and of the store only what was
+    /// flushed.
+    pub fn crash(&mut self) {
+        self.store = Arc::new(self.store.crash(0));
+        self.log = Arc::new(self.log.crash(usize::MAX, false));
+    }
+}
+
+/// Waits until `condition` gives something.
+pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// One connection, spoken by hand.
+pub struct Connection {
+    pub stream: Stream,
+    pub received: ReadBuffer,
+    next_id: u64,
+    session: SessionId,
+    sequence: u64,
+}
+
+impl Connection {
+    /// Connects and says nothing.
+    pub fn silent(address: &Address) -> Connection {
+        Connection::over(connect(address, DEADLINE).unwrap())
+    }
+
+    pub fn over(stream: Stream) -> Connection {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Connection {
+            stream,
+            received: ReadBuffer::new(),
+            next_id: 1,
+            session: SessionId(0),
+            sequence: 0,
+        }
+    }
+
+    /// Connects as `peer`, which is to be welcomed.
+    pub fn welcomed(address: &Address, peer: Peer) -> Connection {
+        let mut connection = Connection::silent(address);
+        let answer = connection.hello(&Hello { fs: FS, peer }).unwrap();
+        assert!(
+            matches!(
+                answer,
+                HelloAnswer::Welcome {
+                    epoch: Epoch(1),
+                    ..
+                }
+            ),
+            "{answer:?}"
+        );
+        if let Peer::Client { session } = peer {
+            connection.session = session;
+        }
+        connection
+    }
+
+    pub fn client(address: &Address, session: u64) -> Connection {
+        Connection::welcomed(
+            address,
+            Peer::Client {
+                session: SessionId(session),
+            },
+        )
+    }
+
+    pub fn admin(address: &Address) -> Connection {
+        Connection::welcomed(address, Peer::Admin)
+    }
+
+    pub fn hello(&mut self, hello: &impl Serialize) -> Result<HelloAnswer, HelloRefusal> {
+        self.write_frame(hello);
+        HelloAnswer::decode(&self.next_body().expect("an answer"))
+    }
+
+    pub fn write_frame(&mut self, value: &impl Serialize) {
+        let mut unsent = WriteBuffer::new();
+        unsent.push(value).unwrap();
+        assert_eq!(unsent.write_to(&mut self.stream).unwrap(), Progress::Done);
+    }
+
+    pub fn write_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// The body of the next frame, or `None` when the server has closed the connection.
+    pub fn next_body(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(body) = self.received.next_frame().unwrap() {
+                return Some(body.to_vec());
+            }
+            match self.received.fill_from(&mut self.stream) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// The next frame if it comes within a moment; for showing that none does.
+    pub fn next_within(&mut self, limit: Duration) -> Option<AnswerFrame> {
+        self.stream.set_read_timeout(Some(limit)).unwrap();
+        let frame = loop {
+            if let Some(body) = self.received.next_frame().unwrap() {
+                break Some(frame::decode(body).unwrap());
+            }
+            match self.received.fill_from(&mut self.stream) {
+                Ok(0) => panic!("the server has closed the connection"),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break None,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        self.stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        frame
+    }
+
+    /// Sends a request; gives its number.
+    pub fn send(&mut self, body: RequestBody) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.write_frame(&RequestFrame { id, body });
+        id
+    }
+
+    pub fn answer(&mut self) -> AnswerFrame {
+        frame::decode(&self.next_body().expect("an answer")).unwrap()
+    }
+
+    /// Sends a request and waits for its answer, the only one.
+    pub fn ask(&mut self, body: RequestBody) -> AnswerBody {
+        let id = self.send(body);
+        let answer = self.answer();
+        assert_eq!(answer.id, id);
+        answer.body
+    }
+
+    pub fn shard_request(&mut self, shard: ShardId, request: Request) -> RequestBody {
+        self.sequence += 1;
+        let key = RequestKey {
+            session: self.session,
+            slot: SlotId(0),
+            sequence: self.sequence,
+        };
+        let caller = Credentials::ROOT;
+        RequestBody::Shard(ShardRequest {
+            shard,
+            epoch: Epoch(1),
+            key,
+            caller,
+            request,
+        })
+    }
+
+    pub fn shard(&mut self, shard: ShardId, request: Request) -> Result<Reply, Refusal> {
+        let request = self.shard_request(shard, request);
+        match self.ask(request) {
+            AnswerBody::Shard(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Makes a file in the root directory.
+    pub fn create(&mut self, name: &str) -> Result<Reply, Refusal> {
+        self.shard(ShardId(0), create(name))
+    }
+
+    pub fn lookup(&mut self, name: &str) -> Result<Reply, Refusal> {
+        let name = Name::new(name.as_bytes()).unwrap();
+        self.shard(
+            ShardId(0),
+            Request::Lookup {
+                dir: Ino::ROOT,
+                name,
+            },
+        )
+    }
+
+    pub fn data(&mut self, request: DataRequest) -> DataReply {
+        match self.ask(RequestBody::Data(request)) {
+            AnswerBody::Data(reply) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn administer(&mut self, request: AdminRequest) -> AdminReply {
+        match self.ask(RequestBody::Admin(request)) {
+            AnswerBody::Admin(reply) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn status(&mut self) -> ServerStatus {
+        match self.administer(AdminRequest::Status) {
+            AdminReply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn create(name: &str) -> Request {
+    let name = Name::new(name.as_bytes()).unwrap();
+    Request::Create {
+        dir: Ino::ROOT,
+        name,
+        node: NewNode::File,
+        mode: 0o644,
+        open: false,
+    }
+}

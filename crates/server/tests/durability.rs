@@ -1,0 +1,318 @@
+//! What is answered before and after the disk has it, and what a restart finds.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Connection, DEADLINE, ID, Memory, eventually, map};
+use pandofs_api::{AdminReply, AdminRequest, Refusal, Reply, Request};
+use pandofs_log::{Entry, Log, LogError, MemoryLog};
+use pandofs_server::{Server, ServerError, StartError};
+use pandofs_store::Store;
+use pandofs_types::{FsError, ShardId};
+use pandofs_wire::message::AnswerBody;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A log whose forces wait until they are let go.
+struct HeldLog {
+    log: MemoryLog,
+    state: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    /// Forces that have begun.
+    begun: u64,
+    /// Forces that may end.
+    allowed: u64,
+    fails: bool,
+}
+
+impl HeldLog {
+    fn new() -> Arc<HeldLog> {
+        // The one at start goes through.
+        let state = Mutex::new(Held {
+            allowed: 1,
+            ..Held::default()
+        });
+        Arc::new(HeldLog {
+            log: MemoryLog::new(),
+            state,
+            changed: Condvar::new(),
+        })
+    }
+
+    fn begun(&self) -> u64 {
+        self.state.lock().unwrap().begun
+    }
+
+    fn allow(&self, forces: u64) {
+        self.state.lock().unwrap().allowed = forces;
+        self.changed.notify_all();
+    }
+
+    fn fail(&self) {
+        self.state.lock().unwrap().fails = true;
+        self.allow(u64::MAX);
+    }
+}
+
+impl Log for HeldLog {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError> {
+        self.log.append(entries)
+    }
+    fn sync(&self) -> Result<(), LogError> {
+        // What is appended while it waits is not covered.
+        let done = self.log.sync();
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        let own = state.begun;
+        while state.allowed < own {
+            let (guard, timeout) = self.changed.wait_timeout(state, DEADLINE).unwrap();
+            assert!(!timeout.timed_out(), "nobody lets the force go");
+            state = guard;
+        }
+        if state.fails {
+            let reason = "on purpose".to_owned();
+            return Err(LogError::Failed {
+                path: "log".into(),
+                reason,
+            });
+        }
+        done
+    }
+    fn read(
+        &self,
+        stream: u64,
+        from: u64,
+        visit: &mut pandofs_log::Visit<'_>,
+    ) -> Result<(), LogError> {
+        self.log.read(stream, from, visit)
+    }
+    fn span(&self, stream: u64) -> Option<(u64, u64)> {
+        self.log.span(stream)
+    }
+    fn next_index(&self, stream: u64) -> Option<u64> {
+        self.log.next_index(stream)
+    }
+    fn prune(&self, stream: u64, upto: u64) -> Result<(), LogError> {
+        self.log.prune(stream, upto)
+    }
+    fn reclaim(&self) -> Result<(), LogError> {
+        self.log.reclaim()
+    }
+    fn bytes(&self) -> u64 {
+        self.log.bytes()
+    }
+}
+
+/// Long enough for an answer that would wrongly come to come, nearly always; the test cannot fail
+/// because it is too short.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+#[test]
+fn a_sync_is_answered_when_a_force_that_began_after_it_has_ended() {
+    let memory = Memory::new();
+    let log = HeldLog::new();
+    let server = memory.start_on(memory.store.clone(), log.clone());
+    let mut first = Connection::client(server.address(), 1);
+    let mut second = Connection::client(server.address(), 2);
+    first.create("a").unwrap();
+    assert_eq!(log.begun(), 1, "only the start forces the log");
+
+    let sync = first.shard_request(ShardId(0), Request::Sync);
+    first.send(sync);
+    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    assert_eq!(first.next_within(A_MOMENT), None);
+    // The lane goes on meanwhile, and the force under way does not count for what comes now.
+    second.create("b").unwrap();
+    let sync = second.shard_request(ShardId(0), Request::Sync);
+    second.send(sync);
+    assert_eq!(second.next_within(A_MOMENT), None);
+    log.allow(2);
+    assert_eq!(first.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
+    eventually("a second force begins", || (log.begun() == 3).then_some(()));
+    assert_eq!(second.next_within(A_MOMENT), None);
+    log.allow(u64::MAX);
+    assert_eq!(second.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
+    assert_eq!(log.log.unsynced(), 0);
+}
+
+#[test]
+fn one_force_serves_many() {
+    const CLIENTS: u64 = 20;
+    let memory = Memory::new();
+    let log = HeldLog::new();
+    let server = memory.start_on(memory.store.clone(), log.clone());
+    let mut clients: Vec<_> = (0..CLIENTS)
+        .map(|session| Connection::client(server.address(), session))
+        .collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.create(&format!("file-{number}")).unwrap();
+        let sync = client.shard_request(ShardId(0), Request::Sync);
+        client.send(sync);
+    }
+    // The first of them began a force; all the others share the next.
+    let mut admin = Connection::admin(server.address());
+    eventually("all have arrived", || {
+        (admin.status().requests == 2 * CLIENTS).then_some(())
+    });
+    log.allow(u64::MAX);
+    for client in &mut clients {
+        assert_eq!(client.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
+    }
+    assert_eq!(log.begun(), 3);
+    assert_eq!(admin.status().log_forces, 2);
+}
+
+#[test]
+fn with_flush_interval_0_every_change_is_forced_before_it_is_answered() {
+    let memory = Memory::with_map(|dir| map(dir, 1, 0));
+    let log = HeldLog::new();
+    let server = memory.start_on(memory.store.clone(), log.clone());
+    let mut client = Connection::client(server.address(), 1);
+    let request = client.shard_request(ShardId(0), common::create("a"));
+    client.send(request);
+    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    assert_eq!(client.next_within(A_MOMENT), None);
+    log.allow(u64::MAX);
+    assert!(matches!(client.answer().body, AnswerBody::Shard(Ok(_))));
+}
+
+#[test]
+fn what_nobody_waits_for_is_forced_after_the_interval() {
+    let memory = Memory::with_map(|dir| map(dir, 1, 20));
+    let server = memory.start();
+    let mut client = Connection::client(server.address(), 1);
+    client.create("a").unwrap();
+    eventually("the log is forced", || {
+        (memory.log.unsynced() == 0).then_some(())
+    });
+    let status = Connection::admin(server.address()).status();
+    assert!(status.log_forces >= 1);
+}
+
+#[test]
+fn a_log_that_cannot_be_forced_stops_the_server() {
+    let memory = Memory::new();
+    let log = HeldLog::new();
+    let server = memory.start_on(memory.store.clone(), log.clone());
+    let mut client = Connection::client(server.address(), 1);
+    client.create("a").unwrap();
+    let sync = client.shard_request(ShardId(0), Request::Sync);
+    client.send(sync);
+    log.fail();
+    assert_eq!(client.next_body(), None, "nothing may be acknowledged");
+    let error = server.join().unwrap_err();
+    assert!(
+        matches!(error, ServerError::Log(LogError::Failed { .. })),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_killed_server_finds_in_the_log_what_the_store_has_not_flushed() {
+    let mut memory = Memory::new();
+    let server = memory.start();
+    let mut client = Connection::client(server.address(), 1);
+    for number in 0..50 {
+        client.create(&format!("file-{number}")).unwrap();
+    }
+    server.abandon();
+    server.join().unwrap();
+    memory.crash();
+
+    let server = memory.start();
+    assert!(server.replayed().records >= 50, "{:?}", server.replayed());
+    let mut client = Connection::client(server.address(), 1);
+    for number in 0..50 {
+        client.lookup(&format!("file-{number}")).unwrap();
+    }
+    assert_eq!(
+        client.lookup("another"),
+        Err(Refusal::Fs(FsError::NotFound))
+    );
+}
+
+#[test]
+fn a_stopped_server_leaves_nothing_to_replay() {
+    let mut memory = Memory::new();
+    let server = memory.start();
+    Connection::client(server.address(), 1).create("a").unwrap();
+    server.stop();
+    server.join().unwrap();
+    memory.crash();
+    assert_eq!(memory.log.span(0), None);
+
+    let server = memory.start();
+    assert_eq!(server.replayed().records, 0);
+    let mut client = Connection::client(server.address(), 2);
+    client.lookup("a").unwrap();
+    client.create("b").unwrap();
+}
+
+#[test]
+fn a_flush_prunes_what_the_store_holds() {
+    let memory = Memory::new();
+    let server = memory.start();
+    let mut client = Connection::client(server.address(), 1);
+    let mut admin = Connection::admin(server.address());
+    for round in 0..5 {
+        client.create(&format!("file-{round}")).unwrap();
+        let before = memory.log.next_index(0).unwrap();
+        assert!(admin.status().log_bytes > 0);
+        assert_eq!(admin.administer(AdminRequest::Flush), AdminReply::Done);
+        assert_eq!(memory.store.unflushed(), 0);
+        // A timer of the shard may have written a record since; none older is left.
+        let first = memory.log.span(0).map(|(first, _)| first);
+        assert!(
+            first.is_none_or(|first| first >= before),
+            "{first:?} < {before}"
+        );
+    }
+}
+
+#[test]
+fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
+    let memory = Memory::new();
+    let server = memory.start();
+    let mut client = Connection::client(server.address(), 1);
+    for number in 0..5 {
+        client.create(&format!("file-{number}")).unwrap();
+    }
+    server.abandon();
+    server.join().unwrap();
+    // An older store than the pruned log belongs to.
+    let old = Arc::new(memory.store.crash(0));
+    memory.log.prune(0, 3).unwrap();
+    let data = memory.dir.path().join("data");
+    let start = |store: Arc<dyn Store>| {
+        Server::start_on(memory.map.clone(), ID, store, memory.log.clone(), &data)
+    };
+    let error = start(old).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StartError::LogGap {
+                shard: ShardId(0),
+                missing_to: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    // And a store that has never been formatted.
+    let error = start(Arc::new(pandofs_store::MemoryStore::new())).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StartError::Shard {
+                shard: ShardId(0),
+                ..
+            }
+        ),
+        "{error}"
+    );
+}

@@ -1,0 +1,202 @@
+//! Servers among themselves. The other server is played by the test.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Connection, DEADLINE, FS, ID, Memory, eventually, map, socket};
+use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
+use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
+use pandofs_wire::address::{Address, Listener};
+use pandofs_wire::buffer::{Progress, WriteBuffer};
+use pandofs_wire::frame;
+use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::message::PeerFrame;
+
+const OTHER: ServerId = ServerId(1);
+
+fn memory() -> Memory {
+    Memory::with_map(|dir| map(dir, 2, 3_600_000))
+}
+
+fn listen(memory: &Memory) -> Listener {
+    Listener::bind(&Address::Unix(socket(memory.dir.path(), 1))).unwrap()
+}
+
+/// Takes the server's link, as server `OTHER` would.
+fn accept(listener: &Listener) -> Connection {
+    let stream = listener.accept().unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut link = Connection::over(stream);
+    let hello = Hello::decode(&link.next_body().unwrap(), FS).unwrap();
+    assert_eq!(hello.peer, Peer::Server { id: ID });
+    let welcome = HelloAnswer::Welcome {
+        server: OTHER,
+        boot: 1,
+        epoch: Epoch(1),
+    };
+    link.write_frame(&welcome);
+    link
+}
+
+fn messages(link: &mut Connection) -> Vec<PeerMessage> {
+    let frame: PeerFrame = frame::decode(&link.next_body().expect("a frame")).unwrap();
+    frame.messages
+}
+
+fn write(ticket: u64) -> PeerMessage {
+    let request = DataRequest::Write {
+        ino: Ino(ticket),
+        offset: 0,
+        data: vec![1],
+    };
+    PeerMessage::Data { ticket, request }
+}
+
+fn done(ticket: u64) -> PeerMessage {
+    PeerMessage::DataDone {
+        ticket,
+        reply: DataReply::Done,
+    }
+}
+
+fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
+    connection.write_frame(&PeerFrame { messages });
+}
+
+#[test]
+fn answers_come_over_a_link_that_is_opened_for_them_and_opened_again_when_it_breaks() {
+    let memory = memory();
+    let listener = listen(&memory);
+    let server = memory.start();
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    for round in 0..3 {
+        send(&mut to_server, vec![write(round)]);
+        let mut link = accept(&listener);
+        assert_eq!(messages(&mut link), [done(round)]);
+        send(&mut to_server, vec![write(100 + round)]);
+        assert_eq!(
+            messages(&mut link),
+            [done(100 + round)],
+            "the same link goes on"
+        );
+    }
+}
+
+#[test]
+fn messages_wait_for_a_server_that_is_away() {
+    let memory = memory();
+    let server = memory.start();
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    send(&mut to_server, (0..10).map(write).collect());
+    let mut admin = Connection::admin(server.address());
+    eventually("all are answered", || {
+        (admin.status().peer_messages == 10).then_some(())
+    });
+    let mut link = accept(&listen(&memory));
+    let mut seen = messages(&mut link);
+    while seen.len() < 10 {
+        seen.extend(messages(&mut link));
+    }
+    seen.sort_by_key(|message| match message {
+        PeerMessage::DataDone { ticket, .. } => *ticket,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(seen, (0..10).map(done).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_request_that_comes_again_is_answered_again_and_not_carried_out_again() {
+    let memory = memory();
+    let listener = listen(&memory);
+    let server = memory.start();
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    let mut client = Connection::client(server.address(), 1);
+    let write = |data: &[u8]| DataRequest::Write {
+        ino: Ino(9),
+        offset: 0,
+        data: data.to_vec(),
+    };
+    assert_eq!(client.data(write(b"0123456789")), DataReply::Done);
+    let cut = PeerMessage::Data {
+        ticket: 5,
+        request: DataRequest::Truncate {
+            ino: Ino(9),
+            length: 2,
+        },
+    };
+    send(&mut to_server, vec![cut.clone()]);
+    let mut link = accept(&listener);
+    assert_eq!(messages(&mut link), [done(5)]);
+    assert_eq!(client.data(write(b"abcdefghij")), DataReply::Done);
+    send(&mut to_server, vec![cut]);
+    assert_eq!(messages(&mut link), [done(5)]);
+    let read = DataRequest::Read {
+        ino: Ino(9),
+        offset: 0,
+        length: 100,
+    };
+    assert_eq!(client.data(read), DataReply::Data(b"abcdefghij".to_vec()));
+}
+
+#[test]
+fn messages_for_or_from_the_wrong_shards_are_dropped() {
+    let memory = memory();
+    let listener = listen(&memory);
+    let server = memory.start();
+    let own = memory.map.shards_of(ID)[0];
+    let others = memory.map.shards_of(OTHER)[0];
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    let message = |from, to| {
+        let tx = TxId {
+            coordinator: from,
+            sequence: 1,
+        };
+        let message = CommitMessage::Finished {
+            tx,
+            number: pandofs_api::StepNumber(1),
+        };
+        PeerMessage::Commit {
+            from,
+            to,
+            horizon: 0,
+            message,
+        }
+    };
+    let wrong = [
+        (own, own),
+        (others, others),
+        (ShardId(u16::MAX), own),
+        (others, ShardId(u16::MAX)),
+    ];
+    send(
+        &mut to_server,
+        wrong
+            .into_iter()
+            .map(|(from, to)| message(from, to))
+            .collect(),
+    );
+    send(&mut to_server, vec![write(1)]);
+    assert_eq!(messages(&mut accept(&listener)), [done(1)]);
+}
+
+#[test]
+fn a_link_to_the_wrong_server_is_not_used() {
+    let memory = memory();
+    let listener = listen(&memory);
+    let server = memory.start();
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    send(&mut to_server, vec![write(1)]);
+    let mut link = Connection::over(listener.accept().unwrap());
+    link.next_body().unwrap();
+    let mut unsent = WriteBuffer::new();
+    let welcome = HelloAnswer::Welcome {
+        server: ServerId(7),
+        boot: 1,
+        epoch: Epoch(1),
+    };
+    unsent.push(&welcome).unwrap();
+    assert_eq!(unsent.write_to(&mut link.stream).unwrap(), Progress::Done);
+    assert_eq!(link.next_body(), None, "it is closed without a message");
+    assert_eq!(messages(&mut accept(&listener)), [done(1)]);
+}
