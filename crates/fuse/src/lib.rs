@@ -1,1 +1,44 @@
+//! PandoFS as a mounted file system, by FUSE.
+//!
+//! Invariant: nothing but the kernel's view is in here. What a request means to servers, where it
+//! goes, and what is repeated or waited for is the client library's; a mount whose servers are away
+//! waits in it.
+//!
+//! What the kernel asks for a program's call (Linux 6.18, seen with `examples/memfs` and
+//! `RUST_LOG=fuser=debug`), and what of it reaches a server:
+//!
+//! | call | requests | to servers |
+//! | --- | --- | --- |
+//! | `open(O_CREAT)` of a new name | `GETATTR` of the directory, `LOOKUP`, `CREATE` | `LOOKUP`, `CREATE` ([`dir_attrs`]) |
+//! | the same after a `stat` that found nothing | `GETATTR` of the directory, `CREATE` | `CREATE` |
+//! | `write`, the first since attributes were asked for | `GETXATTR` of `security.capability`, `WRITE` | `WRITE` ([`xattr`]) |
+//! | `write`, further ones | `WRITE` | `WRITE` |
+//! | `close` after writing | `FLUSH`; `RELEASE`, for which nobody waits | what the client has pending |
+//! | `close` after reading | `RELEASE`, for which nobody waits | none |
+//! | `stat` within the time-outs | none | none |
+//! | `stat` after | `LOOKUP` | `LOOKUP` |
+//! | `unlink` | `GETATTR` of the directory, `LOOKUP` after the time-out, `UNLINK` | all but `GETATTR` |
+//! | `opendir`, `readdir`, `closedir` | `OPENDIR`, `READDIRPLUS` or `READDIR` for each 32 KiB and once more, `RELEASEDIR` | one for each 32 KiB ([`listing`]) |
+//!
+//! `FLUSH` is answered even if there is nothing to do, as "not implemented" would end it for every
+//! file; files opened only to be read ask the kernel to leave it out.
+//!
+//! Known limits: appending goes to the end of the file as the kernel knows it, so two mounts that
+//! append to one file within `attr_timeout` may overwrite one another. A program that waits for a
+//! server that is away cannot be killed until the server is back, as `fuser` does not take the kernel's
+//! interrupts. Locks hold within one mount.
 
+mod convert;
+mod credentials;
+mod dir_attrs;
+mod filesystem;
+mod listing;
+mod mount;
+mod ops;
+mod options;
+mod panic;
+mod set_attr;
+mod xattr;
+
+pub use mount::{MountError, Mounted, mount, serve};
+pub use options::{Options, negotiate};

@@ -189,14 +189,12 @@ pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
 /// reads at once, with names of about 20 bytes.
-pub const MOUNT_LISTING_ENTRIES: u32 = 768;
+pub const MOUNT_LISTING_ENTRIES: usize = 768;
 /// The same for entries with attributes.
-pub const MOUNT_LISTING_PLUS_ENTRIES: u32 = 192;
+pub const MOUNT_LISTING_PLUS_ENTRIES: usize = 192;
 /// Bytes a program had best read or write at once (`st_blksize`); copying programs and language
 /// libraries size their buffers by it, and each of their calls is a request to the mount.
 pub const PREFERRED_IO_BYTES: u32 = 128 << 10;
-/// Times that a mount tries to open or make a file that others make and remove meanwhile.
-pub const MAX_CREATE_ATTEMPTS: usize = 64;
 
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
@@ -221,7 +219,7 @@ const _: () = {
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
-    assert!(MOUNT_LISTING_ENTRIES as usize <= MAX_READDIR_ENTRIES);
+    assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);

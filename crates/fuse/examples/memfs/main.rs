@@ -1,0 +1,38 @@
+//! An in-memory file system on the same FUSE crate, with the same session, as PandoFS's mount: what
+//! FUSE itself allows. `make bench` measures PandoFS beside it.
+//!
+//! ```text
+//! memfs MOUNTPOINT [THREADS]
+//! ```
+//!
+//! Runs until it is unmounted (`umount MOUNTPOINT`). With `RUST_LOG=fuser=debug` it prints every
+//! request of the kernel.
+
+mod filesystem;
+
+use pandofs_fuse::{Options, serve};
+use std::error::Error;
+use std::path::Path;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut options = Options {
+        fs_name: "memfs".to_owned(),
+        ..Options::default()
+    };
+    let mountpoint = match arguments.as_slice() {
+        [mountpoint] => mountpoint,
+        [mountpoint, threads] => {
+            options.threads = threads.parse()?;
+            mountpoint
+        }
+        _ => return Err("usage: memfs MOUNTPOINT [THREADS]".into()),
+    };
+    serve(filesystem::MemFs::new(), Path::new(mountpoint), &options)?.join()?;
+    Ok(())
+}

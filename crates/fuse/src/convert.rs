@@ -1,0 +1,286 @@
+//! Between what the kernel says, in `fuser`'s words, and PandoFS's own.
+
+use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
+use pandofs_api::NewNode;
+use pandofs_types::limits::PREFERRED_IO_BYTES;
+use pandofs_types::{Attr, FileKind, Ino, Name, NameError, SetTime, Time};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Permission bits of a mode.
+const PERMISSIONS: u32 = 0o7777;
+/// What the kernel adds to the flags of an open that is to execute the file (`__FMODE_EXEC`, not in
+/// any user-space header).
+const EXECUTE: i32 = 0x20;
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// Rights as [`pandofs_types::Credentials::may`] has them.
+pub(crate) const MAY_READ: u16 = 4;
+pub(crate) const MAY_WRITE: u16 = 2;
+pub(crate) const MAY_EXECUTE: u16 = 1;
+
+pub(crate) fn ino(number: INodeNo) -> Ino {
+    Ino(number.0)
+}
+
+/// Whether what a new file of this mode becomes depends on its maker's groups without any refusal: a
+/// set-group-id bit is left off for a group its maker is not in.
+pub(crate) fn depends_on_groups(mode: u16) -> bool {
+    mode & 0o2000 != 0
+}
+
+/// The permission bits of a mode as the kernel sends it. It has taken the caller's umask off already:
+/// this crate does not ask for `FUSE_DONT_MASK`, which only a file system with default ACLs needs.
+pub(crate) fn permissions(mode: u32) -> u16 {
+    (mode & PERMISSIONS) as u16
+}
+
+pub(crate) fn name(bytes: &OsStr) -> Result<Name, Errno> {
+    Name::new(bytes.as_bytes()).map_err(|error| match error {
+        NameError::TooLong(_) => Errno::ENAMETOOLONG,
+        NameError::Empty | NameError::ForbiddenByte | NameError::Dots => Errno::EINVAL,
+    })
+}
+
+/// What `mknod` with this mode and device number makes.
+pub(crate) fn new_node(mode: u32, rdev: u32) -> Result<NewNode, Errno> {
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => Ok(NewNode::File),
+        libc::S_IFIFO => Ok(NewNode::Fifo),
+        libc::S_IFSOCK => Ok(NewNode::Socket),
+        libc::S_IFCHR => Ok(NewNode::Char { rdev }),
+        libc::S_IFBLK => Ok(NewNode::Block { rdev }),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The rights an open with these flags needs.
+pub(crate) fn access(flags: OpenFlags) -> u16 {
+    let wanted = match flags.0 & libc::O_ACCMODE {
+        // Executing needs no right to read: the kernel reads on the caller's behalf.
+        libc::O_RDONLY if flags.0 & EXECUTE != 0 => MAY_EXECUTE,
+        libc::O_RDONLY => MAY_READ,
+        libc::O_WRONLY => MAY_WRITE,
+        // 3 is Linux's "for ioctl only", which asks for both.
+        _ => MAY_READ | MAY_WRITE,
+    };
+    if truncates(flags) {
+        wanted | MAY_WRITE
+    } else {
+        wanted
+    }
+}
+
+pub(crate) fn truncates(flags: OpenFlags) -> bool {
+    flags.0 & libc::O_TRUNC != 0
+}
+
+pub(crate) fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::RegularFile,
+        FileKind::Dir => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::Char => FileType::CharDevice,
+        FileKind::Block => FileType::BlockDevice,
+    }
+}
+
+pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attr.ino.0),
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: system_time(attr.atime),
+        mtime: system_time(attr.mtime),
+        ctime: system_time(attr.ctime),
+        crtime: system_time(attr.btime),
+        kind: file_type(attr.kind),
+        perm: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: PREFERRED_IO_BYTES,
+        flags: 0,
+    }
+}
+
+/// Attributes for an entry of which only this much is known; for answers that the kernel may not
+/// believe for any time.
+pub(crate) fn unknown_attr(ino: Ino, kind: FileKind) -> FileAttr {
+    file_attr(&Attr {
+        ino,
+        kind,
+        mode: 0,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        size: 0,
+        blocks: 0,
+        atime: Time(0),
+        mtime: Time(0),
+        ctime: Time(0),
+        btime: Time(0),
+    })
+}
+
+pub(crate) fn system_time(time: Time) -> SystemTime {
+    let magnitude = Duration::from_nanos(time.0.unsigned_abs());
+    if time.0 < 0 {
+        UNIX_EPOCH - magnitude
+    } else {
+        UNIX_EPOCH + magnitude
+    }
+}
+
+/// This machine's clock.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    saturated(since.as_nanos() as i128)
+}
+
+pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(time) => SetTime::At(requested_time(time)),
+    }
+}
+
+/// The time a program asked for, out of what `fuser` makes of it; the nearest one that can be kept
+/// where it cannot be.
+///
+/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts both
+/// from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5): that is
+/// undone here, and `tests/mount.rs` notices when it must no longer be.
+fn requested_time(time: SystemTime) -> Time {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => saturated(since.as_nanos() as i128),
+        Err(before) => {
+            let before = before.duration();
+            let seconds = i128::from(before.as_secs()) * NANOS_PER_SECOND;
+            saturated(i128::from(before.subsec_nanos()) - seconds)
+        }
+    }
+}
+
+fn saturated(nanos: i128) -> Time {
+    Time(nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn opens_ask_for_the_rights_they_need() {
+        let needs = |flags| access(OpenFlags(flags));
+        assert_eq!(needs(libc::O_RDONLY), MAY_READ);
+        assert_eq!(needs(libc::O_WRONLY | libc::O_APPEND), MAY_WRITE);
+        assert_eq!(needs(libc::O_RDWR), MAY_READ | MAY_WRITE);
+        assert_eq!(needs(libc::O_RDONLY | EXECUTE), MAY_EXECUTE);
+        assert_eq!(needs(libc::O_RDONLY | libc::O_TRUNC), MAY_READ | MAY_WRITE);
+        assert_eq!(needs(3), MAY_READ | MAY_WRITE);
+    }
+
+    #[test]
+    fn mknod_makes_what_its_mode_says() {
+        assert_eq!(new_node(libc::S_IFREG | 0o644, 7), Ok(NewNode::File));
+        assert_eq!(new_node(libc::S_IFIFO, 0), Ok(NewNode::Fifo));
+        assert_eq!(new_node(libc::S_IFSOCK, 0), Ok(NewNode::Socket));
+        assert_eq!(
+            new_node(libc::S_IFCHR, 0x103),
+            Ok(NewNode::Char { rdev: 0x103 })
+        );
+        assert_eq!(
+            new_node(libc::S_IFBLK, 0x800),
+            Ok(NewNode::Block { rdev: 0x800 })
+        );
+        assert_eq!(new_node(libc::S_IFDIR, 0), Err(Errno::EINVAL));
+        assert_eq!(new_node(0o644, 0), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_one_has_its_errno() {
+        let long = "x".repeat(256);
+        assert_eq!(name(OsStr::new(&long)), Err(Errno::ENAMETOOLONG));
+        assert_eq!(name(OsStr::new("..")), Err(Errno::EINVAL));
+        assert_eq!(
+            name(OsStr::from_bytes(b"\xff\n")).unwrap().as_bytes(),
+            b"\xff\n"
+        );
+    }
+
+    #[test]
+    fn attributes_arrive_as_they_are() {
+        let attr = Attr {
+            ino: Ino(0x2a_0000_0000_0007),
+            kind: FileKind::Symlink,
+            mode: 0o4751,
+            nlink: 3,
+            uid: 1_000,
+            gid: 100,
+            rdev: 9,
+            size: 1 << 40,
+            blocks: 77,
+            atime: Time(1),
+            mtime: Time(-1),
+            ctime: Time(1_700_000_000_123_456_789),
+            btime: Time(0),
+        };
+        let file = file_attr(&attr);
+        assert_eq!(file.ino.0, attr.ino.0);
+        assert_eq!(
+            (file.kind, file.perm, file.nlink),
+            (FileType::Symlink, 0o4751, 3)
+        );
+        assert_eq!((file.uid, file.gid, file.rdev), (1_000, 100, 9));
+        assert_eq!((file.size, file.blocks), (1 << 40, 77));
+        assert_eq!(file.atime, UNIX_EPOCH + Duration::from_nanos(1));
+        assert_eq!(file.mtime, UNIX_EPOCH - Duration::from_nanos(1));
+        assert_eq!(
+            file.ctime,
+            UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789)
+        );
+        assert_eq!(file.crtime, UNIX_EPOCH);
+    }
+
+    /// What `fuser` 0.18 hands over for seconds and nanoseconds from the kernel.
+    fn as_fuser_reads(seconds: i64, nanos: u32) -> SystemTime {
+        if seconds < 0 {
+            UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanos)
+        } else {
+            UNIX_EPOCH + Duration::new(seconds as u64, nanos)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_that_can_be_kept_is_kept(time: i64) {
+            let seconds = time.div_euclid(1_000_000_000);
+            let nanos = time.rem_euclid(1_000_000_000) as u32;
+            prop_assert_eq!(requested_time(as_fuser_reads(seconds, nanos)), Time(time));
+        }
+
+        #[test]
+        fn a_time_survives_being_shown(time in 0..i64::MAX) {
+            prop_assert_eq!(requested_time(system_time(Time(time))), Time(time));
+        }
+    }
+
+    #[test]
+    fn a_time_out_of_range_becomes_the_nearest() {
+        let year_9999 = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+        assert_eq!(requested_time(year_9999), Time(i64::MAX));
+        assert_eq!(
+            requested_time(as_fuser_reads(-100_000_000_000, 1)),
+            Time(i64::MIN)
+        );
+    }
+}

@@ -1,0 +1,599 @@
+//! The kernel's requests, passed on, and the answers, handed back.
+
+use crate::convert::{self, ino};
+use crate::credentials::Caller;
+use crate::dir_attrs::{Asked, Outcome};
+use crate::ops::{Detail, PandoFs, Result, added, errno, with_groups_for};
+use crate::options::negotiate;
+use crate::set_attr;
+use crate::xattr::{self, Namespace};
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use pandofs_client::{ClientError, Node};
+use pandofs_types::limits::MAX_NAME_BYTES;
+use pandofs_types::{Credentials, FileKind, Ino, Name, SetAttr};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Inode numbers are never used again.
+const GENERATION: Generation = Generation(0);
+/// Nothing is kept for an open file here: the client counts opens by inode number.
+const NO_HANDLE: FileHandle = FileHandle(0);
+/// Bytes: the unit in which `statfs` counts.
+const STATFS_BLOCK: u32 = 4_096;
+
+/// What the kernel is told about an open file.
+fn open_flags(flags: OpenFlags) -> FopenFlags {
+    // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
+    let mut answer = FopenFlags::empty();
+    if flags.0 & libc::O_DIRECT != 0 {
+        answer |= FopenFlags::FOPEN_DIRECT_IO;
+    }
+    if flags.0 & libc::O_ACCMODE == libc::O_RDONLY {
+        answer |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    answer
+}
+
+fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl PandoFs {
+    fn reply_entry(&self, reply: ReplyEntry, asked: Asked, result: Result<Node>) {
+        match result {
+            Ok(node) => {
+                let attr_timeout = self.believable(&node.attr, asked);
+                let attr = convert::file_attr(&node.attr);
+                let entry_timeout = self.options.entry_timeout;
+                reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Makes something that is answered with an entry.
+    fn make(
+        &self,
+        caller: Caller,
+        dir: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+        ask: impl Fn(&Credentials, Ino, &Name) -> Result<Node, ClientError>,
+    ) {
+        let asked = self.dir_attrs.ask();
+        let dir = ino(dir);
+        let result = convert::name(name)
+            .and_then(|name| self.change(caller, dir, added, |c| ask(c, dir, &name)));
+        self.reply_entry(reply, asked, result);
+    }
+
+    /// Takes a name away.
+    fn remove(
+        &self,
+        caller: Caller,
+        dir: INodeNo,
+        name: &OsStr,
+        directory: bool,
+        reply: ReplyEmpty,
+    ) {
+        let dir = ino(dir);
+        let result = convert::name(name).and_then(|name| {
+            self.change(
+                caller,
+                dir,
+                |_| Outcome::Removed { directory },
+                |c| match directory {
+                    true => self.client.rmdir(c, dir, &name),
+                    false => self.client.unlink(c, dir, &name),
+                },
+            )
+        });
+        reply_empty(reply, result.map(drop));
+    }
+}
+
+impl Filesystem for PandoFs {
+    fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
+        negotiate(kernel);
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let asked = self.dir_attrs.ask();
+        let dir = ino(dir);
+        let result = convert::name(name)
+            .and_then(|name| self.ask(request.into(), |c| self.client.lookup(c, dir, &name)));
+        match result {
+            // Number 0 makes the kernel remember that there is no such name.
+            Err(Errno::ENOENT) if !self.options.negative_timeout.is_zero() => {
+                let nothing = convert::unknown_attr(Ino(0), FileKind::File);
+                let timeout = self.options.negative_timeout;
+                reply.entry_with_ttls(&timeout, &timeout, &nothing, GENERATION);
+            }
+            result => self.reply_entry(reply, asked, result),
+        }
+    }
+
+    /// Nothing is kept for an inode that the kernel knows.
+    fn forget(&self, _: &Request, _: INodeNo, _: u64) {}
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attr(ino(number)) {
+            Ok((attr, timeout)) => reply.attr(&timeout, &convert::file_attr(&attr)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// The kernel's `ctime` is not taken: servers set it with every change.
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let set = SetAttr {
+            mode: mode.map(convert::permissions),
+            uid,
+            gid,
+            size,
+            atime: atime.map(convert::set_time),
+            mtime: mtime.map(convert::set_time),
+        };
+        let (ino, opened) = (ino(number), handle.is_some());
+        let result = set_attr::set_attr(
+            &self.client,
+            &self.callers,
+            request.into(),
+            ino,
+            set,
+            opened,
+        );
+        self.dir_attrs.forget(ino);
+        match result.map_err(errno) {
+            Ok(attr) => reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        match self.ask(request.into(), |c| self.client.readlink(c, ino(number))) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let node = match convert::new_node(mode, rdev) {
+            Ok(node) => node,
+            Err(error) => return reply.error(error),
+        };
+        let mode = convert::permissions(mode);
+        self.make(request.into(), dir, name, reply, |c, dir, name| {
+            with_groups_for(mode, request.into(), c, |c| {
+                self.client.mknod(c, dir, name, node.clone(), mode)
+            })
+        });
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let mode = convert::permissions(mode);
+        self.make(request.into(), dir, name, reply, |c, dir, name| {
+            self.client.mkdir(c, dir, name, mode)
+        });
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let target = target.as_os_str().as_bytes();
+        self.make(request.into(), dir, name, reply, |c, dir, name| {
+            self.client.symlink(c, dir, name, target)
+        });
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        dir: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        self.make(request.into(), dir, name, reply, |c, dir, name| {
+            self.client.link(c, ino(number), dir, name)
+        });
+    }
+
+    fn unlink(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(request.into(), dir, name, false, reply);
+    }
+
+    fn rmdir(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(request.into(), dir, name, true, reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        new_dir: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let no_replace = match flags {
+            RenameFlags::RENAME_NOREPLACE => true,
+            flags if flags.is_empty() => false,
+            // Exchanging, and white-outs.
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let result = convert::name(name).and_then(|name| {
+            let new_name = convert::name(new_name)?;
+            let (from, to) = ((ino(dir), &name), (ino(new_dir), &new_name));
+            PandoFs::rename(self, request.into(), from, to, no_replace)
+        });
+        reply_empty(reply, result.map(drop));
+    }
+
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let (access, truncate) = (convert::access(flags), convert::truncates(flags));
+        let opened = self.ask(request.into(), |c| {
+            self.client.open_node(c, ino(number), access, truncate)
+        });
+        match opened {
+            Ok(_) => reply.opened(NO_HANDLE, open_flags(flags)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let flags = OpenFlags(flags);
+        let mode = convert::permissions(mode);
+        let result = convert::name(name)
+            .and_then(|name| self.create_or_open(request.into(), ino(dir), &name, mode, flags));
+        match result {
+            Ok(attr) => {
+                // One time-out has to do for entry and attributes.
+                let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
+                let attr = convert::file_attr(&attr);
+                reply.created(&timeout, &attr, GENERATION, NO_HANDLE, open_flags(flags));
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let caller = Caller::from(request).alone();
+        match self
+            .client
+            .read(&caller, ino(number), offset, size as usize)
+            .map_err(errno)
+        {
+            Ok(data) => reply.data(&data),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// An appending write comes with the offset that the kernel takes for the file's end.
+    fn write(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let caller = Caller::from(request).alone();
+        match self
+            .client
+            .write(&caller, ino(number), offset, data)
+            .map_err(errno)
+        {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn flush(&self, _: &Request, number: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply_empty(reply, self.client.flush(ino(number)).map_err(errno));
+    }
+
+    /// Nobody waits for the answer.
+    fn release(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(reply, self.client.release(ino(number)).map_err(errno));
+    }
+
+    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let result = self.client.fsync(&Credentials::ROOT, ino(number));
+        reply_empty(reply, result.map_err(errno));
+    }
+
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(self.ends.open()), FopenFlags::empty());
+    }
+
+    fn readdir(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let dir = ino(number);
+        let listed = self.list(
+            request.into(),
+            dir,
+            handle.0,
+            offset,
+            Detail::Names,
+            |item| {
+                let kind = convert::file_type(item.kind);
+                reply.add(
+                    INodeNo(item.ino.0),
+                    item.cookie,
+                    kind,
+                    OsStr::from_bytes(item.name),
+                )
+            },
+        );
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let asked = self.dir_attrs.ask();
+        let dir = ino(number);
+        let listed = self.list(
+            request.into(),
+            dir,
+            handle.0,
+            offset,
+            Detail::Attributes,
+            |item| {
+                let (attr, timeout) = self.listed_attr(item, asked);
+                let name = OsStr::from_bytes(item.name);
+                reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
+            },
+        );
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.ends.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let result = self.client.fsyncdir(&Credentials::ROOT, ino(number));
+        reply_empty(reply, result.map_err(errno));
+    }
+
+    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
+    /// said to fit as there are free blocks.
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.client.statfs().map_err(errno) {
+            Ok(space) => {
+                let blocks = |bytes: u64| bytes / u64::from(STATFS_BLOCK);
+                let more_inodes = blocks(space.available);
+                reply.statfs(
+                    blocks(space.total),
+                    blocks(space.free),
+                    blocks(space.available),
+                    space.inodes.saturating_add(more_inodes),
+                    more_inodes,
+                    STATFS_BLOCK,
+                    MAX_NAME_BYTES as u32,
+                    STATFS_BLOCK,
+                );
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let (ino, name) = (ino(number), name.as_bytes());
+        let result = Namespace::of(name).writable().and_then(|()| {
+            let mode = xattr::mode(flags)?;
+            self.ask(request.into(), |c| {
+                self.client.setxattr(c, ino, name, value, mode)
+            })
+        });
+        self.dir_attrs.forget(ino);
+        reply_empty(reply, result);
+    }
+
+    fn getxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        room: u32,
+        reply: ReplyXattr,
+    ) {
+        let (ino, name) = (ino(number), name.as_bytes());
+        let value = Namespace::of(name)
+            .readable()
+            .and_then(|()| self.ask(request.into(), |c| self.client.getxattr(c, ino, name)));
+        xattr::reply(reply, room, value);
+    }
+
+    fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
+        let names = self.ask(request.into(), |c| self.client.listxattr(c, ino(number)));
+        xattr::reply(reply, room, names.map(|names| xattr::join(&names)));
+    }
+
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (ino, name) = (ino(number), name.as_bytes());
+        let result = Namespace::of(name)
+            .writable()
+            .and_then(|()| self.ask(request.into(), |c| self.client.removexattr(c, ino, name)));
+        self.dir_attrs.forget(ino);
+        reply_empty(reply, result);
+    }
+
+    /// Asked only without `default_permissions`.
+    fn access(&self, request: &Request, number: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let wanted = (mask.bits() & 7) as u16;
+        reply_empty(
+            reply,
+            PandoFs::access(self, request.into(), ino(number), wanted),
+        );
+    }
+
+    // What is answered with "not implemented" is not asked again. The kernel then takes every byte for
+    // data, copies by reading and writing, and tells programs that `fallocate` is not supported.
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u64,
+        _: i32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+}

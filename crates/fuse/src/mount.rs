@@ -1,0 +1,223 @@
+//! Mounting, unmounting, and what may be at the mount point before.
+
+use crate::ops::PandoFs;
+use crate::options::Options;
+use crate::panic::{self, SESSION_THREADS};
+use fuser::{Filesystem, Session};
+use pandofs_client::Client;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+
+/// Why something was not mounted or unmounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    #[error("{0} is not there; make the directory first")]
+    NoMountpoint(PathBuf),
+    #[error("{0} is not a directory")]
+    NotADirectory(PathBuf),
+    #[error("there is no /dev/fuse; load the kernel's module with `modprobe fuse`")]
+    NoFuse,
+    #[error("{0} is in use: some program has a file open or its working directory there")]
+    Busy(PathBuf),
+    #[error("cannot {what} {path}: {cause}")]
+    System {
+        what: &'static str,
+        path: PathBuf,
+        cause: io::Error,
+    },
+    /// The connection to the kernel broke while the file system was mounted.
+    #[error("the mount at {path} ended: {cause}")]
+    Ended { path: PathBuf, cause: io::Error },
+}
+
+impl MountError {
+    fn system(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> MountError {
+        MountError::System {
+            what,
+            path: path.to_owned(),
+            cause: cause.into(),
+        }
+    }
+}
+
+/// A mounted file system. Dropping it unmounts lazily ([`Mounted::detach`]).
+#[derive(Debug)]
+pub struct Mounted {
+    mountpoint: PathBuf,
+    /// `None` once joined.
+    session: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// Mounts the file system that `client` is connected to.
+///
+/// A mount whose servers are away waits for them, as long as the client's options say. To end such a
+/// mount, [close](Client::close) the client first.
+///
+/// # Errors
+/// When the mount point cannot be used or the kernel does not mount.
+pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Mounted, MountError> {
+    let filesystem = PandoFs::new(client, options.clone());
+    serve(filesystem, mountpoint, &options)
+}
+
+/// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs and
+/// abilities are what they are compared with). Its `init` calls [`crate::negotiate`].
+///
+/// A dead mount at the mount point, left behind by a process that was killed, is taken away.
+/// A panic of the file system ends the process.
+///
+/// # Errors
+/// When the mount point cannot be used or the kernel does not mount.
+pub fn serve<F: Filesystem>(
+    filesystem: F,
+    mountpoint: &Path,
+    options: &Options,
+) -> Result<Mounted, MountError> {
+    if !Path::new("/dev/fuse").exists() {
+        return Err(MountError::NoFuse);
+    }
+    let mountpoint = prepare(mountpoint)?;
+    let failed = |cause| MountError::System {
+        what: "mount",
+        path: mountpoint.clone(),
+        cause,
+    };
+    panic::abort_on_panic();
+    let session = Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?;
+    let session = thread::Builder::new()
+        .name(format!("{SESSION_THREADS}-session"))
+        .spawn(move || session.run())
+        .map_err(failed)?;
+    tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");
+    Ok(Mounted {
+        mountpoint,
+        session: Some(session),
+    })
+}
+
+/// The mount point as the kernel knows it.
+fn prepare(mountpoint: &Path) -> Result<PathBuf, MountError> {
+    let metadata = match mountpoint.metadata() {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => {
+            tracing::warn!(mountpoint = %mountpoint.display(), "taking away a dead mount");
+            unmount(mountpoint, UnmountFlags::DETACH)?;
+            mountpoint.metadata()
+        }
+        metadata => metadata,
+    };
+    match metadata {
+        Ok(metadata) if !metadata.is_dir() => Err(MountError::NotADirectory(mountpoint.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(MountError::NoMountpoint(mountpoint.to_owned()))
+        }
+        Err(error) => Err(MountError::system("mount on", mountpoint, error)),
+        Ok(_) => mountpoint
+            .canonicalize()
+            .map_err(|e| MountError::system("mount on", mountpoint, e)),
+    }
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Unmounts. What programs wrote is flushed before: they closed their files.
+    ///
+    /// # Errors
+    /// [`MountError::Busy`] when it is in use; then it stays mounted.
+    pub fn unmount(&self) -> Result<(), MountError> {
+        self.unmount_with(UnmountFlags::empty())
+    }
+
+    /// Takes it out of the directory tree at once; programs that use it go on until they are done,
+    /// which ends the session.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn detach(&self) -> Result<(), MountError> {
+        self.unmount_with(UnmountFlags::DETACH)
+    }
+
+    fn unmount_with(&self, flags: UnmountFlags) -> Result<(), MountError> {
+        // Somebody else may have unmounted it and mounted something else there.
+        if self.is_over() {
+            Ok(())
+        } else {
+            unmount(&self.mountpoint, flags)
+        }
+    }
+
+    /// Whether the session has ended.
+    pub fn is_over(&self) -> bool {
+        self.session.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until it is unmounted, by whomever.
+    ///
+    /// # Errors
+    /// When the session ended otherwise.
+    pub fn join(mut self) -> Result<(), MountError> {
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
+        let result = match session.join() {
+            Ok(result) => result,
+            Err(_) => Err(io::Error::other("the session's thread panicked")),
+        };
+        result.map_err(|cause| MountError::Ended {
+            path: self.mountpoint.clone(),
+            cause,
+        })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.detach() {
+            tracing::warn!(%error, "the mount stays behind");
+        }
+    }
+}
+
+/// Unmounts what is mounted at `path`; fine if nothing is.
+fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
+    match rustix::mount::unmount(path, flags) {
+        // Not a mount point.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(Errno::BUSY) => Err(MountError::Busy(path.to_owned())),
+        Err(Errno::PERM) => unmount_as_user(path, flags),
+        Err(error) => Err(MountError::system("unmount", path, error)),
+    }
+}
+
+/// Who is not root has to have it done by fuse3's set-user-id helper.
+fn unmount_as_user(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
+    let mut command = Command::new("fusermount3");
+    command
+        .arg(if flags.contains(UnmountFlags::DETACH) {
+            "-uz"
+        } else {
+            "-u"
+        })
+        .arg("--")
+        .arg(path);
+    let output = command
+        .output()
+        .map_err(|e| MountError::system("run fusermount3 for", path, e))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    match () {
+        () if output.status.success() => Ok(()),
+        () if complaint.contains("busy") => Err(MountError::Busy(path.to_owned())),
+        () => Err(MountError::system(
+            "unmount",
+            path,
+            io::Error::other(complaint.trim().to_owned()),
+        )),
+    }
+}

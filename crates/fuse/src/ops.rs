@@ -1,0 +1,287 @@
+//! What a request of the kernel comes to: whom the client is asked for, what of the answer is
+//! remembered, and how long the kernel may believe it.
+
+use crate::convert;
+use crate::credentials::{Caller, Callers};
+use crate::dir_attrs::{Asked, DirAttrs, Outcome};
+use crate::listing::{self, DOT, DOT_DOT, Ends};
+use crate::options::Options;
+use fuser::{Errno, FileAttr, OpenFlags};
+use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
+use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position};
+use std::time::Duration;
+
+pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// The file system that is mounted.
+pub(crate) struct PandoFs {
+    pub client: Client,
+    pub options: Options,
+    pub callers: Callers,
+    pub dir_attrs: DirAttrs,
+    pub ends: Ends,
+}
+
+/// What a listing is to tell of each entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Names,
+    Attributes,
+}
+
+/// One line of a listing.
+pub(crate) struct Item<'a> {
+    pub cookie: u64,
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub name: &'a [u8],
+    attr: Option<&'a Attr>,
+}
+
+impl PandoFs {
+    pub fn new(client: Client, options: Options) -> PandoFs {
+        let dir_attrs = DirAttrs::new(options.attr_timeout);
+        PandoFs {
+            client,
+            options,
+            callers: Callers::default(),
+            dir_attrs,
+            ends: Ends::default(),
+        }
+    }
+
+    /// Has the client do something on behalf of `caller`.
+    pub fn ask<T>(
+        &self,
+        caller: Caller,
+        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
+    ) -> Result<T> {
+        self.callers.ask(caller, ask).map_err(errno)
+    }
+
+    /// As [`Self::ask`] for something that changes the entries of `dir`; `outcome` says how.
+    pub fn change<T>(
+        &self,
+        caller: Caller,
+        dir: Ino,
+        outcome: impl FnOnce(&T) -> Outcome,
+        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
+    ) -> Result<T> {
+        let change = self.dir_attrs.change(dir);
+        let result = self.callers.ask(caller, ask);
+        change.ended(match &result {
+            Ok(value) => outcome(value),
+            Err(ClientError::Fs(_)) => Outcome::Nothing,
+            Err(_) => Outcome::Unclear,
+        });
+        result.map_err(errno)
+    }
+
+    /// How long the kernel may believe attributes that servers gave in answer to a question.
+    pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
+        if attr.kind == FileKind::Dir {
+            self.dir_attrs.told(attr, asked)
+        } else {
+            self.options.attr_timeout
+        }
+    }
+
+    /// Attributes, and how long the kernel may believe them.
+    pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
+        if let Some(known) = self.dir_attrs.known(ino) {
+            return Ok(known);
+        }
+        let asked = self.dir_attrs.ask();
+        let attr = self
+            .client
+            .getattr(&Credentials::ROOT, ino)
+            .map_err(errno)?;
+        let timeout = self.believable(&attr, asked);
+        Ok((attr, timeout))
+    }
+
+    /// Makes and opens a file under a name that the kernel found free, or opens the one that another
+    /// mount has made there since.
+    pub fn create_or_open(
+        &self,
+        caller: Caller,
+        dir: Ino,
+        name: &Name,
+        mode: u16,
+        flags: OpenFlags,
+    ) -> Result<Attr> {
+        let how = OpenHow {
+            access: convert::access(flags),
+            truncate: convert::truncates(flags),
+            exclusive: flags.0 & libc::O_EXCL != 0,
+        };
+        let outcome = |found: &Found| {
+            if found.created {
+                added(&found.node)
+            } else {
+                Outcome::Nothing
+            }
+        };
+        let found = self.change(caller, dir, outcome, |c| {
+            with_groups_for(mode, caller, c, |c| {
+                self.client.create(c, dir, name, mode, how)
+            })
+        });
+        // A link to follow or a device to open is the kernel's business: told that what it believes is
+        // stale, it looks again and goes on from what it finds.
+        match found {
+            Ok(found) if found.node.kind == FileKind::File => Ok(found.node.attr),
+            Ok(found) => {
+                self.client.release(found.node.ino).map_err(errno)?;
+                Err(Errno::ESTALE)
+            }
+            Err(Errno::EEXIST) if !how.exclusive => Err(Errno::ESTALE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renames; both directories' attributes are then no longer exactly known.
+    pub fn rename(
+        &self,
+        caller: Caller,
+        (dir, name): (Ino, &Name),
+        (new_dir, new_name): (Ino, &Name),
+        no_replace: bool,
+    ) -> Result<Ino> {
+        let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
+        // Whether it was a directory that moved is not said.
+        let outcome = if elsewhere.is_some() {
+            Outcome::Unclear
+        } else {
+            Outcome::Renamed
+        };
+        let moved = self.change(
+            caller,
+            dir,
+            |_| outcome,
+            |c| {
+                self.client
+                    .rename(c, dir, name, new_dir, new_name, no_replace)
+            },
+        );
+        drop(elsewhere);
+        if let Ok(moved) = moved {
+            // Its change time, if it is a directory.
+            self.dir_attrs.forget(moved);
+        }
+        moved
+    }
+
+    /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
+    /// there is no room for it.
+    pub fn list(
+        &self,
+        caller: Caller,
+        dir: Ino,
+        handle: u64,
+        offset: u64,
+        detail: Detail,
+        mut add: impl FnMut(&Item<'_>) -> bool,
+    ) -> Result<()> {
+        if self.ends.take(handle, offset) {
+            return Ok(());
+        }
+        let from = listing::after(offset);
+        let (plus, max) = match detail {
+            Detail::Names => (false, MOUNT_LISTING_ENTRIES),
+            Detail::Attributes => (true, MOUNT_LISTING_PLUS_ENTRIES),
+        };
+        let page = self.ask(caller, |c| self.client.readdir(c, dir, from, plus, max))?;
+
+        // The kernel knows what `..` is; all that matters of its number is that there is one.
+        let dot = |cookie, name| Item {
+            cookie,
+            ino: dir,
+            kind: FileKind::Dir,
+            name,
+            attr: None,
+        };
+        let dots = [dot(DOT, b"."), dot(DOT_DOT, b"..")];
+        let entries = page.entries.iter().map(|entry| Item {
+            cookie: entry.position.0,
+            ino: entry.ino,
+            kind: entry.kind,
+            name: entry.name.as_bytes(),
+            attr: entry.attr.as_ref(),
+        });
+        let mut last = offset;
+        for item in dots
+            .into_iter()
+            .filter(|dot| dot.cookie > offset)
+            .chain(entries)
+        {
+            if add(&item) {
+                return Ok(());
+            }
+            last = item.cookie;
+        }
+        if page.next >= Position::END {
+            self.ends.reached(handle, last);
+        }
+        Ok(())
+    }
+
+    /// Attributes of what was listed, and how long the kernel may believe them.
+    pub fn listed_attr(&self, item: &Item<'_>, asked: Asked) -> (FileAttr, Duration) {
+        match item.attr {
+            Some(attr) => {
+                let timeout = self.believable(attr, asked).min(self.options.entry_timeout);
+                (convert::file_attr(attr), timeout)
+            }
+            // Of `.` and `..` the kernel takes nothing but the number. Any other name was there when
+            // the directory was read, so it is listed, but what it led to is gone: the kernel may not
+            // use these but has to look the name up.
+            None => (convert::unknown_attr(item.ino, item.kind), Duration::ZERO),
+        }
+    }
+
+    /// Whether the caller has all rights in `wanted`.
+    pub fn access(&self, caller: Caller, ino: Ino, wanted: u16) -> Result<()> {
+        let (attr, _) = self.attr(ino)?;
+        self.ask(caller, |c| {
+            if c.may(wanted, attr.kind, attr.mode, attr.uid, attr.gid) {
+                Ok(())
+            } else {
+                Err(FsError::Access.into())
+            }
+        })
+    }
+}
+
+/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups if they
+/// decide what becomes of the mode.
+pub(crate) fn with_groups_for<T>(
+    mode: u16,
+    caller: Caller,
+    credentials: &Credentials,
+    make: impl FnOnce(&Credentials) -> T,
+) -> T {
+    if convert::depends_on_groups(mode) {
+        make(&caller.with_groups())
+    } else {
+        make(credentials)
+    }
+}
+
+/// What it means for a directory that this was made in it.
+pub(crate) fn added(node: &Node) -> Outcome {
+    Outcome::Added {
+        directory: node.kind == FileKind::Dir,
+        at: node.attr.ctime,
+    }
+}
+
+/// The answer to a program, in the one place where what went wrong becomes a number.
+pub(crate) fn errno(error: ClientError) -> Errno {
+    match &error {
+        ClientError::Fs(_) => {}
+        other => tracing::error!(error = %other, "a request failed"),
+    }
+    Errno::from_i32(error.errno())
+}

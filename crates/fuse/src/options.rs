@@ -1,0 +1,173 @@
+//! How a file system is mounted, and what is agreed with the kernel.
+
+use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
+use pandofs_types::limits::{
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
+    MAX_MOUNT_THREADS,
+};
+use std::time::Duration;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that take requests from the kernel, 1 to [`MAX_MOUNT_THREADS`]; values outside are
+    /// moved to the nearest. One serves one request at a time and mostly waits for a server
+    /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
+    /// number of cores.
+    pub threads: usize,
+    /// How long the kernel may believe that a name leads to an inode.
+    pub entry_timeout: Duration,
+    /// How long the kernel may believe an inode's attributes.
+    pub attr_timeout: Duration,
+    /// How long the kernel may believe that there is no entry of a name; zero: not at all. What this
+    /// mount makes is seen at once whatever this is; what another one makes is seen when it has
+    /// passed, just as what another one removes is seen when `entry_timeout` has.
+    pub negative_timeout: Duration,
+    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other` in
+    /// `/etc/fuse.conf` for this.
+    pub allow_other: bool,
+    /// Nothing can be changed through this mount.
+    pub read_only: bool,
+    /// The kernel checks permissions besides the servers. Both are needed: a server is not asked
+    /// about names that the kernel still believes in, so it cannot keep one user out of a directory
+    /// in which another was let in a moment ago; and the kernel checks what it believes, which
+    /// another mount may have changed. Without it only the servers check.
+    pub default_permissions: bool,
+    /// What `mount` and `df` show as the source.
+    pub fs_name: String,
+}
+
+impl Default for Options {
+    /// Time-outs of [`DEFAULT_CACHE_TIMEOUT`], [`DEFAULT_MOUNT_THREADS`]; others are let in when root
+    /// mounts.
+    fn default() -> Options {
+        Options {
+            threads: DEFAULT_MOUNT_THREADS,
+            entry_timeout: DEFAULT_CACHE_TIMEOUT,
+            attr_timeout: DEFAULT_CACHE_TIMEOUT,
+            negative_timeout: DEFAULT_CACHE_TIMEOUT,
+            allow_other: rustix::process::geteuid().is_root(),
+            read_only: false,
+            default_permissions: true,
+            fs_name: "pandofs".to_owned(),
+        }
+    }
+}
+
+impl Options {
+    /// The session as `fuser` wants it. Device files and set-user-id bits have no effect on the mount
+    /// (`nodev`, `nosuid`), which is `fuser`'s default.
+    pub(crate) fn session(&self) -> Config {
+        let mut config = Config::default();
+        config.n_threads = Some(self.threads.clamp(1, MAX_MOUNT_THREADS));
+        // Each thread reads from a queue of its own in the kernel, not all from one.
+        config.clone_fd = true;
+        config.acl = if self.allow_other {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
+        };
+        config
+            .mount_options
+            .push(MountOption::FSName(self.fs_name.clone()));
+        config
+            .mount_options
+            .push(MountOption::Subtype("pandofs".to_owned()));
+        if self.default_permissions {
+            config.mount_options.push(MountOption::DefaultPermissions);
+        }
+        if self.read_only {
+            config.mount_options.push(MountOption::RO);
+        }
+        config
+    }
+}
+
+/// What the kernel is asked to do, besides what `fuser` asks for by itself (`ASYNC_READ`,
+/// `BIG_WRITES`, `MAX_PAGES`). What it cannot do it leaves.
+///
+/// Not in here, on purpose:
+/// - `WRITEBACK_CACHE`: the kernel would be the master of sizes and times, which another mount can
+///   change.
+/// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
+/// - `POSIX_LOCKS`, `FLOCK_LOCKS`: without them locks hold within the mount.
+/// - `POSIX_ACL`, `DONT_MASK`: there are no ACLs.
+const ABILITIES: [InitFlags; 8] = [
+    // Lookups and listings of one directory go on side by side.
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    // A listing carries attributes if programs look at them.
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    // An open that truncates is one request.
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_ASYNC_DIO,
+    // A symbolic link never changes, and its number is never another's.
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    // Servers take set-id bits off what is written, cut or given away, by who does it. The kernel
+    // then need not ask for `security.capability` before each write and take the bits off itself,
+    // which it would do in the name of a writer who may not change the mode.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    // Cached data is dropped when another mount was seen to have changed the file.
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+];
+
+/// Agrees with the kernel on what a mount can do. For the `init` of a file system that is
+/// [served](crate::serve).
+pub fn negotiate(kernel: &mut KernelConfig) {
+    for ability in ABILITIES {
+        if kernel.add_capabilities(ability).is_err() {
+            tracing::debug!(?ability, "not known to this kernel");
+        }
+    }
+    // Refusals name the nearest value that is accepted.
+    if let Err(nearest) = kernel.set_max_write(MAX_IO_BYTES as u32) {
+        tracing::debug!(nearest, "another size of writes");
+    }
+    if let Err(nearest) = kernel.set_max_background(MAX_BACKGROUND_REQUESTS) {
+        tracing::debug!(nearest, "another number of background requests");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_reach_the_session() {
+        let options = Options {
+            threads: 0,
+            allow_other: false,
+            read_only: true,
+            default_permissions: false,
+            fs_name: "here".to_owned(),
+            ..Options::default()
+        };
+        let config = options.session();
+        assert_eq!(config.n_threads, Some(1));
+        assert!(config.clone_fd);
+        assert_eq!(config.acl, SessionACL::Owner);
+        assert!(config.mount_options.contains(&MountOption::RO));
+        assert!(
+            config
+                .mount_options
+                .contains(&MountOption::FSName("here".to_owned()))
+        );
+        assert!(
+            !config
+                .mount_options
+                .contains(&MountOption::DefaultPermissions)
+        );
+        let config = Options {
+            threads: 1_000,
+            ..Options::default()
+        }
+        .session();
+        assert_eq!(config.n_threads, Some(MAX_MOUNT_THREADS));
+        assert!(
+            config
+                .mount_options
+                .contains(&MountOption::DefaultPermissions)
+        );
+        assert!(!config.mount_options.contains(&MountOption::RO));
+    }
+}

@@ -1,0 +1,242 @@
+//! A real mount, of the in-memory file system: the session works, and unmounting does.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/memfs/filesystem.rs"]
+mod memfs;
+
+use fuser::{FileHandle, Filesystem, INodeNo, KernelConfig, ReplyAttr, ReplyEntry, Request};
+use memfs::MemFs;
+use pandofs_fuse::{MountError, Mounted, Options, serve};
+use rustix::fs::{AtFlags, Timespec, Timestamps, utimensat};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A scratch directory to mount on; `None` when tests that need FUSE are switched off.
+fn mountpoint() -> Option<TempDir> {
+    if std::env::var_os("PANDOFS_NO_FUSE").is_some_and(|value| value == "1") {
+        eprintln!("PANDOFS_NO_FUSE=1: not mounting anything");
+        return None;
+    }
+    assert!(
+        Path::new("/dev/fuse").exists(),
+        "there is no /dev/fuse: load the kernel's module (modprobe fuse), give the container the \
+         device, or set PANDOFS_NO_FUSE=1 to go without the tests of the mount"
+    );
+    Some(tempfile::tempdir().unwrap())
+}
+
+fn mount(at: &TempDir) -> Mounted {
+    let options = Options {
+        fs_name: "memfs-test".to_owned(),
+        ..Options::default()
+    };
+    serve(MemFs::new(), at.path(), &options).unwrap()
+}
+
+#[test]
+fn a_thousand_files_are_made_listed_and_removed() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    let dir = at.path().join("shared");
+    fs::create_dir(&dir).unwrap();
+
+    thread::scope(|scope| {
+        for worker in 0..4 {
+            let dir = &dir;
+            scope.spawn(move || {
+                for number in 0..250 {
+                    File::create_new(dir.join(format!("{worker}.{number}"))).unwrap();
+                }
+            });
+        }
+    });
+    let wanted: HashSet<String> = (0..4)
+        .flat_map(|worker| (0..250).map(move |number| format!("{worker}.{number}")))
+        .collect();
+    let listed: Vec<String> = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(listed.len(), 1_000);
+    assert_eq!(listed.into_iter().collect::<HashSet<_>>(), wanted);
+    assert!(File::create_new(dir.join("0.0")).is_err());
+
+    for name in &wanted {
+        assert!(fs::metadata(dir.join(name)).unwrap().is_file());
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    fs::remove_dir(&dir).unwrap();
+    mounted.unmount().unwrap();
+    mounted.join().unwrap();
+    assert_eq!(fs::read_dir(at.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    let path = at.path().join("file");
+    // Larger than one request.
+    let data: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&data).unwrap();
+    file.seek(SeekFrom::Start(10)).unwrap();
+    file.write_all(b"pando").unwrap();
+    drop(file);
+    let mut read = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut read).unwrap();
+    assert_eq!(read.len(), data.len());
+    assert_eq!(&read[10..15], b"pando");
+    assert_eq!(&read[15..], &data[15..]);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 3_000_000);
+    mounted.unmount().unwrap();
+    mounted.join().unwrap();
+}
+
+#[test]
+fn a_mount_in_use_stays_and_can_be_detached() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    let mut file = File::create(at.path().join("open")).unwrap();
+    assert!(matches!(mounted.unmount(), Err(MountError::Busy(_))));
+    assert!(!mounted.is_over());
+    mounted.detach().unwrap();
+    assert_eq!(
+        fs::read_dir(at.path()).unwrap().count(),
+        0,
+        "it is out of the tree"
+    );
+    file.write_all(b"still served").unwrap();
+    drop(file);
+    mounted.join().unwrap();
+}
+
+#[test]
+fn what_is_unmounted_by_another_is_over() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    let done = Command::new("fusermount3").arg("-u").arg(at.path()).status().unwrap();
+    assert!(done.success());
+    mounted.join().unwrap();
+}
+
+#[test]
+fn a_dropped_mount_is_unmounted() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    File::create(at.path().join("inside")).unwrap();
+    drop(mounted);
+    assert_eq!(fs::read_dir(at.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mount_point_that_is_none_is_refused() {
+    let Some(at) = mountpoint() else { return };
+    let options = Options::default();
+    let missing = at.path().join("missing");
+    let refusal = serve(MemFs::new(), &missing, &options).unwrap_err();
+    assert!(matches!(refusal, MountError::NoMountpoint(path) if path == missing));
+    let file = at.path().join("file");
+    File::create(&file).unwrap();
+    let refusal = serve(MemFs::new(), &file, &options).unwrap_err();
+    assert!(matches!(refusal, MountError::NotADirectory(path) if path == file));
+}
+
+/// The library undoes how `fuser` reads times before 1970 (`convert::requested_time`).
+#[test]
+fn fuser_still_reads_times_before_1970_wrongly() {
+    let Some(at) = mountpoint() else { return };
+    let mounted = mount(&at);
+    let path = at.path().join("old");
+    File::create(&path).unwrap();
+    let time = Timespec {
+        tv_sec: -2,
+        tv_nsec: 500_000_000,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    utimensat(rustix::fs::CWD, &path, &times, AtFlags::empty()).unwrap();
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (metadata.mtime(), metadata.mtime_nsec()),
+        (-3, 500_000_000),
+        "-1.5 s was asked for and -2.5 s expected: if fuser no longer makes that of it, take the \
+         undoing out of convert::requested_time"
+    );
+    mounted.unmount().unwrap();
+    mounted.join().unwrap();
+}
+
+/// Panics when it is asked for anything but its root.
+struct Faulty(MemFs);
+
+impl Filesystem for Faulty {
+    fn init(&mut self, request: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
+        self.0.init(request, kernel)
+    }
+
+    fn getattr(&self, request: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.0.getattr(request, ino, fh, reply);
+    }
+
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, _: ReplyEntry) {
+        panic!("asked for {name:?}");
+    }
+}
+
+const FAULTY_MOUNTPOINT: &str = "PANDOFS_TEST_FAULTY_MOUNTPOINT";
+
+/// Runs itself again as a process of its own, which mounts, panics and dies.
+#[test]
+fn a_panic_ends_the_process_and_the_dead_mount_can_be_replaced() {
+    if let Some(at) = std::env::var_os(FAULTY_MOUNTPOINT) {
+        let faulty = Faulty(MemFs::new());
+        let mounted = serve(faulty, Path::new(&at), &Options::default()).unwrap();
+        mounted.join().unwrap();
+        panic!("it was unmounted, and nothing had panicked");
+    }
+    let Some(at) = mountpoint() else { return };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_panic_ends_the_process_and_the_dead_mount_can_be_replaced",
+        ])
+        .env(FAULTY_MOUNTPOINT, at.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let path = at.path().to_str().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !fs::read_to_string("/proc/self/mounts")
+        .unwrap()
+        .contains(path)
+    {
+        assert!(Instant::now() < deadline, "it was never mounted");
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it died before it was asked anything"
+        );
+        thread::yield_now();
+    }
+    assert!(fs::metadata(at.path().join("x")).is_err());
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGABRT));
+
+    let mounted = mount(&at);
+    File::create(at.path().join("x")).unwrap();
+    mounted.unmount().unwrap();
+    mounted.join().unwrap();
+}
