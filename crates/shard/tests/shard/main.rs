@@ -1,5 +1,7 @@
 //! Shards without a network: the test carries every message.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod distributed;
 mod splits;
 mod support;
