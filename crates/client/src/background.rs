@@ -55,7 +55,7 @@ fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
     let cluster = core.clusters.current();
     for server in cluster
         .servers()
-        .filter(|server| server.reached.load(Ordering::Relaxed))
+        .filter(|server| server.was_reached())
     {
         let answers = server.answers.load(Ordering::Relaxed);
         let now = Instant::now();
@@ -111,7 +111,7 @@ pub(crate) fn say_goodbye(core: &Core) {
     let cluster = core.clusters.current();
     for server in cluster
         .servers()
-        .filter(|server| server.reached.load(Ordering::Relaxed))
+        .filter(|server| server.was_reached())
     {
         if !server.is_away() {
             core.say(server, &goodbye);

@@ -163,6 +163,7 @@ impl Core {
         if let Some(connection) = server.take_idle() {
             return Ok(connection);
         }
+        let seen = server.times_seen();
         let attempt = server
             .connect(&self.who)
             .and_then(|(mut connection, boot)| {
@@ -172,7 +173,7 @@ impl Core {
             });
         match &attempt {
             Ok(_) => server.note_back(),
-            Err(ConnectError::Unreachable(cause)) => server.note_away(cause),
+            Err(ConnectError::Unreachable(cause)) => server.note_away(seen, cause),
             Err(ConnectError::Refused(_)) => {}
         }
         attempt

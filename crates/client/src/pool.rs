@@ -10,7 +10,7 @@ use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
 use pandofs_wire::message::{AnswerFrame, RequestFrame};
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -195,9 +195,14 @@ pub(crate) struct Server {
     pub registrations: AtomicU64,
     /// Answers received since the client began.
     pub answers: AtomicU64,
-    /// Whether it was reached at least once.
-    pub reached: AtomicBool,
-    away: AtomicBool,
+    presence: Mutex<Presence>,
+}
+
+#[derive(Debug, Default)]
+struct Presence {
+    away: bool,
+    /// How often it was found to be there.
+    seen: u64,
 }
 
 impl Server {
@@ -223,8 +228,7 @@ impl Server {
             registered: Mutex::new(None),
             registrations: AtomicU64::new(0),
             answers: AtomicU64::new(0),
-            reached: AtomicBool::new(false),
-            away: AtomicBool::new(false),
+            presence: Mutex::new(Presence::default()),
         })
     }
 
@@ -276,9 +280,21 @@ impl Server {
         Err(ConnectError::Unreachable(causes.join("; ")))
     }
 
-    /// Says so once when it goes away.
-    pub fn note_away(&self, cause: &str) {
-        if !self.away.swap(true, Ordering::Relaxed) {
+    fn presence(&self) -> MutexGuard<'_, Presence> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often it was found to be there: to be taken before it is looked for.
+    pub fn times_seen(&self) -> u64 {
+        self.presence().seen
+    }
+
+    /// It was looked for in vain since it had been seen `times_seen` times. Says so once. (What
+    /// another thread saw meanwhile is newer: the server is back.)
+    pub fn note_away(&self, times_seen: u64, cause: &str) {
+        let mut presence = self.presence();
+        if presence.seen == times_seen && !presence.away {
+            presence.away = true;
             tracing::warn!(
                 "server {} at {} does not answer: waiting, will go on when it is back ({cause})",
                 self.id,
@@ -287,16 +303,23 @@ impl Server {
         }
     }
 
-    /// Says so once when it is back.
+    /// It is there. Says so once after it was away.
     pub fn note_back(&self) {
-        self.reached.store(true, Ordering::Relaxed);
-        if self.away.swap(false, Ordering::Relaxed) {
+        let mut presence = self.presence();
+        presence.seen += 1;
+        if presence.away {
+            presence.away = false;
             tracing::info!("server {} at {} answers again", self.id, self.addresses[0]);
         }
     }
 
     pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::Relaxed)
+        self.presence().away
+    }
+
+    /// Whether it was reached at least once.
+    pub fn was_reached(&self) -> bool {
+        self.presence().seen > 0
     }
 
     /// Whether the cluster map has this server still at the same addresses.
@@ -331,6 +354,19 @@ mod tests {
         let error = Server::new(&info(&[])).unwrap_err();
         assert_eq!(error, "the cluster map has no address of server 3");
         assert!(Server::new(&info(&["tcp:nowhere"])).is_err());
+    }
+
+    #[test]
+    fn who_looked_before_it_came_back_does_not_say_that_it_is_away() {
+        let server = Server::new(&info(&["unix:/run/pandofs/3"])).unwrap();
+        let before = server.times_seen();
+        server.note_away(before, "refused");
+        assert!(server.is_away() && !server.was_reached());
+        server.note_back();
+        server.note_away(before, "refused");
+        assert!(!server.is_away() && server.was_reached());
+        server.note_away(server.times_seen(), "refused");
+        assert!(server.is_away());
     }
 
     #[test]

@@ -1,0 +1,294 @@
+//! Servers that speak the real protocol and answer as a test says.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use pandofs_api::{DataReply, DirReply, DirSettings, EntryReply, FileBody, InodeReply, Layout};
+use pandofs_api::{Refusal, Reply, ShardRequest};
+use pandofs_client::{Client, Options};
+use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
+use pandofs_types::{
+    Attr, Credentials, Epoch, FileKind, FsId, HashKey, Ino, Name, Position, ServerId, ShardId, Time,
+};
+use pandofs_wire::address::{Address, Listener, Stream};
+use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
+use pandofs_wire::frame;
+use pandofs_wire::hello::{Hello, HelloAnswer};
+use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
+use std::net::Shutdown;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub const ME: Credentials = Credentials { uid: 1_000, gid: 1_000, groups: Vec::new() };
+pub const KEY: HashKey = HashKey(1, 2);
+
+/// What a server does with a request.
+pub enum Reaction {
+    Answer(AnswerBody),
+    /// Closes the connection without an answer.
+    HangUp,
+}
+
+pub type Script = dyn Fn(&RequestBody) -> Reaction + Send + Sync;
+
+pub struct Fake {
+    address: Address,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    id: ServerId,
+    fs: FsId,
+    boot: AtomicU64,
+    stopped: AtomicBool,
+    script: Box<Script>,
+    seen: Mutex<Vec<RequestBody>>,
+    streams: Mutex<Vec<Stream>>,
+}
+
+impl Fake {
+    /// A server that answers by the script; at the address that the map has for it.
+    pub fn start(
+        map: &ClusterMap,
+        id: u16,
+        script: impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static,
+    ) -> Fake {
+        Fake::start_boxed(map, id, Box::new(script))
+    }
+
+    fn start_boxed(map: &ClusterMap, id: u16, script: Box<Script>) -> Fake {
+        let info = map.server(ServerId(id)).unwrap();
+        let address: Address = info.addresses[0].parse().unwrap();
+        let listener = Listener::bind(&address).unwrap();
+        let shared = Arc::new(Shared {
+            id: ServerId(id),
+            fs: map.fs,
+            boot: AtomicU64::new(1),
+            stopped: AtomicBool::new(false),
+            script,
+            seen: Mutex::new(Vec::new()),
+            streams: Mutex::new(Vec::new()),
+        });
+        let accepting = std::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, &shared)
+        });
+        Fake { address, shared, accepting: Some(accepting) }
+    }
+
+    /// As if its process was killed and started again: connections are lost.
+    pub fn restart(&self) {
+        self.shared.boot.fetch_add(1, Ordering::SeqCst);
+        self.hang_up();
+    }
+
+    /// Closes all connections.
+    pub fn hang_up(&self) {
+        for stream in self.shared.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// All requests so far.
+    pub fn seen(&self) -> Vec<RequestBody> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// The requests to shards so far.
+    pub fn asked(&self) -> Vec<ShardRequest> {
+        let shard_request = |body| match body {
+            RequestBody::Shard(request) => Some(request),
+            _ => None,
+        };
+        self.seen().into_iter().filter_map(shard_request).collect()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let _ = pandofs_wire::address::connect(&self.address, Duration::from_secs(1));
+        self.accepting.take().unwrap().join().unwrap();
+        self.hang_up();
+    }
+}
+
+fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    loop {
+        let stream = listener.accept().unwrap();
+        if shared.stopped.load(Ordering::SeqCst) {
+            return;
+        }
+        shared.streams.lock().unwrap().push(stream.try_clone().unwrap());
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || serve(stream, &shared));
+    }
+}
+
+/// Until the client closes the connection, or the script does.
+fn serve(mut stream: Stream, shared: &Shared) {
+    let mut incoming = ReadBuffer::new();
+    let mut greeted = false;
+    loop {
+        let mut bodies = Vec::new();
+        while let Some(body) = incoming.next_frame().unwrap() {
+            bodies.push(body.to_vec());
+        }
+        for body in bodies {
+            if !greeted {
+                let answer = greet(&body, shared);
+                send(&mut stream, &answer);
+                greeted = true;
+                continue;
+            }
+            let request: RequestFrame = frame::decode(&body).unwrap();
+            shared.seen.lock().unwrap().push(request.body.clone());
+            match (shared.script)(&request.body) {
+                Reaction::Answer(body) => send(&mut stream, &AnswerFrame { id: request.id, body }),
+                Reaction::HangUp => {
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return;
+                }
+            }
+        }
+        if !matches!(incoming.fill_from(&mut stream), Ok(1..)) {
+            return;
+        }
+    }
+}
+
+fn greet(body: &[u8], shared: &Shared) -> HelloAnswer {
+    match Hello::decode(body, shared.fs) {
+        Ok(_) => HelloAnswer::Welcome {
+            server: shared.id,
+            boot: shared.boot.load(Ordering::SeqCst),
+            epoch: Epoch(1),
+        },
+        Err(refusal) => HelloAnswer::Refused(refusal),
+    }
+}
+
+fn send(stream: &mut Stream, value: &impl serde::Serialize) {
+    let mut outgoing = WriteBuffer::new();
+    outgoing.push(value).unwrap();
+    // The client may have gone.
+    let _ = outgoing.write_to(stream);
+}
+
+/// A map of this many servers with sockets in the folder; shard `s` is led by server `s % servers`.
+pub fn map(folder: &Path, servers: u16, shards: u16) -> ClusterMap {
+    let server = |id: u16| ServerInfo {
+        id: ServerId(id),
+        addresses: vec![format!("unix:{}/{id}", folder.display())],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: format!("rack {id}"),
+    };
+    let mut map = ClusterMap::create(
+        FsId(7),
+        "grove".to_owned(),
+        KEY,
+        shards,
+        (0..servers).map(server).collect(),
+        DirPolicy::default(),
+        Settings::default(),
+    )
+    .unwrap();
+    map.shards = (0..shards).map(|shard| ServerId(shard % servers)).collect();
+    map
+}
+
+pub fn client(map: &ClusterMap) -> Client {
+    Client::connect(map.clone(), Options::default()).unwrap()
+}
+
+/// A client that gives up after this time.
+pub fn soft_client(map: &ClusterMap, soft: Duration) -> Client {
+    Client::connect(map.clone(), Options { soft: Some(soft) }).unwrap()
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+/// A name whose first radix bit is `bit`: it belongs to partition `bit` of two.
+pub fn name_in(bit: u32) -> Name {
+    let names = (0..).map(|number| name(&format!("name {number}")));
+    names.into_iter().find(|name| position(name).radix_index(1) == bit).unwrap()
+}
+
+pub fn position(name: &Name) -> Position {
+    KEY.position(name.as_bytes())
+}
+
+pub fn attr(ino: Ino, kind: FileKind) -> Attr {
+    Attr {
+        ino,
+        kind,
+        mode: 0o644,
+        nlink: 1,
+        uid: 1_000,
+        gid: 1_000,
+        rdev: 0,
+        size: 0,
+        blocks: 0,
+        atime: Time(1),
+        mtime: Time(1),
+        ctime: Time(1),
+        btime: Time(1),
+    }
+}
+
+pub fn layout(servers: u16) -> Layout {
+    Layout { unit: 4_096, count: servers, first: ServerId(0), servers }
+}
+
+/// An empty file kept in its inode.
+pub fn file(ino: Ino) -> InodeReply {
+    let body = FileBody::Inline { version: 0, data: Vec::new(), layout: layout(1) };
+    InodeReply { attr: attr(ino, FileKind::File), body, dir: None }
+}
+
+pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
+    let settings = DirSettings::default();
+    let attr = Attr { nlink: 2, ..attr(ino, FileKind::Dir) };
+    let dir = Some(Box::new(DirReply { map, parent: Ino::ROOT, settings }));
+    InodeReply { attr, body: FileBody::None, dir }
+}
+
+/// What a name leads to whose inode is on the answering shard.
+pub fn entry(inode: InodeReply, shard: ShardId) -> Reply {
+    let (ino, kind) = (inode.attr.ino, inode.attr.kind);
+    Reply::Entry(EntryReply { ino, kind, shard, inode: Some(inode) })
+}
+
+pub fn ok(reply: Reply) -> Reaction {
+    Reaction::Answer(AnswerBody::Shard(Ok(reply)))
+}
+
+pub fn refuse(refusal: impl Into<Refusal>) -> Reaction {
+    Reaction::Answer(AnswerBody::Shard(Err(refusal.into())))
+}
+
+pub fn data(reply: DataReply) -> Reaction {
+    Reaction::Answer(AnswerBody::Data(reply))
+}
+
+/// What a test does not expect shows as the client's error.
+pub fn unexpected(request: &RequestBody) -> Reaction {
+    match request {
+        RequestBody::Ping | RequestBody::Goodbye { .. } => Reaction::Answer(AnswerBody::Done),
+        other => refuse(Refusal::Malformed(format!("the test did not expect {other:?}"))),
+    }
+}
+
+/// Waits until the condition holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,415 @@
+//! Files: in their inodes, in data objects, and on the way from the one to the other.
+
+mod common;
+
+use common::*;
+use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Refusal, Reply, Request};
+use pandofs_client::{Client, OpenHow};
+use pandofs_types::limits::MAX_INLINE_BYTES;
+use pandofs_types::{FsError, Ino, ServerId, SetAttr, SetTime, ShardId, Time};
+use pandofs_wire::message::RequestBody;
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier, Mutex};
+
+const FILE: Ino = Ino(50);
+const SERVERS: u16 = 3;
+const LAYOUT: Layout =
+    Layout { unit: 4_096, count: SERVERS, first: ServerId(1), servers: SERVERS };
+
+/// One file as its shard and the servers keep it.
+#[derive(Default)]
+struct Stored {
+    size: u64,
+    mtime: Time,
+    version: u64,
+    inline: Vec<u8>,
+    striped: bool,
+    objects: HashMap<u16, Vec<u8>>,
+    /// Requests of these kinds in their order.
+    log: Vec<&'static str>,
+    /// Done by somebody else right before the next request of this kind.
+    before: HashMap<&'static str, Box<dyn FnOnce(&mut Stored) + Send>>,
+}
+
+impl Stored {
+    fn inode(&self, with_data: bool) -> InodeReply {
+        let body = if self.striped {
+            FileBody::Striped(LAYOUT)
+        } else {
+            let data = if with_data { self.inline.clone() } else { Vec::new() };
+            FileBody::Inline { version: self.version, data, layout: LAYOUT }
+        };
+        let mut inode = file(FILE);
+        inode.attr.size = self.size;
+        inode.attr.mtime = self.mtime;
+        InodeReply { body, ..inode }
+    }
+
+    fn write_inline(&mut self, offset: u64, data: &[u8]) {
+        let end = offset as usize + data.len();
+        self.inline.resize(self.inline.len().max(end), 0);
+        self.inline[offset as usize..end].copy_from_slice(data);
+        self.size = self.size.max(end as u64);
+        self.version += 1;
+    }
+
+    fn answer(&mut self, server: u16, request: &RequestBody) -> Reaction {
+        let kind = kind(request);
+        self.log.push(kind);
+        if let Some(first) = self.before.remove(kind) {
+            first(self);
+        }
+        match request {
+            RequestBody::Shard(asked) => self.shard(&asked.request).unwrap_or(unexpected(request)),
+            RequestBody::Data(asked) => self.object(server, asked),
+            other => unexpected(other),
+        }
+    }
+
+    fn shard(&mut self, request: &Request) -> Option<Reaction> {
+        match request {
+            Request::Create { .. } => return Some(ok(entry(self.inode(false), ShardId(0)))),
+            Request::ReadInline { .. } => return Some(ok(Reply::Inode(self.inode(true)))),
+            Request::WriteInline { offset, data, .. } => {
+                let end = *offset as usize + data.len();
+                if self.striped || end > MAX_INLINE_BYTES {
+                    let (layout, striped) = (LAYOUT, self.striped);
+                    return Some(refuse(Refusal::NotInline { layout, striped }));
+                }
+                self.write_inline(*offset, data);
+            }
+            Request::Stripe { version, .. } => {
+                if !self.striped && *version != self.version {
+                    return Some(refuse(Refusal::InlineChanged));
+                }
+                self.striped = true;
+            }
+            Request::WroteData { end, mtime, .. } => {
+                self.size = self.size.max(*end);
+                self.mtime = self.mtime.max(*mtime);
+            }
+            Request::SetAttr { set, .. } => {
+                if let Some(size) = set.size {
+                    self.size = size;
+                    self.inline.truncate(size as usize);
+                    for (index, server) in LAYOUT.servers().enumerate() {
+                        if let Some(object) = self.objects.get_mut(&server.0) {
+                            object.truncate(LAYOUT.object_size(index as u16, size) as usize);
+                        }
+                    }
+                }
+                if let Some(SetTime::At(time)) = set.mtime {
+                    self.mtime = time;
+                }
+            }
+            Request::GetAttr { .. } | Request::Open { .. } => {}
+            Request::Sync | Request::Release { .. } => return Some(ok(Reply::Done)),
+            _ => return None,
+        }
+        Some(ok(Reply::Inode(self.inode(false))))
+    }
+
+    fn object(&mut self, server: u16, request: &DataRequest) -> Reaction {
+        let object = self.objects.entry(server).or_default();
+        data(match request {
+            DataRequest::Read { offset, length, .. } => {
+                let start = object.len().min(*offset as usize);
+                let end = object.len().min(*offset as usize + *length as usize);
+                DataReply::Data(object[start..end].to_vec())
+            }
+            DataRequest::Write { offset, data, .. } => {
+                let end = *offset as usize + data.len();
+                object.resize(object.len().max(end), 0);
+                object[*offset as usize..end].copy_from_slice(data);
+                DataReply::Done
+            }
+            _ => DataReply::Done,
+        })
+    }
+}
+
+fn kind(request: &RequestBody) -> &'static str {
+    match request {
+        RequestBody::Shard(asked) => match asked.request {
+            Request::ReadInline { .. } => "read inline",
+            Request::WriteInline { .. } => "write inline",
+            Request::Stripe { .. } => "stripe",
+            Request::WroteData { .. } => "wrote data",
+            Request::GetAttr { .. } => "getattr",
+            Request::SetAttr { .. } => "setattr",
+            Request::Sync => "sync",
+            _ => "other",
+        },
+        RequestBody::Data(DataRequest::Read { .. }) => "read",
+        RequestBody::Data(DataRequest::Write { .. }) => "write",
+        RequestBody::Data(DataRequest::Sync { .. }) => "sync object",
+        _ => "other",
+    }
+}
+
+struct Bench {
+    stored: Arc<Mutex<Stored>>,
+    client: Client,
+    _servers: Vec<Fake>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    /// Servers with one file, and a client that has created and opened it.
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let map = map(folder.path(), SERVERS, 4);
+        let stored = Arc::new(Mutex::new(Stored::default()));
+        let servers = (0..SERVERS)
+            .map(|id| {
+                let stored = Arc::clone(&stored);
+                Fake::start(&map, id, move |request| stored.lock().unwrap().answer(id, request))
+            })
+            .collect();
+        let client = client(&map);
+        let how = OpenHow { access: 6, ..OpenHow::default() };
+        let found = client.create(&ME, Ino::ROOT, &name("file"), 0o644, how).unwrap();
+        assert!(found.created);
+        assert_eq!(found.node.ino, FILE);
+        stored.lock().unwrap().log.clear();
+        Bench { stored, client, _servers: servers, _folder: folder }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        self.client.write(&ME, FILE, offset, data).unwrap();
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Vec<u8> {
+        self.client.read(&ME, FILE, offset, length).unwrap()
+    }
+
+    fn size(&self) -> u64 {
+        self.client.getattr(&ME, FILE).unwrap().size
+    }
+
+    fn stored(&self) -> std::sync::MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap()
+    }
+
+    fn log(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.stored().log)
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8 + 1).collect()
+}
+
+#[test]
+fn a_small_file_stays_in_its_inode() {
+    let bench = Bench::new();
+    bench.write(0, b"pando");
+    bench.write(8, b"s");
+    assert_eq!(bench.read(0, 100), b"pando\0\0\0s");
+    assert_eq!(bench.read(3, 2), b"do");
+    assert_eq!(bench.read(9, 100), b"");
+    assert_eq!(bench.size(), 9);
+    assert_eq!(
+        bench.log(),
+        ["write inline", "write inline", "read inline", "read inline", "read inline", "getattr"]
+    );
+}
+
+#[test]
+fn a_file_that_outgrows_its_inode_is_striped() {
+    let bench = Bench::new();
+    bench.write(0, b"pando");
+    let long = pattern(20_000);
+    bench.write(3, &long);
+    assert_eq!(bench.stored().size, 5, "the length is reported later");
+    let mut expected = b"pan".to_vec();
+    expected.extend(&long);
+    assert_eq!(bench.read(0, 100_000), expected);
+    assert_eq!(bench.read(4_090, 10), expected[4_090..4_100]);
+    assert_eq!(bench.size(), 20_003);
+    assert_eq!(bench.stored().size, 20_003);
+    // Data objects 0, 1 and 2 are on servers 1, 2 and 0.
+    let sizes = [1, 2, 0].map(|server| bench.stored().objects[&server].len() as u64);
+    assert_eq!(sizes, [0, 1, 2].map(|object| LAYOUT.object_size(object, 20_003)));
+}
+
+#[test]
+fn what_is_written_to_the_inode_while_it_is_copied_is_copied_again() {
+    let bench = Bench::new();
+    bench.write(0, b"pando");
+    bench.stored().before.insert(
+        "stripe",
+        Box::new(|stored: &mut Stored| stored.write_inline(0, b"PANDO")),
+    );
+    bench.write(5_000, b"x");
+    assert_eq!(bench.read(0, 5), b"PANDO");
+    let log = bench.log();
+    assert_eq!(log.iter().filter(|&&kind| kind == "stripe").count(), 2);
+    assert_eq!(log.iter().filter(|&&kind| kind == "read inline").count(), 2);
+}
+
+#[test]
+fn a_file_that_somebody_else_striped_is_written_to_its_objects() {
+    let bench = Bench::new();
+    bench.write(0, b"pando");
+    {
+        let mut stored = bench.stored();
+        stored.striped = true;
+        stored.objects.insert(1, b"pando".to_vec());
+    }
+    bench.write(1, b"ONE");
+    assert_eq!(bench.read(0, 100), b"pONEo");
+    // The second one is refused, and nothing tried in vain after it.
+    assert_eq!(bench.log()[..3], ["write inline", "write inline", "write"]);
+    assert_eq!(bench.stored().objects[&1], b"pONEo");
+}
+
+#[test]
+fn holes_read_as_zeros() {
+    let bench = Bench::new();
+    // Units 0 and 5; nothing in between, nothing in data object 1.
+    bench.write(5 * 4_096 + 10, b"end");
+    bench.write(0, b"start");
+    let data = bench.read(0, 100_000);
+    assert_eq!(data.len(), 5 * 4_096 + 13);
+    assert_eq!(&data[..5], b"start");
+    assert!(data[5..5 * 4_096 + 10].iter().all(|&byte| byte == 0));
+    assert_eq!(&data[5 * 4_096 + 10..], b"end");
+    assert_eq!(bench.read(4_096, 4_096), vec![0; 4_096]);
+    // A hole at the end.
+    bench.client.setattr(&ME, FILE, SetAttr { size: Some(40_000), ..SetAttr::default() }).unwrap();
+    let data = bench.read(5 * 4_096 + 10, 100_000);
+    assert_eq!(data.len(), 40_000 - 5 * 4_096 - 10);
+    assert!(data[3..].iter().all(|&byte| byte == 0));
+    assert_eq!(bench.read(39_999, 5), [0]);
+}
+
+#[test]
+fn size_and_time_are_reported_once_and_before_attributes_are_set() {
+    let bench = Bench::new();
+    bench.write(0, &pattern(10_000));
+    bench.write(10_000, &pattern(10_000));
+    bench.log();
+    bench.client.flush(FILE).unwrap();
+    bench.client.flush(FILE).unwrap();
+    assert_eq!(bench.log(), ["wrote data"]);
+    assert_eq!(bench.stored().size, 20_000);
+
+    // As `cp -p` and `tar` do: a report after the setting would put the time of the write there.
+    bench.write(20_000, b"more");
+    let times = SetAttr { mtime: Some(SetTime::At(Time(5))), ..SetAttr::default() };
+    let attr = bench.client.setattr(&ME, FILE, times).unwrap();
+    assert_eq!((attr.size, attr.mtime), (20_004, Time(5)));
+    bench.client.flush(FILE).unwrap();
+    assert_eq!(bench.log(), ["write", "wrote data", "setattr"]);
+
+    bench.write(30_000, b"cut off");
+    let cut = SetAttr { size: Some(7), ..SetAttr::default() };
+    assert_eq!(bench.client.setattr(&ME, FILE, cut).unwrap().size, 7);
+    assert_eq!(bench.size(), 7);
+    assert_eq!(bench.read(0, 100), pattern(7));
+}
+
+#[test]
+fn growth_by_somebody_else_is_seen() {
+    let bench = Bench::new();
+    bench.write(0, &pattern(10_000));
+    bench.client.flush(FILE).unwrap();
+    bench.log();
+    // Within what is known to be there nothing is asked but the data.
+    assert_eq!(bench.read(0, 4_096), pattern(4_096));
+    assert_eq!(bench.log(), ["read"]);
+    {
+        let mut stored = bench.stored();
+        stored.size = 12_288;
+        stored.objects.get_mut(&0).unwrap().resize(4_096, 9);
+    }
+    let data = bench.read(8_192, 100_000);
+    assert_eq!(data.len(), 4_096);
+    assert_eq!(data[2_000..], [9; 2_096]);
+    // And that it became shorter, too.
+    bench.stored().size = 8_200;
+    assert_eq!(bench.read(8_192, 100_000).len(), 8);
+    assert_eq!(bench.read(8_200, 100), b"");
+}
+
+#[test]
+fn fsync_forces_the_objects_and_the_inode() {
+    let bench = Bench::new();
+    bench.write(0, b"small");
+    bench.log();
+    bench.client.fsync(&ME, FILE).unwrap();
+    assert_eq!(bench.log(), ["sync"]);
+    bench.write(0, &pattern(10_000));
+    bench.log();
+    bench.client.fsync(&ME, FILE).unwrap();
+    let log = bench.log();
+    assert_eq!(log[0], "wrote data");
+    assert_eq!(log.iter().filter(|&&kind| kind == "sync object").count(), 3);
+    assert_eq!(log.iter().filter(|&&kind| kind == "sync").count(), 1);
+}
+
+#[test]
+fn the_last_close_reports_what_was_written() {
+    let bench = Bench::new();
+    bench.client.open_node(&ME, FILE, 6, false).unwrap();
+    bench.write(0, &pattern(10_000));
+    bench.log();
+    bench.client.release(FILE).unwrap();
+    assert!(!bench.log().contains(&"wrote data"));
+    bench.client.release(FILE).unwrap();
+    assert!(bench.log().contains(&"wrote data"));
+    assert_eq!(bench.stored().size, 10_000);
+    // Without having opened it: reported at once.
+    bench.write(10_000, b"more");
+    assert_eq!(bench.stored().size, 10_004);
+    assert_eq!(bench.read(9_999, 10).len(), 5);
+}
+
+#[test]
+fn a_file_has_its_limits() {
+    let bench = Bench::new();
+    let too_far = bench.client.write(&ME, FILE, u64::MAX, b"x");
+    assert_eq!(too_far, Err(FsError::FileTooBig.into()));
+    assert_eq!(bench.read(u64::MAX, 10), b"");
+    bench.write(7, b"");
+    assert_eq!(bench.size(), 0);
+}
+
+/// Each server answers only when all have been asked.
+#[test]
+fn stripes_are_written_and_read_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), SERVERS, 4);
+    let all_asked = Arc::new(Barrier::new(usize::from(SERVERS)));
+    let _servers: Vec<Fake> = (0..SERVERS)
+        .map(|id| {
+            let all_asked = Arc::clone(&all_asked);
+            Fake::start(&map, id, move |request| match request {
+                RequestBody::Data(DataRequest::Write { .. }) => {
+                    all_asked.wait();
+                    data(DataReply::Done)
+                }
+                RequestBody::Data(DataRequest::Read { length, .. }) => {
+                    all_asked.wait();
+                    data(DataReply::Data(vec![id as u8; *length as usize]))
+                }
+                RequestBody::Shard(asked) => match &asked.request {
+                    Request::GetAttr { .. } | Request::WroteData { .. } => {
+                        let mut inode = file(FILE);
+                        inode.attr.size = 6 * 4_096;
+                        inode.body = FileBody::Striped(LAYOUT);
+                        ok(Reply::Inode(inode))
+                    }
+                    _ => unexpected(request),
+                },
+                other => unexpected(other),
+            })
+        })
+        .collect();
+    let client = client(&map);
+    client.write(&ME, FILE, 0, &pattern(6 * 4_096)).unwrap();
+    let data = client.read(&ME, FILE, 0, 6 * 4_096).unwrap();
+    let units: Vec<u8> = data.chunks(4_096).map(|unit| unit[0]).collect();
+    assert_eq!(units, [1, 2, 0, 1, 2, 0]);
+}
