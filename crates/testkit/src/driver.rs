@@ -1,0 +1,328 @@
+//! Runs random operations on a subject and the model, compares, and makes a failing history small.
+
+use crate::compare::Comparer;
+use crate::generate::Generator;
+use crate::model::{Expected, Model};
+use crate::op::{HandleId, Op, Path, Step};
+use crate::subject::Subject;
+use pandofs_types::FileKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// The handle that contents are compared through; the generator uses lower ones.
+const COMPARING: HandleId = HandleId::MAX;
+/// The superuser's place among the callers.
+const SUPERUSER: usize = 0;
+/// Operations printed of a history that did not fail again.
+const TAIL: usize = 40;
+/// How long a failing history is made smaller.
+const SHRINK_TIME: Duration = Duration::from_secs(60);
+
+/// How much is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub seed: u64,
+    /// Operations.
+    pub ops: usize,
+    /// Operations after which the whole trees are compared.
+    pub compare_every: usize,
+}
+
+impl Config {
+    /// As many operations as given from seed 1 on, unless `PANDOFS_SEED` and `PANDOFS_OPS` say
+    /// otherwise.
+    pub fn from_environment(ops: usize) -> Config {
+        let number = |name: &str| {
+            let text = std::env::var(name).ok()?;
+            Some(
+                text.parse::<u64>()
+                    .unwrap_or_else(|_| panic!("{name} is to be a number: {text:?}")),
+            )
+        };
+        Config {
+            seed: number("PANDOFS_SEED").unwrap_or(1),
+            ops: number("PANDOFS_OPS").map_or(ops, |ops| ops as usize),
+            compare_every: 500,
+        }
+    }
+
+    /// The same with the seed moved on, for a test that runs several variants.
+    pub fn variant(self, number: u64) -> Config {
+        Config {
+            seed: self.seed.wrapping_add(number << 32),
+            ..self
+        }
+    }
+}
+
+/// Where subject and model parted.
+#[derive(Debug)]
+struct Mismatch {
+    message: String,
+}
+
+/// A subject and the model side by side.
+struct Pair<S> {
+    subject: S,
+    model: Model,
+    comparer: Comparer,
+}
+
+impl<S: Subject> Pair<S> {
+    fn new(make: &mut dyn FnMut() -> S) -> Pair<S> {
+        let mut subject = make();
+        let traits = subject.traits();
+        let mut comparer = Comparer::new(traits.clone());
+        // Operation 0 is the making of the root, a moment ago.
+        let now = subject.now();
+        comparer.ran(pandofs_types::Time(i64::MIN / 2), now);
+        Pair {
+            model: Model::new(traits),
+            subject,
+            comparer,
+        }
+    }
+
+    /// Runs one operation on both; false if it is none to run.
+    fn step(&mut self, step: &Step) -> Result<bool, Mismatch> {
+        let step = match step
+            .op
+            .handle()
+            .and_then(|handle| self.model.opener(handle))
+        {
+            Some(caller) => &Step {
+                caller,
+                op: step.op.clone(),
+            },
+            None => step,
+        };
+        let number = self.comparer.next_number();
+        let expected = self.model.run(number, step);
+        if expected == Expected::Unspecified {
+            return Ok(false);
+        }
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let before = self.subject.now();
+            let got = self.subject.run(step);
+            (before, got, self.subject.now())
+        }));
+        let (before, got, after) =
+            ran.map_err(|panic| mismatch(step, &format!("it panicked: {}", text_of(&*panic))))?;
+        self.comparer.ran(before, after);
+        self.comparer
+            .compare(&expected, &got)
+            .map_err(|text| mismatch(step, &text))?;
+        Ok(true)
+    }
+
+    /// Compares all names, attributes and contents.
+    fn compare_trees(&mut self) -> Result<(), Mismatch> {
+        for (path, kind) in self.model.paths() {
+            let as_root = |op| Step {
+                caller: SUPERUSER,
+                op,
+            };
+            let mut steps = vec![as_root(Op::Stat { path: path.clone() })];
+            match kind {
+                FileKind::Dir => steps.push(as_root(Op::ReadDir { path: path.clone() })),
+                FileKind::Symlink => steps.push(as_root(Op::ReadLink { path: path.clone() })),
+                FileKind::File => steps.extend(self.contents(&path).into_iter().map(as_root)),
+                _ => {}
+            }
+            if matches!(kind, FileKind::Dir | FileKind::File) {
+                steps.push(as_root(Op::ListXattr { path: path.clone() }));
+                for name in self.model.xattr_names(&path) {
+                    steps.push(as_root(Op::GetXattr {
+                        path: path.clone(),
+                        name,
+                    }));
+                }
+            }
+            for step in steps {
+                self.step(&step).map_err(|Mismatch { message }| Mismatch {
+                    message: format!("comparing the trees: {message}"),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn contents(&self, path: &Path) -> Vec<Op> {
+        let bytes = self.model.bytes(path).expect("the path is a file's");
+        let reads = bytes.probes().into_iter().map(|(offset, length)| Op::Read {
+            handle: COMPARING,
+            offset,
+            length: length as u32,
+        });
+        let open = Op::Open {
+            path: path.clone(),
+            handle: COMPARING,
+            read: true,
+            write: false,
+            truncate: false,
+        };
+        [open]
+            .into_iter()
+            .chain(reads)
+            .chain([Op::Close { handle: COMPARING }])
+            .collect()
+    }
+
+    fn finish(mut self) -> Result<(), Mismatch> {
+        for handle in self.model.open_handles() {
+            self.step(&Step {
+                caller: SUPERUSER,
+                op: Op::Close { handle },
+            })?;
+        }
+        self.compare_trees()?;
+        let wrong = |text: String| Mismatch {
+            message: format!("at the end: {text}"),
+        };
+        let settled = catch_unwind(AssertUnwindSafe(|| self.subject.settle()))
+            .unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic))));
+        let Some(counted) = settled.map_err(wrong)? else {
+            return Ok(());
+        };
+        let expected = self.model.census();
+        if counted != expected {
+            return Err(wrong(format!(
+                "there are {counted:?}, expected {expected:?}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn mismatch(step: &Step, text: &str) -> Mismatch {
+    Mismatch {
+        message: format!("{step:?}\n    {text}"),
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
+        .unwrap_or_default()
+}
+
+/// Runs random operations on subjects that `make` makes, each of which is new and empty; one, unless
+/// something is found.
+///
+/// # Panics
+/// When an answer, or the tree, is not what the model says; with the seed, the last operations and a
+/// small history that fails.
+pub fn check<S: Subject>(config: Config, mut make: impl FnMut() -> S) {
+    let mut ran = Vec::new();
+    let Err(found) = generated(config, &mut make, &mut ran) else {
+        return;
+    };
+    let mut report = format!(
+        "subject and model differ (PANDOFS_SEED={} PANDOFS_OPS={}, operation {}):\n    {}\n",
+        config.seed,
+        config.ops,
+        ran.len(),
+        found.message
+    );
+    match replay(config, &mut make, &ran) {
+        Ok(()) => {
+            report += "It did not happen again with the same operations. The last ones:\n";
+            for step in &ran[ran.len().saturating_sub(TAIL)..] {
+                report += &format!("    {step:?}\n");
+            }
+        }
+        Err(_) => {
+            let (small, found) = shrink(config, &mut make, ran);
+            report += &format!("{} operations are enough:\n", small.len());
+            for step in &small {
+                report += &format!("    {step:?}\n");
+            }
+            report += &format!("end in:\n    {}\n", found.message);
+        }
+    }
+    panic!("{report}");
+}
+
+/// Runs generated operations, and keeps those that ran.
+fn generated<S: Subject>(
+    config: Config,
+    make: &mut dyn FnMut() -> S,
+    ran: &mut Vec<Step>,
+) -> Result<(), Mismatch> {
+    let mut pair = Pair::new(make);
+    let mut generator = Generator::new(config.seed, pair.subject.traits());
+    let mut since = 0;
+    while ran.len() < config.ops {
+        let step = generator.step(&pair.model);
+        ran.push(step.clone());
+        if !pair.step(&step)? {
+            ran.pop();
+            continue;
+        }
+        since += 1;
+        if since == config.compare_every {
+            since = 0;
+            pair.compare_trees()?;
+        }
+    }
+    pair.finish()
+}
+
+/// Runs operations again from the start.
+fn replay<S: Subject>(
+    config: Config,
+    make: &mut dyn FnMut() -> S,
+    steps: &[Step],
+) -> Result<(), Mismatch> {
+    let mut pair = Pair::new(make);
+    for (number, step) in steps.iter().enumerate() {
+        pair.step(step)?;
+        if (number + 1) % config.compare_every == 0 {
+            pair.compare_trees()?;
+        }
+    }
+    pair.finish()
+}
+
+/// Leaves out operations as long as the rest still fails.
+fn shrink<S: Subject>(
+    config: Config,
+    make: &mut dyn FnMut() -> S,
+    mut steps: Vec<Step>,
+) -> (Vec<Step>, Mismatch) {
+    let deadline = Instant::now() + SHRINK_TIME;
+    let mut last = Mismatch {
+        message: String::new(),
+    };
+    let mut chunk = steps.len().div_ceil(2);
+    loop {
+        let mut at = 0;
+        let mut shorter = false;
+        while at < steps.len() && Instant::now() < deadline {
+            let mut without = steps.clone();
+            without.drain(at..(at + chunk).min(steps.len()));
+            match replay(config, make, &without) {
+                Err(found) => {
+                    steps = without;
+                    last = found;
+                    shorter = true;
+                }
+                Ok(()) => at += chunk,
+            }
+        }
+        if Instant::now() >= deadline || (chunk == 1 && !shorter) {
+            if last.message.is_empty()
+                && let Err(found) = replay(config, make, &steps)
+            {
+                last = found;
+            }
+            return (steps, last);
+        }
+        if !shorter || chunk > 1 {
+            chunk = (chunk / 2).max(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! What the name space is tested with: a naive [`model`] of a file system, a [`driver`] that runs random
+//! operations on it and on a [`Subject`] and compares every answer, and the subjects. For tests only.
+
+pub mod bytes;
+pub mod compare;
+pub mod driver;
+pub mod generate;
+pub mod model;
+pub mod mount;
+pub mod op;
+pub mod rng;
+pub mod subject;
+
+pub use driver::{Config, check};
+pub use subject::{Census, Subject, Traits};

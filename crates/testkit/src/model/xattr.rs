@@ -1,0 +1,83 @@
+//! Extended attributes of users.
+
+use super::{Checked, Errors, Expected, Model, NodeId, READ, STICKY, WRITE};
+use crate::op::{Path, XattrMode};
+use pandofs_types::{Credentials, FileKind, FsError};
+
+impl Model {
+    fn check_change(&self, by: &Credentials, id: NodeId) -> Errors {
+        let node = self.node(id);
+        let mut errors = Errors::default();
+        errors.none_if(
+            matches!(node.kind, FileKind::File | FileKind::Dir),
+            FsError::NotPermitted,
+        );
+        let sticky = node.kind == FileKind::Dir && node.mode & STICKY != 0;
+        errors.none_if(!sticky || self.owns(by, id), FsError::NotPermitted);
+        errors.none_if(self.may(by, WRITE, id), FsError::Access);
+        errors
+    }
+
+    pub(super) fn set_xattr(
+        &mut self,
+        by: &Credentials,
+        path: &Path,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Checked<Expected> {
+        let id = self.find(by, path)?;
+        let mut errors = self.check_change(by, id);
+        let there = self.node(id).xattrs.contains_key(name);
+        errors.none_if(mode != XattrMode::Create || !there, FsError::Exists);
+        errors.none_if(mode != XattrMode::Replace || there, FsError::NoAttribute);
+        errors.finish()?;
+        self.node_mut(id)
+            .xattrs
+            .insert(name.to_vec(), value.to_vec());
+        self.touch_ctime(id);
+        Ok(Expected::Done)
+    }
+
+    pub(super) fn get_xattr(
+        &self,
+        by: &Credentials,
+        path: &Path,
+        name: &[u8],
+    ) -> Checked<Expected> {
+        let id = self.find(by, path)?;
+        let node = self.node(id);
+        let mut errors = Errors::default();
+        errors.none_if(node.xattrs.contains_key(name), FsError::NoAttribute);
+        if matches!(node.kind, FileKind::File | FileKind::Dir) {
+            errors.none_if(self.may(by, READ, id), FsError::Access);
+        }
+        errors.finish()?;
+        Ok(Expected::Value(node.xattrs[name].clone()))
+    }
+
+    pub(super) fn list_xattr(&self, by: &Credentials, path: &Path) -> Checked<Expected> {
+        let id = self.find(by, path)?;
+        Ok(Expected::Names(
+            self.node(id).xattrs.keys().cloned().collect(),
+        ))
+    }
+
+    pub(super) fn remove_xattr(
+        &mut self,
+        by: &Credentials,
+        path: &Path,
+        name: &[u8],
+    ) -> Checked<Expected> {
+        let id = self.find(by, path)?;
+        let mut errors = self.check_change(by, id);
+        errors.none_if(
+            self.node(id).xattrs.contains_key(name),
+            FsError::NoAttribute,
+        );
+        errors.finish()?;
+        self.node_mut(id).xattrs.remove(name);
+        self.touch_ctime(id);
+        Ok(Expected::Done)
+    }
+}

@@ -1,0 +1,278 @@
+//! What programs do to a file system, as values: generated, run, printed and left out again when a
+//! failure is made smaller.
+
+use pandofs_types::{Credentials, FileKind, FsError, SetTime, Time};
+use std::fmt;
+
+/// A path below the root of the tree under test; empty for the root itself. Its parts are any bytes,
+/// also such as no file system takes for a name.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Path(pub Vec<Vec<u8>>);
+
+impl Path {
+    pub const ROOT: Path = Path(Vec::new());
+
+    /// Parts between slashes.
+    pub fn new(text: &str) -> Path {
+        Path(
+            text.split('/')
+                .filter(|part| !part.is_empty())
+                .map(|part| part.into())
+                .collect(),
+        )
+    }
+
+    pub fn child(&self, name: &[u8]) -> Path {
+        let mut parts = self.0.clone();
+        parts.push(name.to_vec());
+        Path(parts)
+    }
+}
+
+/// The parts with slashes between them; a part of more than 20 bytes is cut and its length given.
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for (at, part) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str("/")?;
+            }
+            write!(f, "{}", part[..part.len().min(20)].escape_ascii())?;
+            if part.len() > 20 {
+                write!(f, "..{}", part.len())?;
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+/// What only [`Op::Mknod`] makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    Fifo,
+    Socket,
+    Char { rdev: u32 },
+}
+
+/// How an extended attribute that is or is not there is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrMode {
+    Either,
+    Create,
+    Replace,
+}
+
+/// A name for an open file, chosen by the test.
+pub type HandleId = u8;
+
+/// One operation. Symbolic links at the end of a path are never followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `open` with `O_CREAT | O_EXCL | O_RDWR`, kept open as `handle` or closed.
+    Create {
+        path: Path,
+        mode: u16,
+        handle: Option<HandleId>,
+    },
+    Mkdir {
+        path: Path,
+        mode: u16,
+    },
+    Mknod {
+        path: Path,
+        special: Special,
+        mode: u16,
+    },
+    Symlink {
+        path: Path,
+        target: Vec<u8>,
+    },
+    Link {
+        from: Path,
+        to: Path,
+    },
+    Unlink {
+        path: Path,
+    },
+    Rmdir {
+        path: Path,
+    },
+    Rename {
+        from: Path,
+        to: Path,
+        no_replace: bool,
+    },
+    Stat {
+        path: Path,
+    },
+    Chmod {
+        path: Path,
+        mode: u16,
+    },
+    Chown {
+        path: Path,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    },
+    /// Of a path, with the rights that takes.
+    Truncate {
+        path: Path,
+        size: u64,
+    },
+    SetTimes {
+        path: Path,
+        atime: Option<SetTime>,
+        mtime: Option<SetTime>,
+    },
+    ReadDir {
+        path: Path,
+    },
+    ReadLink {
+        path: Path,
+    },
+    SetXattr {
+        path: Path,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        mode: XattrMode,
+    },
+    GetXattr {
+        path: Path,
+        name: Vec<u8>,
+    },
+    ListXattr {
+        path: Path,
+    },
+    RemoveXattr {
+        path: Path,
+        name: Vec<u8>,
+    },
+    /// Reads or writes or both; `truncate` only with `write`.
+    Open {
+        path: Path,
+        handle: HandleId,
+        read: bool,
+        write: bool,
+        truncate: bool,
+    },
+    Close {
+        handle: HandleId,
+    },
+    Read {
+        handle: HandleId,
+        offset: u64,
+        length: u32,
+    },
+    /// Writes `length` bytes that follow from `fill` ([`filling`]); 1 at least.
+    Write {
+        handle: HandleId,
+        offset: u64,
+        length: u32,
+        fill: u64,
+    },
+    /// `ftruncate`.
+    SetSize {
+        handle: HandleId,
+        size: u64,
+    },
+    /// `fstat`.
+    StatOpen {
+        handle: HandleId,
+    },
+    Sync {
+        handle: HandleId,
+    },
+}
+
+impl Op {
+    /// The open file it works on.
+    pub fn handle(&self) -> Option<HandleId> {
+        match self {
+            Op::Close { handle }
+            | Op::Read { handle, .. }
+            | Op::Write { handle, .. }
+            | Op::SetSize { handle, .. }
+            | Op::StatOpen { handle }
+            | Op::Sync { handle } => Some(*handle),
+            _ => None,
+        }
+    }
+}
+
+/// An operation and who asks for it, as a place in [`callers`]. Operations on an open file are asked
+/// for by whoever opened it, whatever stands here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub caller: usize,
+    pub op: Op,
+}
+
+/// Who asks: the superuser, a user, another one with a further group, and the first user in that
+/// group.
+pub fn callers() -> Vec<Credentials> {
+    let user = |uid, groups: &[u32]| Credentials {
+        uid,
+        gid: uid,
+        groups: groups.to_vec(),
+    };
+    vec![
+        Credentials::ROOT,
+        user(1_000, &[]),
+        user(1_001, &[2_000]),
+        user(1_000, &[2_000, 1_001]),
+    ]
+}
+
+/// The bytes of a write.
+pub fn filling(fill: u64, length: u32) -> Vec<u8> {
+    // Neither all alike nor ever 0, which is what a hole reads as.
+    (0..u64::from(length))
+        .map(|at| (fill.wrapping_add(at) % 251) as u8 + 1)
+        .collect()
+}
+
+/// What `stat` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub ino: u64,
+    pub kind: FileKind,
+    pub mode: u16,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u32,
+    pub size: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+}
+
+/// What an operation that was done answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Stat(Box<Stat>),
+    /// Names and what they lead to, in any order, without `.` and `..`.
+    Entries(Vec<(Vec<u8>, FileKind)>),
+    Link(Vec<u8>),
+    Value(Vec<u8>),
+    /// In any order.
+    Names(Vec<Vec<u8>>),
+    Data(Vec<u8>),
+}
+
+/// Why an operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Fs(FsError),
+    /// What no file system answers: never right.
+    Other(String),
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        Failure::Fs(error)
+    }
+}
+
+pub type Outcome = Result<Answer, Failure>;

@@ -1,0 +1,52 @@
+//! What is tested against the model.
+
+use crate::op::{Outcome, Step};
+use pandofs_types::Time;
+use std::time::Duration;
+
+/// What the model has to know of a subject that POSIX leaves open.
+#[derive(Clone, Debug)]
+pub struct Traits {
+    /// How many of [`crate::op::callers`] it can act for: the first ones.
+    pub callers: usize,
+    /// A directory's size is the number of its entries.
+    pub dir_size_is_entries: bool,
+    /// A user may only link files that are his own or that he may read and write (Linux's
+    /// `fs.protected_hardlinks`).
+    pub protected_hardlinks: bool,
+    /// How far the times it sets may be off the clock of [`Subject::now`].
+    pub clock_slack: Duration,
+    /// Bytes of the largest file.
+    pub max_file_size: u64,
+    /// A time that was set to the future stays when the file or directory is written to.
+    pub times_only_advance: bool,
+    /// The inode number of what is gone may be given to something else.
+    pub inos_are_reused: bool,
+}
+
+/// Entries and inodes that there are, below the root and with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Census {
+    pub entries: u64,
+    pub inodes: u64,
+}
+
+/// A file system, or a part of one, that is worked on through paths. It begins with an empty root
+/// directory that belongs to the superuser (user and group 0) and has the permission bits 0o777.
+pub trait Subject {
+    fn run(&mut self, step: &Step) -> Outcome;
+
+    /// The clock that its times come from.
+    fn now(&mut self) -> Time;
+
+    fn traits(&self) -> Traits;
+
+    /// Called when nothing is open any more: lets all that goes on in the background end, checks what
+    /// can be checked from inside, and counts what is there, if it can.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn settle(&mut self) -> Result<Option<Census>, String> {
+        Ok(None)
+    }
+}
