@@ -28,6 +28,7 @@ mod shard;
 mod splits;
 mod submit;
 
+pub use coordinate::{Coordinated, Origin};
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 pub use record::{LOG_FORMAT_VERSION, Record};
 pub use shard::{Shard, ShardError};

@@ -1,0 +1,138 @@
+//! What is asked of servers about data objects and about themselves.
+
+use super::{FILE, Named};
+use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, ServerStatus, ShardStatus};
+use pandofs_types::{Epoch, FsError, FsId, ServerId, ShardId};
+
+/// Every request about a data object.
+pub fn data_requests() -> Named<DataRequest> {
+    let ino = FILE;
+    vec![
+        (
+            "Read",
+            DataRequest::Read {
+                ino,
+                offset: 1 << 20,
+                length: 4_096,
+            },
+        ),
+        (
+            "Write",
+            DataRequest::Write {
+                ino,
+                offset: 5,
+                data: b"sap".to_vec(),
+            },
+        ),
+        ("Truncate", DataRequest::Truncate { ino, length: 6 }),
+        ("Remove", DataRequest::Remove { ino }),
+        ("Sync", DataRequest::Sync { ino }),
+        ("Usage", DataRequest::Usage { ino }),
+        ("Space", DataRequest::Space),
+    ]
+}
+
+/// Every answer about a data object.
+pub fn data_replies() -> Named<DataReply> {
+    vec![
+        ("Done", DataReply::Done),
+        ("Data", DataReply::Data(b"sap".to_vec())),
+        ("Usage", DataReply::Usage { blocks: 2_048 }),
+        (
+            "Space",
+            DataReply::Space {
+                total: 1 << 40,
+                free: 1 << 39,
+                available: 1 << 38,
+                inodes: 1_000,
+            },
+        ),
+        ("Failed", DataReply::Failed(FsError::NoSpace)),
+    ]
+}
+
+/// Every administrator's request.
+pub fn admin_requests() -> Named<AdminRequest> {
+    vec![
+        ("Status", AdminRequest::Status),
+        ("Map", AdminRequest::Map),
+        (
+            "Dump",
+            AdminRequest::Dump {
+                shard: ShardId(2),
+                after: vec![2, 0, 2],
+                max_bytes: 65_536,
+            },
+        ),
+        (
+            "Objects",
+            AdminRequest::Objects {
+                after: FILE.0,
+                max: 1_000,
+            },
+        ),
+        ("Flush", AdminRequest::Flush),
+    ]
+}
+
+/// Every answer to an administrator.
+pub fn admin_replies() -> Named<AdminReply> {
+    vec![
+        ("Done", AdminReply::Done),
+        ("Status", AdminReply::Status(Box::new(status()))),
+        ("Map", AdminReply::Map("{}\n".to_owned())),
+        (
+            "Pairs",
+            AdminReply::Pairs {
+                pairs: vec![(vec![1, 0, 2].into(), vec![1].into())],
+                more: true,
+            },
+        ),
+        (
+            "Objects",
+            AdminReply::Objects {
+                objects: vec![(FILE.0, 4_096)],
+                more: false,
+            },
+        ),
+        ("Failed", AdminReply::Failed("no such shard".to_owned())),
+    ]
+}
+
+fn status() -> ServerStatus {
+    ServerStatus {
+        id: ServerId(1),
+        fs: FsId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
+        epoch: Epoch(3),
+        pid: 4,
+        uptime_ms: 5,
+        shards: vec![ShardStatus {
+            shard: 6,
+            entries: 7,
+            inodes: 8,
+            partitions: 9,
+            splits: 10,
+            applied: 11,
+            forced: 12,
+            undecided: 13,
+            waiting: 14,
+            reclaiming: 15,
+            opens: 16,
+        }],
+        connections: 17,
+        sessions: 18,
+        requests: 19,
+        redirected: 20,
+        data_requests: 21,
+        data_read: 22,
+        data_written: 23,
+        peer_messages: 24,
+        distributed: 25,
+        aborted: 26,
+        log_bytes: 27,
+        log_forces: 28,
+        log_records: 29,
+        log_batches: 30,
+        store_bytes: 31,
+    }
+}

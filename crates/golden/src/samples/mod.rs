@@ -1,0 +1,238 @@
+//! One of everything that is said to shards and servers, and what it is made of. The values are small
+//! and all different, so that two fields that change places change the bytes.
+//!
+//! Each list has every variant of its enum at least once, under a name that begins with the variant's.
+
+mod data;
+mod reply;
+mod request;
+mod step;
+
+pub use data::{admin_replies, admin_requests, data_replies, data_requests};
+pub use reply::{entry_reply, inode_reply, refusals, replies};
+pub use request::{request_key, requests, shard_request};
+pub use step::{
+    adopt, age, commit_messages, moved_inode, new_part, peer_messages, refused, split_chunk,
+    split_id, split_item, steps, tx,
+};
+
+use pandofs_api::{DirSettings, Layout};
+use pandofs_placement::{DirMap, DirPolicy, GrainState, PartitionIndex};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, ServerId, ShardId, Time};
+
+/// Samples with their names.
+pub type Named<T> = Vec<(&'static str, T)>;
+
+/// A directory born on shard 2.
+pub const DIR: Ino = Ino(2 << Ino::SERIAL_BITS | 0x21);
+/// A file born on shard 1.
+pub const FILE: Ino = Ino(1 << Ino::SERIAL_BITS | 0x1234);
+/// 2025-01-01 00:00:00 UTC and 1 ns.
+pub const TIME: Time = Time(1_735_689_600_000_000_001);
+
+/// # Panics
+/// When `text` is no name.
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap_or_else(|error| panic!("'{text}': {error}"))
+}
+
+pub fn caller() -> Credentials {
+    Credentials {
+        uid: 1000,
+        gid: 100,
+        groups: vec![27, 70_000],
+    }
+}
+
+pub fn layout() -> Layout {
+    Layout {
+        unit: 1 << 20,
+        count: 3,
+        first: ServerId(2),
+        servers: 4,
+    }
+}
+
+/// Every kind of inode.
+pub fn file_kinds() -> Named<FileKind> {
+    vec![
+        ("File", FileKind::File),
+        ("Dir", FileKind::Dir),
+        ("Symlink", FileKind::Symlink),
+        ("Fifo", FileKind::Fifo),
+        ("Socket", FileKind::Socket),
+        ("Char", FileKind::Char),
+        ("Block", FileKind::Block),
+    ]
+}
+
+/// Every error.
+pub fn fs_errors() -> Named<FsError> {
+    vec![
+        ("NotFound", FsError::NotFound),
+        ("Exists", FsError::Exists),
+        ("NotDir", FsError::NotDir),
+        ("IsDir", FsError::IsDir),
+        ("NotEmpty", FsError::NotEmpty),
+        ("Access", FsError::Access),
+        ("NotPermitted", FsError::NotPermitted),
+        ("Invalid", FsError::Invalid),
+        ("NameTooLong", FsError::NameTooLong),
+        ("TooManyLinks", FsError::TooManyLinks),
+        ("NoSpace", FsError::NoSpace),
+        ("NoAttribute", FsError::NoAttribute),
+        ("TooBig", FsError::TooBig),
+        ("FileTooBig", FsError::FileTooBig),
+        ("Stale", FsError::Stale),
+        ("NotSupported", FsError::NotSupported),
+        ("Busy", FsError::Busy),
+        ("Io", FsError::Io),
+    ]
+}
+
+/// Every placement policy.
+pub fn policies() -> Named<DirPolicy> {
+    vec![
+        (
+            "Ddg",
+            DirPolicy::Ddg {
+                dir_depth: 4,
+                dir_width: 300,
+            },
+        ),
+        ("Random", DirPolicy::Random),
+        ("Subtree", DirPolicy::Subtree),
+        ("CrushPath", DirPolicy::CrushPath),
+    ]
+}
+
+/// Settings of a directory, all given.
+pub fn settings() -> DirSettings {
+    DirSettings {
+        threshold: Some(1_000),
+        max_partitions: Some(16),
+        initial_partitions: Some(2),
+        policy: Some(DirPolicy::Random),
+    }
+}
+
+pub fn grain() -> GrainState {
+    GrainState {
+        dir_depth: 3,
+        dir_shard: ShardId(5),
+        dir_num: 12,
+        file_shard: ShardId(2),
+        file_num: 200,
+    }
+}
+
+/// The map of a directory that never split.
+pub fn single_map() -> DirMap {
+    DirMap::single(ShardId(2))
+}
+
+/// The map of a directory with partitions 0, 1 and 2, and a slot for one more.
+pub fn split_map() -> DirMap {
+    let mut map = DirMap::with_slots(vec![ShardId(2), ShardId(3), ShardId(300), ShardId(1)], 2);
+    map.activate(PartitionIndex(2));
+    map
+}
+
+pub fn attr(ino: Ino, kind: FileKind) -> Attr {
+    Attr {
+        ino,
+        kind,
+        mode: 0o4751,
+        nlink: 2,
+        uid: 1000,
+        gid: 100,
+        rdev: 0x0801,
+        size: 5_000_000_000,
+        blocks: 9_765_625,
+        atime: Time(TIME.0 + 1),
+        mtime: Time(TIME.0 + 2),
+        ctime: Time(TIME.0 + 3),
+        btime: Time(-1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variants;
+    use pandofs_api::{
+        AdminReply, AdminRequest, CommitMessage, DataReply, DataRequest, PeerMessage, Refusal,
+        Refused, Reply, Request, Step,
+    };
+    use std::collections::BTreeSet;
+
+    fn assert_complete<T>(
+        samples: &Named<T>,
+        name_of: fn(&T) -> &'static str,
+        all: &[&'static str],
+    ) {
+        let names: BTreeSet<_> = samples.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), samples.len(), "a name stands twice");
+        for (name, sample) in samples {
+            let first = name.split(' ').next();
+            assert_eq!(
+                first,
+                Some(name_of(sample)),
+                "'{name}' is another variant's name"
+            );
+        }
+        let seen: BTreeSet<_> = samples.iter().map(|(_, sample)| name_of(sample)).collect();
+        let missing: Vec<_> = all
+            .iter()
+            .filter(|variant| !seen.contains(**variant))
+            .collect();
+        assert!(missing.is_empty(), "no sample of {missing:?}");
+    }
+
+    variants!(kind_of, KINDS, FileKind: File, Dir, Symlink, Fifo, Socket, Char, Block);
+    variants!(policy_of, POLICIES, DirPolicy: Ddg, Random, Subtree, CrushPath);
+    variants!(error_of, ERRORS, FsError:
+        NotFound, Exists, NotDir, IsDir, NotEmpty, Access, NotPermitted, Invalid, NameTooLong,
+        TooManyLinks, NoSpace, NoAttribute, TooBig, FileTooBig, Stale, NotSupported, Busy, Io);
+    variants!(request_of, REQUESTS, Request:
+        Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen,
+        ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
+        RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings);
+    variants!(reply_of, REPLIES, Reply:
+        Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part);
+    variants!(refusal_of, REFUSALS, Refusal:
+        Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline, InlineChanged,
+        StaleSequence, Malformed);
+    variants!(step_of, STEPS, Step:
+        Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
+        HoldAncestors, SetDir, Adopt, GiveUp);
+    variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
+    variants!(commit_of, COMMITS, CommitMessage:
+        Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);
+    variants!(peer_of, PEERS, PeerMessage:
+        Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
+        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone);
+    variants!(data_request_of, DATA_REQUESTS, DataRequest:
+        Read, Write, Truncate, Remove, Sync, Usage, Space);
+    variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed);
+    variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush);
+    variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed);
+
+    #[test]
+    fn there_is_a_sample_of_every_variant() {
+        assert_complete(&file_kinds(), kind_of, KINDS);
+        assert_complete(&policies(), policy_of, POLICIES);
+        assert_complete(&fs_errors(), error_of, ERRORS);
+        assert_complete(&requests(), request_of, REQUESTS);
+        assert_complete(&replies(), reply_of, REPLIES);
+        assert_complete(&refusals(), refusal_of, REFUSALS);
+        assert_complete(&steps(), step_of, STEPS);
+        assert_complete(&refused(), refused_of, REFUSED);
+        assert_complete(&commit_messages(), commit_of, COMMITS);
+        assert_complete(&peer_messages(), peer_of, PEERS);
+        assert_complete(&data_requests(), data_request_of, DATA_REQUESTS);
+        assert_complete(&data_replies(), data_reply_of, DATA_REPLIES);
+        assert_complete(&admin_requests(), admin_request_of, ADMIN_REQUESTS);
+        assert_complete(&admin_replies(), admin_reply_of, ADMIN_REPLIES);
+    }
+}

@@ -1,0 +1,137 @@
+//! What shards answer.
+
+use super::{DIR, FILE, Named, TIME, attr, layout, name, settings, single_map, split_map};
+use pandofs_api::{
+    DirEntry, DirPart, DirReply, EntriesReply, EntryReply, FileBody, InodeReply, Refusal, Reply,
+};
+use pandofs_types::{Epoch, FileKind, FsError, Ino, Position, ShardId, Time};
+
+/// A file kept inline, with its data.
+pub fn inode_reply() -> InodeReply {
+    InodeReply {
+        attr: attr(FILE, FileKind::File),
+        body: FileBody::Inline {
+            version: 4,
+            data: b"sap".to_vec(),
+            layout: layout(),
+        },
+        dir: None,
+    }
+}
+
+fn striped() -> InodeReply {
+    InodeReply {
+        body: FileBody::Striped(layout()),
+        ..inode_reply()
+    }
+}
+
+fn directory() -> InodeReply {
+    InodeReply {
+        attr: attr(DIR, FileKind::Dir),
+        body: FileBody::None,
+        dir: Some(Box::new(DirReply {
+            map: split_map(),
+            parent: Ino::ROOT,
+            settings: settings(),
+        })),
+    }
+}
+
+pub fn entry_reply() -> EntryReply {
+    EntryReply {
+        ino: FILE,
+        kind: FileKind::File,
+        shard: ShardId(2),
+        inode: Some(inode_reply()),
+    }
+}
+
+/// Every reply.
+pub fn replies() -> Named<Reply> {
+    let elsewhere = EntryReply {
+        inode: None,
+        ..entry_reply()
+    };
+    let entry = |text, ordinal, inode| DirEntry {
+        name: name(text),
+        position: Position::from_hash(0x1000).with_ordinal(ordinal),
+        ino: FILE,
+        kind: FileKind::File,
+        shard: ShardId(2),
+        inode,
+    };
+    let entries = EntriesReply {
+        entries: vec![entry("a", 0, None), entry("b", 1, Some(striped()))],
+        next: Position::END,
+        map: split_map(),
+    };
+    let part = DirPart {
+        entries: 8_001,
+        subdirs: 3,
+        mtime: TIME,
+        ctime: Time(TIME.0 + 1),
+        map: single_map(),
+    };
+    vec![
+        ("Done", Reply::Done),
+        ("Entry", Reply::Entry(entry_reply())),
+        ("Entry elsewhere", Reply::Entry(elsewhere)),
+        ("Inode inline", Reply::Inode(inode_reply())),
+        ("Inode striped", Reply::Inode(striped())),
+        ("Inode directory", Reply::Inode(directory())),
+        ("Removed", Reply::Removed { ino: FILE }),
+        ("Renamed", Reply::Renamed { ino: DIR }),
+        ("Link", Reply::Link(b"../trunk".to_vec())),
+        ("Value", Reply::Value(b"yellow".to_vec())),
+        (
+            "Names",
+            Reply::Names(vec![b"user.a".to_vec().into(), b"user.b".to_vec().into()]),
+        ),
+        ("Entries", Reply::Entries(entries)),
+        ("Part", Reply::Part(part)),
+    ]
+}
+
+/// Every refusal.
+pub fn refusals() -> Named<Refusal> {
+    vec![
+        ("Fs", Refusal::Fs(FsError::NotFound)),
+        ("Misdirected", Refusal::Misdirected(Some(split_map()))),
+        ("Misdirected unknown", Refusal::Misdirected(None)),
+        (
+            "NewNameMisdirected",
+            Refusal::NewNameMisdirected(Some(single_map())),
+        ),
+        (
+            "NewNameMisdirected unknown",
+            Refusal::NewNameMisdirected(None),
+        ),
+        (
+            "Moved",
+            Refusal::Moved {
+                ino: FILE,
+                shard: ShardId(300),
+            },
+        ),
+        ("WrongServer", Refusal::WrongServer { epoch: Epoch(4) }),
+        ("TryAgain", Refusal::TryAgain),
+        (
+            "NotInline striped",
+            Refusal::NotInline {
+                layout: layout(),
+                striped: true,
+            },
+        ),
+        (
+            "NotInline too large",
+            Refusal::NotInline {
+                layout: layout(),
+                striped: false,
+            },
+        ),
+        ("InlineChanged", Refusal::InlineChanged),
+        ("StaleSequence", Refusal::StaleSequence),
+        ("Malformed", Refusal::Malformed("mode 0o10000".to_owned())),
+    ]
+}

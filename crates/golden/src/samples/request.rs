@@ -1,0 +1,201 @@
+//! What clients ask of shards.
+
+use super::{DIR, FILE, Named, TIME, caller, name, settings};
+use pandofs_api::{NewNode, Request, RequestKey, ShardRequest, XattrMode};
+use pandofs_types::{Epoch, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time};
+
+pub fn request_key() -> RequestKey {
+    RequestKey {
+        session: SessionId(0x0123_4567_89ab_cdef),
+        slot: SlotId(7),
+        sequence: 300,
+    }
+}
+
+/// A request with what every request carries.
+pub fn shard_request(request: Request) -> ShardRequest {
+    ShardRequest {
+        shard: ShardId(2),
+        epoch: Epoch(3),
+        key: request_key(),
+        caller: caller(),
+        request,
+    }
+}
+
+fn create(node: NewNode) -> Request {
+    Request::Create {
+        dir: DIR,
+        name: name("leaf"),
+        node,
+        mode: 0o644,
+        open: true,
+    }
+}
+
+fn set_xattr(mode: XattrMode) -> Request {
+    Request::SetXattr {
+        ino: FILE,
+        name: b"user.colour".to_vec(),
+        value: b"yellow".to_vec(),
+        mode,
+    }
+}
+
+/// Every request.
+pub fn requests() -> Named<Request> {
+    let (dir, ino) = (DIR, FILE);
+    let symlink = NewNode::Symlink {
+        target: b"../trunk".to_vec(),
+    };
+    let set_all = SetAttr {
+        mode: Some(0o600),
+        uid: Some(1),
+        gid: Some(2),
+        size: Some(10_000),
+        atime: Some(SetTime::Now),
+        mtime: Some(SetTime::At(TIME)),
+    };
+    vec![
+        (
+            "Lookup",
+            Request::Lookup {
+                dir,
+                name: name("leaf"),
+            },
+        ),
+        ("Create file", create(NewNode::File)),
+        ("Create symlink", create(symlink)),
+        ("Create fifo", create(NewNode::Fifo)),
+        ("Create socket", create(NewNode::Socket)),
+        ("Create char", create(NewNode::Char { rdev: 0x0501 })),
+        ("Create block", create(NewNode::Block { rdev: 0x0801 })),
+        (
+            "Mkdir",
+            Request::Mkdir {
+                dir,
+                name: name("branch"),
+                mode: 0o755,
+            },
+        ),
+        (
+            "Unlink",
+            Request::Unlink {
+                dir,
+                name: name("leaf"),
+            },
+        ),
+        (
+            "Rmdir",
+            Request::Rmdir {
+                dir,
+                name: name("branch"),
+            },
+        ),
+        (
+            "Link",
+            Request::Link {
+                dir,
+                name: name("twin"),
+                ino,
+                inode_shard: ShardId(1),
+            },
+        ),
+        (
+            "Rename",
+            Request::Rename {
+                dir,
+                name: name("leaf"),
+                new_dir: pandofs_types::Ino::ROOT,
+                new_name: name("fallen"),
+                new_shard: ShardId(4),
+                no_replace: true,
+            },
+        ),
+        ("GetAttr", Request::GetAttr { ino }),
+        ("SetAttr all", Request::SetAttr { ino, set: set_all }),
+        (
+            "SetAttr nothing",
+            Request::SetAttr {
+                ino,
+                set: SetAttr::default(),
+            },
+        ),
+        (
+            "Open",
+            Request::Open {
+                ino,
+                access: 6,
+                truncate: true,
+            },
+        ),
+        (
+            "Release",
+            Request::Release {
+                inos: vec![ino, dir],
+            },
+        ),
+        (
+            "Reopen",
+            Request::Reopen {
+                opens: vec![(ino, 2)],
+            },
+        ),
+        ("ReadLink", Request::ReadLink { ino }),
+        ("ReadInline", Request::ReadInline { ino }),
+        (
+            "WriteInline",
+            Request::WriteInline {
+                ino,
+                offset: 130,
+                data: b"sap".to_vec(),
+            },
+        ),
+        ("Stripe", Request::Stripe { ino, version: 9 }),
+        (
+            "WroteData",
+            Request::WroteData {
+                ino,
+                end: 1 << 33,
+                mtime: Time(TIME.0 + 9),
+            },
+        ),
+        (
+            "GetXattr",
+            Request::GetXattr {
+                ino,
+                name: b"user.colour".to_vec(),
+            },
+        ),
+        ("ListXattr", Request::ListXattr { ino }),
+        ("SetXattr either", set_xattr(XattrMode::Either)),
+        ("SetXattr create", set_xattr(XattrMode::Create)),
+        ("SetXattr replace", set_xattr(XattrMode::Replace)),
+        (
+            "RemoveXattr",
+            Request::RemoveXattr {
+                ino,
+                name: b"user.colour".to_vec(),
+            },
+        ),
+        ("Sync", Request::Sync),
+        (
+            "ReadDir",
+            Request::ReadDir {
+                dir,
+                from: Position::from_hash(0x00ab_cdef_0123_4567).with_ordinal(3),
+                plus: true,
+                max_entries: 192,
+                max_bytes: 65_536,
+            },
+        ),
+        ("DirPart", Request::DirPart { dir }),
+        (
+            "SetDirSettings",
+            Request::SetDirSettings {
+                dir,
+                settings: settings(),
+            },
+        ),
+    ]
+}

@@ -1,0 +1,427 @@
+//! What shards and servers say to one another.
+
+use super::{
+    DIR, FILE, Named, TIME, caller, data_replies, data_requests, grain, inode_reply, name,
+    settings, single_map, split_map,
+};
+use pandofs_api::{
+    Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SplitChunk,
+    SplitId, SplitItem, Step, StepNumber, StepResult,
+};
+use pandofs_placement::PartitionIndex;
+use pandofs_types::{FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId};
+
+pub fn tx() -> TxId {
+    TxId {
+        coordinator: ShardId(2),
+        sequence: 500,
+    }
+}
+
+pub fn age() -> Age {
+    Age {
+        time: Time(TIME.0 + 4),
+        tx: TxId {
+            coordinator: ShardId(2),
+            sequence: 499,
+        },
+    }
+}
+
+fn result() -> StepResult {
+    StepResult {
+        inode: Some(Box::new(inode_reply())),
+    }
+}
+
+pub fn split_id() -> SplitId {
+    SplitId {
+        source: ShardId(2),
+        sequence: 501,
+    }
+}
+
+pub fn new_part() -> NewPart {
+    NewPart {
+        dir: DIR,
+        map: split_map(),
+        mode: 0o2775,
+        uid: 1000,
+        gid: 100,
+        grain: grain(),
+        settings: settings(),
+        time: TIME,
+    }
+}
+
+pub fn moved_inode() -> MovedInode {
+    MovedInode {
+        ino: FILE,
+        record: vec![0xaa, 0xbb],
+        xattrs: vec![(b"user.a".to_vec().into(), b"1".to_vec().into())],
+    }
+}
+
+/// An entry whose inode moves along.
+pub fn split_item() -> SplitItem {
+    SplitItem {
+        name: name("leaf"),
+        entry: vec![0xcc],
+        inode: Some(moved_inode()),
+    }
+}
+
+fn stays() -> SplitItem {
+    SplitItem {
+        name: name("twin"),
+        entry: vec![0xdd],
+        inode: None,
+    }
+}
+
+pub fn split_chunk() -> SplitChunk {
+    SplitChunk {
+        split: split_id(),
+        dir: DIR,
+        number: 3,
+        items: vec![split_item(), stays()],
+        gone: vec![name("fallen")],
+    }
+}
+
+pub fn adopt() -> Adopt {
+    Adopt {
+        split: split_id(),
+        part: new_part(),
+        child: PartitionIndex(2),
+        chunks: 4,
+        changed: vec![stays()],
+        gone: vec![name("fallen")],
+        opens: vec![(FILE, SessionId(9), 2)],
+        mtime: TIME,
+        ctime: Time(TIME.0 + 1),
+    }
+}
+
+/// Every step.
+pub fn steps() -> Named<Step> {
+    let (dir, time) = (DIR, TIME);
+    let new_dir = NewDir {
+        parent: Ino::ROOT,
+        mode: 0o755,
+        uid: 1000,
+        gid: 100,
+        grain: grain(),
+        settings: settings(),
+        time,
+    };
+    let set = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    vec![
+        (
+            "Insert",
+            Step::Insert {
+                dir,
+                name: name("leaf"),
+                ino: Some(FILE),
+                kind: FileKind::File,
+                shard: ShardId(1),
+                replace: true,
+                grain: Some(grain()),
+                caller: caller(),
+                time,
+            },
+        ),
+        (
+            "Insert made",
+            Step::Insert {
+                dir,
+                name: name("leaf"),
+                ino: None,
+                kind: FileKind::Dir,
+                shard: ShardId(1),
+                replace: false,
+                grain: None,
+                caller: caller(),
+                time,
+            },
+        ),
+        (
+            "Remove",
+            Step::Remove {
+                dir,
+                name: name("leaf"),
+                ino: FILE,
+                caller: caller(),
+                time,
+            },
+        ),
+        (
+            "NewDir",
+            Step::NewDir {
+                new: Box::new(new_dir),
+            },
+        ),
+        (
+            "NewPart",
+            Step::NewPart {
+                part: Box::new(new_part()),
+            },
+        ),
+        ("Link", Step::Link { ino: FILE, time }),
+        (
+            "Unlink",
+            Step::Unlink {
+                ino: FILE,
+                must_own: Some(1000),
+                time,
+            },
+        ),
+        (
+            "Touch",
+            Step::Touch {
+                ino: FILE,
+                must_own: None,
+                time,
+            },
+        ),
+        (
+            "DropDir",
+            Step::DropDir {
+                dir,
+                must_own: Some(1000),
+            },
+        ),
+        ("DropPart", Step::DropPart { dir }),
+        (
+            "SetParent",
+            Step::SetParent {
+                dir,
+                parent: Ino::ROOT,
+                must_own: None,
+                caller: caller(),
+                time,
+            },
+        ),
+        (
+            "HoldAncestors",
+            Step::HoldAncestors {
+                from: DIR,
+                moving: Ino(DIR.0 + 1),
+                depth: 5,
+            },
+        ),
+        (
+            "SetDir",
+            Step::SetDir {
+                dir,
+                set,
+                settings: settings(),
+                caller: caller(),
+                time,
+            },
+        ),
+        (
+            "Adopt",
+            Step::Adopt {
+                adopt: Box::new(adopt()),
+            },
+        ),
+        (
+            "GiveUp",
+            Step::GiveUp {
+                dir,
+                split: split_id(),
+            },
+        ),
+    ]
+}
+
+/// Every reason not to perform a step.
+pub fn refused() -> Named<Refused> {
+    vec![
+        ("Fs", Refused::Fs(FsError::NotEmpty)),
+        ("Busy", Refused::Busy),
+        ("Misdirected", Refused::Misdirected(Some(single_map()))),
+        ("Misdirected unknown", Refused::Misdirected(None)),
+        (
+            "Moved",
+            Refused::Moved {
+                ino: FILE,
+                shard: ShardId(3),
+            },
+        ),
+        ("SameFile", Refused::SameFile),
+        ("Unknown", Refused::Unknown),
+    ]
+}
+
+/// Every message of a distributed operation.
+pub fn commit_messages() -> Named<CommitMessage> {
+    let (tx, number) = (tx(), StepNumber(300));
+    let drop_part = Step::DropPart { dir: DIR };
+    vec![
+        (
+            "Do",
+            CommitMessage::Do {
+                tx,
+                number,
+                step: drop_part.clone(),
+                decide: true,
+                age: age(),
+            },
+        ),
+        (
+            "Prepared",
+            CommitMessage::Prepared {
+                tx,
+                number,
+                result: result(),
+                follow: vec![(ShardId(3), drop_part)],
+            },
+        ),
+        (
+            "Committed",
+            CommitMessage::Committed {
+                tx,
+                number,
+                result: StepResult::default(),
+            },
+        ),
+        (
+            "Refused",
+            CommitMessage::Refused {
+                tx,
+                number,
+                why: Refused::Busy,
+            },
+        ),
+        ("Ack", CommitMessage::Ack { tx, number }),
+        (
+            "Outcome",
+            CommitMessage::Outcome {
+                tx,
+                number,
+                commit: true,
+            },
+        ),
+        ("Finished", CommitMessage::Finished { tx, number }),
+        ("Inquire", CommitMessage::Inquire { tx, number }),
+        (
+            "InquireOutcome",
+            CommitMessage::InquireOutcome { tx, number },
+        ),
+    ]
+}
+
+/// Every message between servers.
+pub fn peer_messages() -> Named<PeerMessage> {
+    let (from, to) = (ShardId(2), ShardId(3));
+    let (split, dir) = (split_id(), DIR);
+    let inos = vec![FILE];
+    vec![
+        (
+            "Commit",
+            PeerMessage::Commit {
+                from,
+                to,
+                horizon: 498,
+                message: CommitMessage::Ack {
+                    tx: tx(),
+                    number: StepNumber(1),
+                },
+            },
+        ),
+        (
+            "SplitChunk",
+            PeerMessage::SplitChunk {
+                from,
+                to,
+                chunk: split_chunk(),
+            },
+        ),
+        (
+            "SplitChunkDone",
+            PeerMessage::SplitChunkDone {
+                from,
+                to,
+                split,
+                number: 3,
+                accepted: true,
+            },
+        ),
+        (
+            "SplitAbandoned",
+            PeerMessage::SplitAbandoned {
+                from,
+                to,
+                split,
+                dir,
+            },
+        ),
+        (
+            "MapNotice",
+            PeerMessage::MapNotice {
+                from,
+                to,
+                dir,
+                map: split_map(),
+            },
+        ),
+        (
+            "MapNoticeDone",
+            PeerMessage::MapNoticeDone {
+                from,
+                to,
+                dir,
+                map: single_map(),
+            },
+        ),
+        (
+            "Forwarded",
+            PeerMessage::Forwarded {
+                from,
+                to,
+                inos: inos.clone(),
+                now_at: ShardId(4),
+            },
+        ),
+        (
+            "Released",
+            PeerMessage::Released {
+                from,
+                to,
+                session: SessionId(9),
+                inos: inos.clone(),
+            },
+        ),
+        (
+            "ForgetForwarding",
+            PeerMessage::ForgetForwarding {
+                from,
+                to,
+                inos: inos.clone(),
+            },
+        ),
+        (
+            "ForgetForwardingDone",
+            PeerMessage::ForgetForwardingDone { from, to, inos },
+        ),
+        (
+            "Data",
+            PeerMessage::Data {
+                ticket: 77,
+                request: data_requests().swap_remove(3).1,
+            },
+        ),
+        (
+            "DataDone",
+            PeerMessage::DataDone {
+                ticket: 78,
+                reply: data_replies().swap_remove(0).1,
+            },
+        ),
+    ]
+}
