@@ -1,6 +1,6 @@
 //! The client's one thread of its own: sends the notices of closed files in batches, says that the
-//! session lives to servers that hear nothing else from it, notices servers that were restarted, and
-//! reports writes that nobody asked about for a while.
+//! session lives to servers that hear nothing else from it, notices servers that were restarted,
+//! and reports writes that nobody asked about for a while.
 
 use crate::core::Core;
 use crate::opens::Work;
@@ -53,10 +53,8 @@ fn send_releases(core: &Core) {
 
 fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
     let cluster = core.clusters.current();
-    for server in cluster
-        .servers()
-        .filter(|server| server.was_reached())
-    {
+    for server in cluster.servers().filter(|server| server.was_reached()) {
+        server.trim_idle();
         let answers = server.answers.load(Ordering::Relaxed);
         let now = Instant::now();
         let last = heard.entry(server.id).or_insert(Heard {
@@ -109,10 +107,7 @@ pub(crate) fn say_goodbye(core: &Core) {
         session: core.who.session,
     };
     let cluster = core.clusters.current();
-    for server in cluster
-        .servers()
-        .filter(|server| server.was_reached())
-    {
+    for server in cluster.servers().filter(|server| server.was_reached()) {
         if !server.is_away() {
             core.say(server, &goodbye);
         }

@@ -36,10 +36,10 @@ pub(crate) struct Call {
     /// How long to go on with a server that does not answer; `None` is for ever.
     pub patience: Option<Duration>,
 
-    /// Sent, and whether it was executed is not known. It is then repeated to the same shard, whatever
-    /// is learnt meanwhile: the shard remembers its answer and another one does not. (The answer of a
-    /// creation is lost, the partition splits, the client learns of it and asks the new shard: the
-    /// name is taken.)
+    /// Sent, and whether it was executed is not known. It is then repeated to the same shard,
+    /// whatever is learnt meanwhile: the shard remembers its answer and another one does not. (The
+    /// answer of a creation is lost, the partition splits, the client learns of it and asks the new
+    /// shard: the name is taken.)
     pub in_doubt: bool,
     /// It was sent more than once because an answer was lost.
     pub resent: bool,

@@ -179,7 +179,8 @@ impl Core {
         attempt
     }
 
-    /// Registers the session's opens on the server's shards, if this process of it does not know them.
+    /// Registers the session's opens on the server's shards, if this process of it does not know
+    /// them.
     fn register(
         &self,
         server: &Server,
@@ -203,9 +204,10 @@ impl Core {
             server.close_idle();
             for (shard, opens) in opens {
                 tracing::info!(
-                    "server {} was restarted: registering {} open files with shard {shard}",
-                    server.id,
-                    opens.len()
+                    "registering {} open files with shard {shard} on server {}, which does not \
+                     know them (any more)",
+                    opens.len(),
+                    server.id
                 );
                 for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
                     self.reopen(&cluster, connection, shard, opens.to_vec())?;
@@ -270,8 +272,8 @@ impl Core {
     }
 
     /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
-    /// counted twice would take a file from whoever has it open still; one that is lost is made good
-    /// when the session ends.
+    /// counted twice would take a file from whoever has it open still; one that is lost is made
+    /// good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
         let cluster = self.clusters.current();
         let Some(server) = cluster.leader(batch.shard) else {

@@ -1,5 +1,5 @@
-//! Reading and writing files: inside their inodes while they are small, in data objects striped over
-//! servers when they are not.
+//! Reading and writing files: inside their inodes while they are small, in data objects striped
+//! over servers when they are not.
 //!
 //! Rights were checked when the file was opened. A file may also be read and written without having
 //! been opened; nothing of it is then remembered, and what was written is reported at once.
@@ -20,7 +20,8 @@ use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Client {
-    /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as zeros.
+    /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as
+    /// zeros.
     ///
     /// # Errors
     /// `Invalid` for what is no file; `Stale` when there is no such inode.
@@ -39,8 +40,8 @@ impl Client {
     /// once, and its length by others after [`Client::flush`].
     ///
     /// # Errors
-    /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have been
-    /// written.
+    /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have
+    /// been written.
     pub fn write(&self, caller: &Credentials, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
         let core = self.core();
         core.with_file(caller, ino, |file| core.write(caller, file, offset, data))

@@ -80,9 +80,9 @@ impl Iterator for Listing {
 }
 
 impl Client {
-    /// Entries from `from` on (at first [`Position::FIRST`]), at least one unless the directory ends,
-    /// and `max` or a few more. `.` and `..` are not among them. With `plus` their attributes come
-    /// along.
+    /// Entries from `from` on (at first [`Position::FIRST`]), at least one unless the directory
+    /// ends, and `max` or a few more. `.` and `..` are not among them. With `plus` their attributes
+    /// come along.
     ///
     /// A listing that goes on at each page's `next` returns every entry that is there throughout
     /// exactly once, also while partitions split.
@@ -156,7 +156,8 @@ impl Client {
         })
     }
 
-    /// Sets what is `Some`; `initial_partitions` also splits the directory itself up to that number.
+    /// Sets what is `Some`; `initial_partitions` also splits the directory itself up to that
+    /// number.
     ///
     /// # Errors
     /// `NotPermitted` for who does not own it; `Invalid` for figures out of range.
@@ -318,8 +319,8 @@ impl Core {
         })
     }
 
-    /// Visits the parts of directories on all their shards but `without` (one for each directory, or
-    /// none at all): those that are known at first, then those that the parts tell of.
+    /// Visits the parts of directories on all their shards but `without` (one for each directory,
+    /// or none at all): those that are known at first, then those that the parts tell of.
     fn each_part(
         &self,
         caller: &Credentials,

@@ -13,8 +13,8 @@ pub enum ClientError {
     /// changed.
     #[error("server {server} does not answer: {cause}")]
     Unavailable { server: ServerId, cause: String },
-    /// The server was asked and has not answered for as long as [`crate::Options::soft`] allows: what
-    /// was asked may have happened, or may still happen.
+    /// The server was asked and has not answered for as long as [`crate::Options::soft`] allows:
+    /// what was asked may have happened, or may still happen.
     #[error("server {server} was asked and has not answered; it may have been done: {cause}")]
     Unknown { server: ServerId, cause: String },
     /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
@@ -24,8 +24,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The Linux error number for a program that knows no other: the file system's own, and `EIO` for
-    /// whatever kept it from answering.
+    /// The Linux error number for a program that knows no other: the file system's own, and `EIO`
+    /// for whatever kept it from answering.
     pub fn errno(&self) -> i32 {
         self.as_fs().errno()
     }
@@ -47,8 +47,8 @@ impl ClientError {
 
 pub type Result<T> = std::result::Result<T, ClientError>;
 
-/// The end of a request within the client: besides errors the refusals that only the operation itself
-/// can react to.
+/// The end of a request within the client: besides errors the refusals that only the operation
+/// itself can react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Client(ClientError),

@@ -1,5 +1,5 @@
-//! What the client knows of one file's data: where it is, how long the file is, and what was written
-//! and not yet reported to the inode's shard.
+//! What the client knows of one file's data: where it is, how long the file is, and what was
+//! written and not yet reported to the inode's shard.
 
 use pandofs_api::{FileBody, InodeReply, Layout};
 use pandofs_types::{Attr, Credentials, Ino, Time};

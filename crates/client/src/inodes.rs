@@ -13,8 +13,8 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 impl Client {
-    /// Attributes. A directory's are gathered from all shards that carry it; a file's count what this
-    /// client has written.
+    /// Attributes. A directory's are gathered from all shards that carry it; a file's count what
+    /// this client has written.
     ///
     /// # Errors
     /// `Stale` when there is no such inode.
@@ -36,8 +36,8 @@ impl Client {
         self.getattr(caller, ino).map(Node::from)
     }
 
-    /// Changes what is `Some` and answers with all attributes. A file that is cut has lost the bytes
-    /// when this returns.
+    /// Changes what is `Some` and answers with all attributes. A file that is cut has lost the
+    /// bytes when this returns.
     ///
     /// # Errors
     /// The file system's, `Access` and `NotPermitted` among them.
@@ -87,8 +87,9 @@ impl Client {
         }
     }
 
-    /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its attributes.
-    /// Until it was released as often as it was opened, the inode stays, also without a name.
+    /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
+    /// attributes. Until it was released as often as it was opened, the inode stays, also without a
+    /// name.
     ///
     /// # Errors
     /// `Access` when the caller does not have these rights.
@@ -117,8 +118,8 @@ impl Client {
         core.attr(caller, inode)
     }
 
-    /// Closes what was opened once. The last close reports what was written; the shard learns of the
-    /// close a little later.
+    /// Closes what was opened once. The last close reports what was written; the shard learns of
+    /// the close a little later.
     ///
     /// # Errors
     /// Those of [`Client::flush`]; it is closed all the same.
@@ -222,8 +223,8 @@ impl Core {
         let Some((server, registration)) = &call.answered_by else {
             return;
         };
-        // Granted by a process that is gone, and not among what was registered with the next one; or
-        // granted before, and now only answered again by a process that does not know it.
+        // Granted by a process that is gone, and not among what was registered with the next one;
+        // or granted before, and now only answered again by a process that does not know it.
         let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
         let may_be_lost = call.resent && call.is_mutation();
         if is_lost || may_be_lost {
@@ -244,8 +245,9 @@ impl Core {
         }
     }
 
-    /// Reports to the inode's shard what was written to the data objects, if there is anything; then
-    /// answers with what the shard said. With `patience` it is left for later when it takes longer.
+    /// Reports to the inode's shard what was written to the data objects, if there is anything;
+    /// then answers with what the shard said. With `patience` it is left for later when it takes
+    /// longer.
     pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
         let _one_at_a_time = match (patience, file.flushing.try_lock()) {
             (_, Ok(guard)) => guard,

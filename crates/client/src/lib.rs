@@ -1,7 +1,7 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
-//! A [`Client`] finds the shard of each request from what it remembers of directories and inodes, is
-//! put right by the shards where that is stale, and repeats what was not answered so that it is
+//! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
+//! is put right by the shards where that is stale, and repeats what was not answered so that it is
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
 //! writes its request, reads the answer, and puts the connection back.
 //!
@@ -11,10 +11,10 @@
 //! | file | job |
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
-//! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do when it is refused |
+//! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `opens` | what is remembered of directories, of files' data, of open files |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `xattrs`, `admin`, `path` | the operations |
+//! | `names`, `inodes`, `dirs`, `data`, `stripes`, `xattrs`, `admin`, `path` | the operations |
 
 mod admin;
 mod background;
@@ -92,7 +92,8 @@ impl From<Attr> for Node {
     }
 }
 
-/// A session with a file system. Clones share it; it ends when the last one is dropped.
+/// A session with a file system. Clones share it; it ends when the last one is dropped, which waits
+/// until what was written is reported unless the client was [closed](Client::close).
 #[derive(Clone, Debug)]
 pub struct Client {
     session: Arc<Session>,

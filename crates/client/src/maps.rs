@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Locks over which the inodes are spread, so that threads rarely meet.
 const STRIPES: usize = 16;
 
-/// A map of bounded size that forgets what was not used for longest, about: what is used moves to the
-/// young half; when that is full it becomes the old half and the old one is forgotten.
+/// A map of bounded size that forgets what was not used for longest, about: what is used moves to
+/// the young half; when that is full it becomes the old half and the old one is forgotten.
 #[derive(Debug)]
 struct Generations<V> {
     young: HashMap<Ino, V>,
@@ -112,8 +112,8 @@ impl DirMaps {
             .map_or_else(|| DirMap::single(dir.birth_shard()), |map| map.clone())
     }
 
-    /// Learns what somebody knows of the directory; true when that was anything new. A map that cannot
-    /// be this directory's is ignored.
+    /// Learns what somebody knows of the directory; true when that was anything new. A map that
+    /// cannot be this directory's is ignored.
     pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
         if !other.has_slots() || other.home() != dir.birth_shard() {
             return false;

@@ -37,8 +37,8 @@ impl Client {
     /// `NotFound` when there is no such name.
     pub fn lookup(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
         let core = self.core();
-        // An entry and its inode on two shards are read one after the other; in between the name may
-        // have gone, or lead to something else now.
+        // An entry and its inode on two shards are read one after the other; in between the name
+        // may have gone, or lead to something else now.
         for _ in 0..MAX_REDIRECTS {
             let entry = core.entry(caller, dir, name)?;
             match core.node(caller, entry) {

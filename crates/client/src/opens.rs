@@ -1,9 +1,10 @@
 //! What the session has open, and the closes that the shards are still to be told of.
 //!
 //! A server keeps the session's opens in memory. When it was restarted they are registered with it
-//! anew, from the counts in here, before it gets anything else. A close is taken off the count and put
-//! into the queue under one lock, and a registration empties the queue under the same lock: otherwise
-//! a close could be left out of the count that is registered and be sent afterwards as well.
+//! anew, from the counts in here, before it gets anything else. A close is taken off the count and
+//! put into the queue under one lock, and a registration empties the queue under the same lock:
+//! otherwise a close could be left out of the count that is registered and be sent afterwards as
+//! well.
 
 use crate::file::File;
 use hashbrown::HashMap;
@@ -132,16 +133,16 @@ impl Opens {
         true
     }
 
-    /// All that is open on shards that `led` is true for, by shard. The closes queued for them are in
-    /// the counts and therefore dropped; from then on `registrations` is one more.
+    /// All that is open on shards that `led` is true for, by shard. The closes queued for them are
+    /// in the counts and therefore dropped; from then on `registrations` is one more.
     pub fn register(
         &self,
         led: impl Fn(ShardId) -> bool,
         registrations: &AtomicU64,
     ) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
         let mut queue = self.queue();
-        // Before any table is read: who opens a file and finds this count unchanged after putting it
-        // into its table knows that it is among those that are registered, or was opened later.
+        // Before any table is read: who opens a file and finds this count unchanged after putting
+        // it into its table knows that it is among those that are registered, or was opened later.
         registrations.fetch_add(1, Ordering::SeqCst);
         queue.closed.retain(|&shard, _| !led(shard));
         let mut opens: HashMap<ShardId, Vec<(Ino, u32)>> = HashMap::new();
@@ -153,8 +154,8 @@ impl Opens {
         opens.into_iter().collect()
     }
 
-    /// Takes all queued closes; `registration_of` gives the count of registrations of the server that
-    /// leads the shard.
+    /// Takes all queued closes; `registration_of` gives the count of registrations of the server
+    /// that leads the shard.
     pub fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         let mut queue = self.queue();
         queue.oldest = None;

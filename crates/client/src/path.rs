@@ -23,7 +23,8 @@ struct Walk {
 
 impl Client {
     /// What the path leads to, from the root on whether or not it begins with `/`. Symbolic links
-    /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows it.
+    /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows
+    /// it.
     ///
     /// # Errors
     /// `NotFound`; `NotDir` when something within is no directory; `Invalid` after too many links.

@@ -257,6 +257,15 @@ impl Server {
         drop(closed);
     }
 
+    /// Gives back memory that the connections nobody uses do not need. To be called every few
+    /// seconds.
+    pub fn trim_idle(&self) {
+        for connection in self.idle().iter_mut() {
+            connection.incoming.trim();
+            connection.outgoing.trim();
+        }
+    }
+
     /// The opens are to be registered anew before the next connection is used.
     pub fn forget_registration(&self) {
         *self

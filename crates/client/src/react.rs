@@ -12,7 +12,8 @@ use pandofs_wire::message::AnswerBody;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Redirections after which a pause is made before the next: whatever is being moved takes a moment.
+/// Redirections after which a pause is made before the next: whatever is being moved takes a
+/// moment.
 const REDIRECTS_AT_ONCE: usize = 4;
 
 impl Core {

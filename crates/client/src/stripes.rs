@@ -12,7 +12,8 @@ pub(crate) struct Run {
     pub offset: u64,
     /// Bytes, at most [`MAX_IO_BYTES`].
     pub length: usize,
-    /// The pieces it consists of, in order: where each begins in the caller's buffer, and its bytes.
+    /// The pieces it consists of, in order: where each begins in the caller's buffer, and its
+    /// bytes.
     pub pieces: Vec<(usize, usize)>,
 }
 
@@ -137,7 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// Data objects as plain vectors: what is written through the runs and read back is the same.
+        /// Data objects as plain vectors: what is written through the runs and read back is the
+        /// same.
         #[test]
         fn what_is_gathered_is_scattered_again(
             unit in 1u32..40,

@@ -37,8 +37,8 @@ impl Client {
     }
 
     /// # Errors
-    /// `Exists` or `NoAttribute` as `mode` has it; `Invalid` for the name and `TooBig` for the value
-    /// when they are too long.
+    /// `Exists` or `NoAttribute` as `mode` has it; `Invalid` for the name and `TooBig` for the
+    /// value when they are too long.
     pub fn setxattr(
         &self,
         caller: &Credentials,

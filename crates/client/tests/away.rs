@@ -1,4 +1,5 @@
 //! A server goes away and comes back: calls wait and go on, and the log says so, once each.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -26,7 +27,9 @@ impl Write for Log {
 
 impl Log {
     fn count(&self, part: &str) -> usize {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(part).count()
+        String::from_utf8_lossy(&self.0.lock().unwrap())
+            .matches(part)
+            .count()
     }
 }
 
@@ -34,7 +37,9 @@ impl Log {
 fn a_server_that_is_away_is_waited_for() {
     let log = Log::default();
     let writer = log.clone();
-    tracing_subscriber::fmt().with_writer(move || writer.clone()).init();
+    tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .init();
 
     let folder = tempfile::tempdir().unwrap();
     let map = map(folder.path(), 1, 1);
@@ -56,6 +61,9 @@ fn a_server_that_is_away_is_waited_for() {
             assert_eq!(unlinked.join().unwrap(), Ok(Ino(77)));
         }
     });
-    assert_eq!(log.count("does not answer: waiting, will go on when it is back"), 1);
+    assert_eq!(
+        log.count("does not answer: waiting, will go on when it is back"),
+        1
+    );
     assert_eq!(log.count("answers again"), 1);
 }

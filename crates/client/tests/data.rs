@@ -1,4 +1,5 @@
 //! Files: in their inodes, in data objects, and on the way from the one to the other.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -13,8 +14,14 @@ use std::sync::{Arc, Barrier, Mutex};
 
 const FILE: Ino = Ino(50);
 const SERVERS: u16 = 3;
-const LAYOUT: Layout =
-    Layout { unit: 4_096, count: SERVERS, first: ServerId(1), servers: SERVERS };
+const LAYOUT: Layout = Layout {
+    unit: 4_096,
+    count: SERVERS,
+    first: ServerId(1),
+    servers: SERVERS,
+};
+
+type Meanwhile = Box<dyn FnOnce(&mut Stored) + Send>;
 
 /// One file as its shard and the servers keep it.
 #[derive(Default)]
@@ -28,7 +35,7 @@ struct Stored {
     /// Requests of these kinds in their order.
     log: Vec<&'static str>,
     /// Done by somebody else right before the next request of this kind.
-    before: HashMap<&'static str, Box<dyn FnOnce(&mut Stored) + Send>>,
+    before: HashMap<&'static str, Meanwhile>,
 }
 
 impl Stored {
@@ -36,8 +43,16 @@ impl Stored {
         let body = if self.striped {
             FileBody::Striped(LAYOUT)
         } else {
-            let data = if with_data { self.inline.clone() } else { Vec::new() };
-            FileBody::Inline { version: self.version, data, layout: LAYOUT }
+            let data = if with_data {
+                self.inline.clone()
+            } else {
+                Vec::new()
+            };
+            FileBody::Inline {
+                version: self.version,
+                data,
+                layout: LAYOUT,
+            }
         };
         let mut inode = file(FILE);
         inode.attr.size = self.size;
@@ -163,16 +178,28 @@ impl Bench {
         let servers = (0..SERVERS)
             .map(|id| {
                 let stored = Arc::clone(&stored);
-                Fake::start(&map, id, move |request| stored.lock().unwrap().answer(id, request))
+                Fake::start(&map, id, move |request| {
+                    stored.lock().unwrap().answer(id, request)
+                })
             })
             .collect();
         let client = client(&map);
-        let how = OpenHow { access: 6, ..OpenHow::default() };
-        let found = client.create(&ME, Ino::ROOT, &name("file"), 0o644, how).unwrap();
+        let how = OpenHow {
+            access: 6,
+            ..OpenHow::default()
+        };
+        let found = client
+            .create(&ME, Ino::ROOT, &name("file"), 0o644, how)
+            .unwrap();
         assert!(found.created);
         assert_eq!(found.node.ino, FILE);
         stored.lock().unwrap().log.clear();
-        Bench { stored, client, _servers: servers, _folder: folder }
+        Bench {
+            stored,
+            client,
+            _servers: servers,
+            _folder: folder,
+        }
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
@@ -211,7 +238,14 @@ fn a_small_file_stays_in_its_inode() {
     assert_eq!(bench.size(), 9);
     assert_eq!(
         bench.log(),
-        ["write inline", "write inline", "read inline", "read inline", "read inline", "getattr"]
+        [
+            "write inline",
+            "write inline",
+            "read inline",
+            "read inline",
+            "read inline",
+            "getattr"
+        ]
     );
 }
 
@@ -230,7 +264,10 @@ fn a_file_that_outgrows_its_inode_is_striped() {
     assert_eq!(bench.stored().size, 20_003);
     // Data objects 0, 1 and 2 are on servers 1, 2 and 0.
     let sizes = [1, 2, 0].map(|server| bench.stored().objects[&server].len() as u64);
-    assert_eq!(sizes, [0, 1, 2].map(|object| LAYOUT.object_size(object, 20_003)));
+    assert_eq!(
+        sizes,
+        [0, 1, 2].map(|object| LAYOUT.object_size(object, 20_003))
+    );
 }
 
 #[test]
@@ -277,7 +314,17 @@ fn holes_read_as_zeros() {
     assert_eq!(&data[5 * 4_096 + 10..], b"end");
     assert_eq!(bench.read(4_096, 4_096), vec![0; 4_096]);
     // A hole at the end.
-    bench.client.setattr(&ME, FILE, SetAttr { size: Some(40_000), ..SetAttr::default() }).unwrap();
+    bench
+        .client
+        .setattr(
+            &ME,
+            FILE,
+            SetAttr {
+                size: Some(40_000),
+                ..SetAttr::default()
+            },
+        )
+        .unwrap();
     let data = bench.read(5 * 4_096 + 10, 100_000);
     assert_eq!(data.len(), 40_000 - 5 * 4_096 - 10);
     assert!(data[3..].iter().all(|&byte| byte == 0));
@@ -297,14 +344,20 @@ fn size_and_time_are_reported_once_and_before_attributes_are_set() {
 
     // As `cp -p` and `tar` do: a report after the setting would put the time of the write there.
     bench.write(20_000, b"more");
-    let times = SetAttr { mtime: Some(SetTime::At(Time(5))), ..SetAttr::default() };
+    let times = SetAttr {
+        mtime: Some(SetTime::At(Time(5))),
+        ..SetAttr::default()
+    };
     let attr = bench.client.setattr(&ME, FILE, times).unwrap();
     assert_eq!((attr.size, attr.mtime), (20_004, Time(5)));
     bench.client.flush(FILE).unwrap();
     assert_eq!(bench.log(), ["write", "wrote data", "setattr"]);
 
     bench.write(30_000, b"cut off");
-    let cut = SetAttr { size: Some(7), ..SetAttr::default() };
+    let cut = SetAttr {
+        size: Some(7),
+        ..SetAttr::default()
+    };
     assert_eq!(bench.client.setattr(&ME, FILE, cut).unwrap().size, 7);
     assert_eq!(bench.size(), 7);
     assert_eq!(bench.read(0, 100), pattern(7));

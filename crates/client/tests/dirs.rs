@@ -1,4 +1,5 @@
 //! Directories on several shards: listings through splits, gathered attributes.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -27,7 +28,11 @@ impl Stored {
             .map(|name| (position(&name), name))
             .collect();
         names.sort();
-        Stored { map: DirMap::single(ShardId(0)), names, page }
+        Stored {
+            map: DirMap::single(ShardId(0)),
+            names,
+            page,
+        }
     }
 
     /// As a shard does it: its partitions from `from` on that follow one another without a gap.
@@ -51,10 +56,21 @@ impl Stored {
                 let ino = Ino(100 + number as u64);
                 let inode = plus.then(|| file(ino));
                 let (name, position, kind) = (name.clone(), *position, FileKind::File);
-                entries.push(DirEntry { name, position, ino, kind, shard, inode });
+                entries.push(DirEntry {
+                    name,
+                    position,
+                    ino,
+                    kind,
+                    shard,
+                    inode,
+                });
             }
         }
-        ok(Reply::Entries(EntriesReply { entries, next, map: self.map.clone() }))
+        ok(Reply::Entries(EntriesReply {
+            entries,
+            next,
+            map: self.map.clone(),
+        }))
     }
 
     fn answer(&mut self, request: &RequestBody) -> Reaction {
@@ -78,7 +94,9 @@ fn a_listing_returns_every_name_once_while_partitions_split() {
     let stored = Arc::new(Mutex::new(Stored::new(2_000, 37)));
     let _servers = [0, 1, 2, 3].map(|id| {
         let stored = Arc::clone(&stored);
-        Fake::start(&map, id, move |request| stored.lock().unwrap().answer(request))
+        Fake::start(&map, id, move |request| {
+            stored.lock().unwrap().answer(request)
+        })
     });
     let slots: Vec<ShardId> = [0, 5, 2, 7, 1, 6, 3, 4].map(ShardId).to_vec();
     for plus in [false, true] {
@@ -89,7 +107,11 @@ fn a_listing_returns_every_name_once_while_partitions_split() {
         let mut pages = 0;
         while from < Position::END {
             let page = client.readdir(&ME, Ino::ROOT, from, plus, 37).unwrap();
-            assert!(page.entries.iter().all(|entry| entry.attr.is_some() == plus));
+            assert!(
+                page.entries
+                    .iter()
+                    .all(|entry| entry.attr.is_some() == plus)
+            );
             listed.extend(page.entries.into_iter().map(|entry| entry.name));
             from = page.next;
             pages += 1;
@@ -99,8 +121,13 @@ fn a_listing_returns_every_name_once_while_partitions_split() {
                 stored.lock().unwrap().map = DirMap::with_slots(slots.clone(), active as u32);
             }
         }
-        let expected: Vec<Name> =
-            stored.lock().unwrap().names.iter().map(|(_, name)| name.clone()).collect();
+        let expected: Vec<Name> = stored
+            .lock()
+            .unwrap()
+            .names
+            .iter()
+            .map(|(_, name)| name.clone())
+            .collect();
         assert_eq!(listed, expected);
         assert!(pages >= 54, "{pages} pages");
 
@@ -119,7 +146,9 @@ fn an_empty_shard_does_not_end_a_listing() {
     let mut stored = Stored::new(300, 1_000);
     stored.map = DirMap::with_slots((0..4).map(ShardId).collect(), 4);
     // Nothing in the first half.
-    stored.names.retain(|(position, _)| position.radix_index(1) == 1);
+    stored
+        .names
+        .retain(|(position, _)| position.radix_index(1) == 1);
     let expected = stored.names.len();
     let stored = Arc::new(Mutex::new(stored));
     let _server = Fake::start(&map, 0, {
@@ -127,10 +156,14 @@ fn an_empty_shard_does_not_end_a_listing() {
         move |request| stored.lock().unwrap().answer(request)
     });
     let client = client(&map);
-    let page = client.readdir(&ME, Ino::ROOT, Position::FIRST, false, 10).unwrap();
+    let page = client
+        .readdir(&ME, Ino::ROOT, Position::FIRST, false, 10)
+        .unwrap();
     assert!(!page.entries.is_empty());
     assert_eq!(client.list(&ME, Ino::ROOT).count(), expected);
-    let end = client.readdir(&ME, Ino::ROOT, Position::END, false, 10).unwrap();
+    let end = client
+        .readdir(&ME, Ino::ROOT, Position::END, false, 10)
+        .unwrap();
     assert_eq!((end.entries.len(), end.next), (0, Position::END));
 }
 
@@ -150,7 +183,10 @@ fn a_listing_that_would_never_end_is_an_error() {
         other => unexpected(other),
     });
     let mut listing = client(&map).list(&ME, Ino::ROOT);
-    assert!(matches!(listing.next(), Some(Err(ClientError::Protocol(_)))));
+    assert!(matches!(
+        listing.next(),
+        Some(Err(ClientError::Protocol(_)))
+    ));
     assert!(listing.next().is_none());
 }
 
@@ -215,7 +251,10 @@ fn a_directorys_attributes_are_gathered_from_all_its_shards() {
         assert_eq!((attr.mtime, attr.ctime), (Time(20), Time(20)));
     }
     let info = client.dir_info(&ME, DIR).unwrap();
-    assert_eq!(info.parts, [0, 1, 2].map(ShardId).map(|shard| (shard, part_of(shard))));
+    assert_eq!(
+        info.parts,
+        [0, 1, 2].map(ShardId).map(|shard| (shard, part_of(shard)))
+    );
     assert_eq!(info.map.active_count(), 3);
     assert_eq!(info.parent, Ino::ROOT);
 }
@@ -242,15 +281,23 @@ fn settings_are_sent_to_the_home() {
     let folder = tempfile::tempdir().unwrap();
     let map = map(folder.path(), 1, 4);
     let server = Fake::start(&map, 0, distributed);
-    let settings = DirSettings { threshold: Some(100), ..DirSettings::default() };
-    client(&map).set_dir_settings(&ME, DIR, settings.clone()).unwrap();
+    let settings = DirSettings {
+        threshold: Some(100),
+        ..DirSettings::default()
+    };
+    client(&map)
+        .set_dir_settings(&ME, DIR, settings.clone())
+        .unwrap();
     let asked = server.asked().remove(0);
     assert_eq!(asked.shard, ShardId(0));
-    assert_eq!(asked.request, Request::SetDirSettings { dir: DIR, settings });
+    assert_eq!(
+        asked.request,
+        Request::SetDirSettings { dir: DIR, settings }
+    );
 }
 
-/// Entries whose inodes are elsewhere: asked for together; what has gone stays without attributes, and
-/// a directory on several shards gets them all.
+/// Entries whose inodes are elsewhere: asked for together; what has gone stays without attributes,
+/// and a directory on several shards gets them all.
 #[test]
 fn a_listing_with_attributes_asks_other_shards_for_theirs() {
     let folder = tempfile::tempdir().unwrap();
@@ -290,9 +337,14 @@ fn a_listing_with_attributes_asks_other_shards_for_theirs() {
     };
     let _servers = [0, 1].map(|id| Fake::start(&map, id, answer));
     let client = client(&map);
-    let page = client.readdir(&ME, Ino::ROOT, Position::FIRST, true, 10).unwrap();
-    let sizes: Vec<Option<u64>> =
-        page.entries.iter().map(|entry| entry.attr.as_ref().map(|attr| attr.size)).collect();
+    let page = client
+        .readdir(&ME, Ino::ROOT, Position::FIRST, true, 10)
+        .unwrap();
+    let sizes: Vec<Option<u64>> = page
+        .entries
+        .iter()
+        .map(|entry| entry.attr.as_ref().map(|attr| attr.size))
+        .collect();
     assert_eq!(sizes, [None, Some(303), Some(0)]);
     assert_eq!(client.counters().redirects, 0);
 }

@@ -1,4 +1,5 @@
 //! Stale maps and hints are put right by the shards that are asked wrongly.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -25,7 +26,9 @@ fn by_name(request: &RequestBody, map: Option<DirMap>) -> Reaction {
             ok(entry(file(Ino(50)), asked.shard))
         }
         Request::Lookup { .. } => refuse(Refusal::Misdirected(map)),
-        Request::GetAttr { ino } if asked.shard == ShardId(0) => ok(Reply::Inode(dir(*ino, split()))),
+        Request::GetAttr { ino } if asked.shard == ShardId(0) => {
+            ok(Reply::Inode(dir(*ino, split())))
+        }
         _ => unexpected(request),
     }
 }
@@ -37,7 +40,10 @@ fn a_map_that_comes_with_a_refusal_is_merged() {
     let first = Fake::start(&map, 0, |request| by_name(request, Some(split())));
     let second = Fake::start(&map, 1, |request| by_name(request, Some(split())));
     let client = client(&map);
-    assert_eq!(client.lookup(&ME, Ino::ROOT, &name_in(1)).unwrap().ino, Ino(50));
+    assert_eq!(
+        client.lookup(&ME, Ino::ROOT, &name_in(1)).unwrap().ino,
+        Ino(50)
+    );
     assert_eq!((first.asked().len(), second.asked().len()), (1, 1));
     assert_eq!(first.asked()[0].key, second.asked()[0].key);
     client.lookup(&ME, Ino::ROOT, &name_in(1)).unwrap();
@@ -53,12 +59,22 @@ fn without_a_map_the_home_is_asked() {
     let first = Fake::start(&map, 0, |request| by_name(request, None));
     let _second = Fake::start(&map, 1, |request| by_name(request, None));
     let client = client(&map);
-    assert_eq!(client.lookup(&ME, Ino::ROOT, &name_in(1)).unwrap().ino, Ino(50));
-    let requests: Vec<Request> = first.asked().into_iter().map(|asked| asked.request).collect();
+    assert_eq!(
+        client.lookup(&ME, Ino::ROOT, &name_in(1)).unwrap().ino,
+        Ino(50)
+    );
+    let requests: Vec<Request> = first
+        .asked()
+        .into_iter()
+        .map(|asked| asked.request)
+        .collect();
     assert_eq!(
         requests,
         [
-            Request::Lookup { dir: Ino::ROOT, name: name_in(1) },
+            Request::Lookup {
+                dir: Ino::ROOT,
+                name: name_in(1)
+            },
             Request::GetAttr { ino: Ino::ROOT }
         ]
     );
@@ -78,8 +94,14 @@ fn a_directory_that_its_home_does_not_know_is_not_there() {
     let _server = Fake::start(&map, 0, answers);
     let client = client(&map);
     let gone = Ino::new(ShardId(0), 9);
-    assert_eq!(client.lookup(&ME, gone, &name("a")), Err(FsError::NotFound.into()));
-    assert_eq!(client.mkdir(&ME, gone, &name("a"), 0o755), Err(FsError::NotFound.into()));
+    assert_eq!(
+        client.lookup(&ME, gone, &name("a")),
+        Err(FsError::NotFound.into())
+    );
+    assert_eq!(
+        client.mkdir(&ME, gone, &name("a"), 0o755),
+        Err(FsError::NotFound.into())
+    );
 }
 
 #[test]
@@ -90,19 +112,29 @@ fn shards_that_contradict_one_another_end_in_an_error() {
     let refusing = |request: &RequestBody| match request {
         RequestBody::Shard(asked) => match &asked.request {
             Request::GetAttr { ino } => ok(Reply::Inode(dir(*ino, DirMap::single(ShardId(0))))),
-            Request::ReadLink { ino } => {
-                refuse(Refusal::Moved { ino: *ino, shard: ShardId(1 - asked.shard.0) })
-            }
+            Request::ReadLink { ino } => refuse(Refusal::Moved {
+                ino: *ino,
+                shard: ShardId(1 - asked.shard.0),
+            }),
             _ => refuse(Refusal::Misdirected(None)),
         },
         other => unexpected(other),
     };
-    let _servers = [Fake::start(&map, 0, refusing), Fake::start(&map, 1, refusing)];
+    let _servers = [
+        Fake::start(&map, 0, refusing),
+        Fake::start(&map, 1, refusing),
+    ];
     let client = client(&map);
     let error = client.lookup(&ME, Ino::ROOT, &name("a")).unwrap_err();
-    assert!(matches!(&error, ClientError::Protocol(text) if text.contains("64 times")), "{error}");
+    assert!(
+        matches!(&error, ClientError::Protocol(text) if text.contains("64 times")),
+        "{error}"
+    );
     let error = client.readlink(&ME, Ino(9)).unwrap_err();
-    assert!(matches!(&error, ClientError::Protocol(text) if text.contains("64 times")), "{error}");
+    assert!(
+        matches!(&error, ClientError::Protocol(text) if text.contains("64 times")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -112,8 +144,14 @@ fn a_moved_inode_is_followed_and_remembered() {
     let ino = Ino::new(ShardId(0), 9);
     let answers = move |request: &RequestBody| match request {
         RequestBody::Shard(asked) => match (&asked.request, asked.shard.0) {
-            (Request::ReadLink { .. }, 0) => refuse(Refusal::Moved { ino, shard: ShardId(1) }),
-            (Request::ReadLink { .. }, 1) => refuse(Refusal::Moved { ino, shard: ShardId(2) }),
+            (Request::ReadLink { .. }, 0) => refuse(Refusal::Moved {
+                ino,
+                shard: ShardId(1),
+            }),
+            (Request::ReadLink { .. }, 1) => refuse(Refusal::Moved {
+                ino,
+                shard: ShardId(2),
+            }),
             (Request::ReadLink { .. }, 2) => ok(Reply::Link(b"target".to_vec())),
             _ => unexpected(request),
         },
@@ -135,9 +173,10 @@ fn the_new_name_of_a_rename_is_put_right() {
     let map = map(folder.path(), 1, 2);
     let server = Fake::start(&map, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Rename { new_shard: ShardId(0), .. } => {
-                refuse(Refusal::NewNameMisdirected(Some(split())))
-            }
+            Request::Rename {
+                new_shard: ShardId(0),
+                ..
+            } => refuse(Refusal::NewNameMisdirected(Some(split()))),
             Request::Rename { .. } => ok(Reply::Renamed { ino: Ino(50) }),
             _ => unexpected(request),
         },
@@ -145,12 +184,20 @@ fn the_new_name_of_a_rename_is_put_right() {
     });
     let client = client(&map);
     let (from, to) = (Ino(9), Ino::ROOT);
-    assert_eq!(client.rename(&ME, from, &name("a"), to, &name_in(1), true), Ok(Ino(50)));
+    assert_eq!(
+        client.rename(&ME, from, &name("a"), to, &name_in(1), true),
+        Ok(Ino(50))
+    );
     let asked = server.asked();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].key, asked[1].key);
     assert_eq!(asked[1].shard, ShardId(0));
-    let Request::Rename { new_shard, no_replace: true, .. } = asked[1].request else {
+    let Request::Rename {
+        new_shard,
+        no_replace: true,
+        ..
+    } = asked[1].request
+    else {
         panic!("{:?}", asked[1]);
     };
     assert_eq!(new_shard, ShardId(1));
@@ -163,9 +210,13 @@ fn the_shard_of_a_linked_inode_is_put_right() {
     let ino = Ino(60);
     let server = Fake::start(&map, 0, move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Link { inode_shard: ShardId(0), .. } => {
-                refuse(Refusal::Moved { ino, shard: ShardId(1) })
-            }
+            Request::Link {
+                inode_shard: ShardId(0),
+                ..
+            } => refuse(Refusal::Moved {
+                ino,
+                shard: ShardId(1),
+            }),
             Request::Link { .. } => ok(Reply::Entry(EntryReply {
                 ino,
                 kind: FileKind::File,
@@ -177,11 +228,15 @@ fn the_shard_of_a_linked_inode_is_put_right() {
         other => unexpected(other),
     });
     let client = client(&map);
-    assert_eq!(client.link(&ME, ino, Ino::ROOT, &name("a")).unwrap().ino, ino);
+    assert_eq!(
+        client.link(&ME, ino, Ino::ROOT, &name("a")).unwrap().ino,
+        ino
+    );
     assert_eq!(server.asked().len(), 2);
 }
 
-/// An entry is read before its inode, which is elsewhere; in between it was replaced by another file.
+/// An entry is read before its inode, which is elsewhere; in between it was replaced by another
+/// file.
 #[test]
 fn a_name_whose_inode_has_gone_is_looked_up_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,5 +265,8 @@ fn a_name_whose_inode_has_gone_is_looked_up_again() {
             other => unexpected(other),
         }
     });
-    assert_eq!(client(&map).lookup(&ME, Ino::ROOT, &name("a")).unwrap().ino, Ino(50));
+    assert_eq!(
+        client(&map).lookup(&ME, Ino::ROOT, &name("a")).unwrap().ino,
+        Ino(50)
+    );
 }

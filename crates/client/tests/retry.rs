@@ -1,9 +1,12 @@
 //! Lost answers, absent servers and refusals that pass: what was asked is done once.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::*;
-use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, NewNode, Refusal, Reply, Request};
+use pandofs_api::{
+    AdminReply, AdminRequest, DataReply, DataRequest, NewNode, Refusal, Reply, Request,
+};
 use pandofs_client::{Client, ClientError, Options};
 use pandofs_placement::DirMap;
 use pandofs_types::{Epoch, FileKind, FsError, FsId, Ino, ServerId, ShardId};
@@ -36,7 +39,10 @@ fn a_lost_answer_is_asked_for_again_under_the_same_key() {
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0], asked[1]);
     let counters = client.counters();
-    assert_eq!((counters.requests, counters.resent, counters.connections), (2, 1, 2));
+    assert_eq!(
+        (counters.requests, counters.resent, counters.connections),
+        (2, 1, 2)
+    );
 
     // The next request has another key.
     client.mkdir(&ME, Ino::ROOT, &name("b"), 0o755).unwrap();
@@ -45,8 +51,8 @@ fn a_lost_answer_is_asked_for_again_under_the_same_key() {
     assert!(next.sequence > asked[0].key.sequence);
 }
 
-/// The answer to a creation is lost, and before it is asked for again the client learns that the name
-/// belongs to another shard now: only the one that was asked knows what came of it.
+/// The answer to a creation is lost, and before it is asked for again the client learns that the
+/// name belongs to another shard now: only the one that was asked knows what came of it.
 #[test]
 fn a_request_in_doubt_goes_to_the_same_shard_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +65,10 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
                 Request::Create { .. } if !in_doubt.swap(true, Ordering::SeqCst) => {
-                    let found = other_thread.get().unwrap().lookup(&ME, Ino::ROOT, &name_in(1));
+                    let found = other_thread
+                        .get()
+                        .unwrap()
+                        .lookup(&ME, Ino::ROOT, &name_in(1));
                     assert_eq!(found, Err(FsError::NotFound.into()));
                     Reaction::HangUp
                 }
@@ -128,17 +137,35 @@ fn a_soft_client_tells_what_did_not_happen_from_what_may_have() {
 
     let unlinked = client.unlink(&ME, Ino::ROOT, &name("a"));
     assert!(
-        matches!(unlinked, Err(ClientError::Unknown { server: ServerId(0), .. })),
+        matches!(
+            unlinked,
+            Err(ClientError::Unknown {
+                server: ServerId(0),
+                ..
+            })
+        ),
         "{unlinked:?}"
     );
     let found = client.lookup(&ME, Ino::ROOT, &name("a"));
     assert!(
-        matches!(found, Err(ClientError::Unavailable { server: ServerId(0), .. })),
+        matches!(
+            found,
+            Err(ClientError::Unavailable {
+                server: ServerId(0),
+                ..
+            })
+        ),
         "{found:?}"
     );
     let unlinked = client.unlink(&ME, on_server_1, &name("a"));
     assert!(
-        matches!(unlinked, Err(ClientError::Unavailable { server: ServerId(1), .. })),
+        matches!(
+            unlinked,
+            Err(ClientError::Unavailable {
+                server: ServerId(1),
+                ..
+            })
+        ),
         "{unlinked:?}"
     );
 }
@@ -153,7 +180,10 @@ fn a_closed_client_waits_for_nobody() {
     });
     client.close();
     let unlinked = waiting.join().unwrap();
-    assert!(matches!(unlinked, Err(ClientError::Unavailable { .. })), "{unlinked:?}");
+    assert!(
+        matches!(unlinked, Err(ClientError::Unavailable { .. })),
+        "{unlinked:?}"
+    );
 }
 
 /// Shard 0 is on server 1 by now; the client is told by server 0 and reads its file again.
@@ -229,15 +259,27 @@ fn what_no_repetition_mends_is_an_error_at_once() {
         assert!(matches!(error, ClientError::Protocol(_)), "{error}");
         assert!(error.to_string().contains(part), "{error}");
     };
-    protocol(right.lookup(&ME, Ino::ROOT, &name("a")).unwrap_err(), "later request");
-    protocol(right.unlink(&ME, Ino::ROOT, &name("a")).unwrap_err(), "no such thing");
+    protocol(
+        right.lookup(&ME, Ino::ROOT, &name("a")).unwrap_err(),
+        "later request",
+    );
+    protocol(
+        right.unlink(&ME, Ino::ROOT, &name("a")).unwrap_err(),
+        "no such thing",
+    );
     protocol(right.rmdir(&ME, Ino::ROOT, &name("a")).unwrap_err(), "Data");
-    protocol(right.getattr(&ME, Ino::ROOT).unwrap_err(), "another question");
+    protocol(
+        right.getattr(&ME, Ino::ROOT).unwrap_err(),
+        "another question",
+    );
 
     let mut other = served.clone();
     other.fs = FsId(8);
     let wrong = client(&other);
-    protocol(wrong.getattr(&ME, Ino::ROOT).unwrap_err(), "belongs to the file system");
+    protocol(
+        wrong.getattr(&ME, Ino::ROOT).unwrap_err(),
+        "belongs to the file system",
+    );
 }
 
 /// As the protocol of slots demands: one request of a slot at a time, with growing numbers.
@@ -254,9 +296,12 @@ fn threads_never_share_a_slot() {
             RequestBody::Shard(asked) => {
                 let (slot, sequence) = (asked.key.slot, asked.key.sequence);
                 // The number and whether it is being served.
-                if slots.lock().unwrap().insert(slot, (sequence, true)).is_some_and(
-                    |(before, serving): (u64, bool)| serving || before >= sequence,
-                ) {
+                if slots
+                    .lock()
+                    .unwrap()
+                    .insert(slot, (sequence, true))
+                    .is_some_and(|(before, serving): (u64, bool)| serving || before >= sequence)
+                {
                     violations.fetch_add(1, Ordering::SeqCst);
                 }
                 std::thread::yield_now();
@@ -286,12 +331,18 @@ fn space_is_summed_over_the_servers() {
     let folder = tempfile::tempdir().unwrap();
     let map = map(folder.path(), 2, 2);
     let answer = |request: &RequestBody| match request {
-        RequestBody::Data(DataRequest::Space) => {
-            data(DataReply::Space { total: 100, free: 50, available: 40, inodes: 3 })
-        }
+        RequestBody::Data(DataRequest::Space) => data(DataReply::Space {
+            total: 100,
+            free: 50,
+            available: 40,
+            inodes: 3,
+        }),
         other => unexpected(other),
     };
     let _servers = [Fake::start(&map, 0, answer), Fake::start(&map, 1, answer)];
     let space = client(&map).statfs().unwrap();
-    assert_eq!((space.total, space.free, space.available, space.inodes), (200, 100, 80, 6));
+    assert_eq!(
+        (space.total, space.free, space.available, space.inodes),
+        (200, 100, 80, 6)
+    );
 }

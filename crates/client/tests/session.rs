@@ -1,5 +1,6 @@
 //! What the session has open: told again to a restarted server, released in batches, let go at the
 //! end.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -19,7 +20,9 @@ fn count(counts: &Counts, asked: &ShardRequest) -> Option<Reaction> {
     let mut counts = counts.lock().unwrap();
     let shard = asked.shard;
     Some(match &asked.request {
-        Request::Create { open: true, name, .. } => {
+        Request::Create {
+            open: true, name, ..
+        } => {
             let ino = Ino(100 + position(name).0 % 1_000_000);
             *counts.entry((shard, ino)).or_default() += 1;
             ok(entry(file(ino), shard))
@@ -61,8 +64,11 @@ fn open(client: &Client, ino: u64) {
 
 fn open_counts(counts: &Counts) -> Vec<(u64, i64)> {
     let counts = counts.lock().unwrap();
-    let mut open: Vec<(u64, i64)> =
-        counts.iter().filter(|&(_, &times)| times != 0).map(|(&(_, ino), &n)| (ino.0, n)).collect();
+    let mut open: Vec<(u64, i64)> = counts
+        .iter()
+        .filter(|&(_, &times)| times != 0)
+        .map(|(&(_, ino), &n)| (ino.0, n))
+        .collect();
     open.sort();
     open
 }
@@ -81,9 +87,15 @@ fn closes_are_sent_together() {
     for ino in 1..=300 {
         client.release(Ino(ino)).unwrap();
     }
-    eventually("all but one are closed", || open_counts(&counts) == [(1, 1)]);
+    eventually("all but one are closed", || {
+        open_counts(&counts) == [(1, 1)]
+    });
     let is_release = |asked: &ShardRequest| matches!(asked.request, Request::Release { .. });
-    let messages = server.asked().iter().filter(|asked| is_release(asked)).count();
+    let messages = server
+        .asked()
+        .iter()
+        .filter(|asked| is_release(asked))
+        .count();
     assert!(messages <= 20, "{messages} messages for 300 closes");
 }
 
@@ -98,7 +110,10 @@ fn a_restarted_server_is_told_first_what_is_open() {
     for ino in [2, 3, 3, elsewhere] {
         open(&client, ino);
     }
-    counts.lock().unwrap().retain(|&(shard, _), _| shard != ShardId(0));
+    counts
+        .lock()
+        .unwrap()
+        .retain(|&(shard, _), _| shard != ShardId(0));
     let before = servers[0].asked().len();
     servers[0].restart();
 
@@ -134,7 +149,8 @@ fn a_create_whose_answer_comes_from_memory_is_registered() {
     let map = map(folder.path(), 1, 1);
     let counts = Counts::default();
     let attempts = Arc::new(AtomicU64::new(0));
-    // The first process executes it and dies; the next one knows the answer and nothing of the open.
+    // The first process executes it and dies; the next one knows the answer and nothing of the
+    // open.
     let server = Fake::start(&map, 0, {
         let (counts, attempts) = (Arc::clone(&counts), Arc::clone(&attempts));
         move |request| match request {
@@ -150,12 +166,23 @@ fn a_create_whose_answer_comes_from_memory_is_registered() {
         }
     });
     let client = client(&map);
-    let how = OpenHow { access: 6, exclusive: true, truncate: false };
-    let found = client.create(&ME, Ino::ROOT, &name("a"), 0o644, how).unwrap();
+    let how = OpenHow {
+        access: 6,
+        exclusive: true,
+        truncate: false,
+    };
+    let found = client
+        .create(&ME, Ino::ROOT, &name("a"), 0o644, how)
+        .unwrap();
     assert_eq!(found.node.ino, Ino(50));
     assert_eq!(open_counts(&counts), [(50, 1)]);
     let last = server.asked().pop().unwrap();
-    assert_eq!(last.request, Request::Reopen { opens: vec![(Ino(50), 1)] });
+    assert_eq!(
+        last.request,
+        Request::Reopen {
+            opens: vec![(Ino(50), 1)]
+        }
+    );
 }
 
 #[test]
@@ -169,14 +196,20 @@ fn a_close_follows_an_inode_that_moved() {
         move |request: &RequestBody| match request {
             RequestBody::Shard(asked) => match &asked.request {
                 Request::Release { inos } if shard == 0 && inos.contains(&moved) => {
-                    refuse(Refusal::Moved { ino: moved, shard: ShardId(1) })
+                    refuse(Refusal::Moved {
+                        ino: moved,
+                        shard: ShardId(1),
+                    })
                 }
                 _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
             },
             other => unexpected(other),
         }
     };
-    let _servers = [Fake::start(&map, 0, answers(0)), Fake::start(&map, 1, answers(1))];
+    let _servers = [
+        Fake::start(&map, 0, answers(0)),
+        Fake::start(&map, 1, answers(1)),
+    ];
     let client = client(&map);
     for ino in [6, moved.0, 8] {
         open(&client, ino);
@@ -205,7 +238,10 @@ fn the_session_ends_with_its_last_client() {
     open(&other, 3);
     drop(other);
     // Nothing was said to the other server, so there is nothing to end.
-    assert_eq!(servers[0].seen().last(), Some(&RequestBody::Goodbye { session }));
+    assert_eq!(
+        servers[0].seen().last(),
+        Some(&RequestBody::Goodbye { session })
+    );
     assert_eq!(servers[1].seen(), []);
 }
 
@@ -226,12 +262,31 @@ fn an_existing_file_is_opened_unless_it_must_be_new() {
     });
     let client = client(&map);
     let create = |how| client.create(&ME, Ino::ROOT, &name("a"), 0o644, how);
-    let exclusive = OpenHow { access: 6, exclusive: true, truncate: false };
-    assert_eq!(create(exclusive), Err(pandofs_types::FsError::Exists.into()));
-    let found = create(OpenHow { access: 6, exclusive: false, truncate: true }).unwrap();
+    let exclusive = OpenHow {
+        access: 6,
+        exclusive: true,
+        truncate: false,
+    };
+    assert_eq!(
+        create(exclusive),
+        Err(pandofs_types::FsError::Exists.into())
+    );
+    let found = create(OpenHow {
+        access: 6,
+        exclusive: false,
+        truncate: true,
+    })
+    .unwrap();
     assert_eq!((found.node.ino, found.created), (there, false));
     let last = server.asked().pop().unwrap();
-    assert_eq!(last.request, Request::Open { ino: there, access: 6, truncate: true });
+    assert_eq!(
+        last.request,
+        Request::Open {
+            ino: there,
+            access: 6,
+            truncate: true
+        }
+    );
     assert!(position(&name("a")) >= Position::FIRST);
     client.release(there).unwrap();
 }

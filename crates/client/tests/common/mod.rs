@@ -20,7 +20,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub const ME: Credentials = Credentials { uid: 1_000, gid: 1_000, groups: Vec::new() };
+pub const ME: Credentials = Credentials {
+    uid: 1_000,
+    gid: 1_000,
+    groups: Vec::new(),
+};
 pub const KEY: HashKey = HashKey(1, 2);
 
 /// What a server does with a request.
@@ -75,7 +79,11 @@ impl Fake {
             let shared = Arc::clone(&shared);
             move || accept(&listener, &shared)
         });
-        Fake { address, shared, accepting: Some(accepting) }
+        Fake {
+            address,
+            shared,
+            accepting: Some(accepting),
+        }
     }
 
     /// As if its process was killed and started again: connections are lost.
@@ -122,7 +130,11 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         if shared.stopped.load(Ordering::SeqCst) {
             return;
         }
-        shared.streams.lock().unwrap().push(stream.try_clone().unwrap());
+        shared
+            .streams
+            .lock()
+            .unwrap()
+            .push(stream.try_clone().unwrap());
         let shared = Arc::clone(shared);
         std::thread::spawn(move || serve(stream, &shared));
     }
@@ -147,7 +159,13 @@ fn serve(mut stream: Stream, shared: &Shared) {
             let request: RequestFrame = frame::decode(&body).unwrap();
             shared.seen.lock().unwrap().push(request.body.clone());
             match (shared.script)(&request.body) {
-                Reaction::Answer(body) => send(&mut stream, &AnswerFrame { id: request.id, body }),
+                Reaction::Answer(body) => send(
+                    &mut stream,
+                    &AnswerFrame {
+                        id: request.id,
+                        body,
+                    },
+                ),
                 Reaction::HangUp => {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
@@ -216,7 +234,10 @@ pub fn name(text: &str) -> Name {
 /// A name whose first radix bit is `bit`: it belongs to partition `bit` of two.
 pub fn name_in(bit: u32) -> Name {
     let names = (0..).map(|number| name(&format!("name {number}")));
-    names.into_iter().find(|name| position(name).radix_index(1) == bit).unwrap()
+    names
+        .into_iter()
+        .find(|name| position(name).radix_index(1) == bit)
+        .unwrap()
 }
 
 pub fn position(name: &Name) -> Position {
@@ -242,26 +263,55 @@ pub fn attr(ino: Ino, kind: FileKind) -> Attr {
 }
 
 pub fn layout(servers: u16) -> Layout {
-    Layout { unit: 4_096, count: servers, first: ServerId(0), servers }
+    Layout {
+        unit: 4_096,
+        count: servers,
+        first: ServerId(0),
+        servers,
+    }
 }
 
 /// An empty file kept in its inode.
 pub fn file(ino: Ino) -> InodeReply {
-    let body = FileBody::Inline { version: 0, data: Vec::new(), layout: layout(1) };
-    InodeReply { attr: attr(ino, FileKind::File), body, dir: None }
+    let body = FileBody::Inline {
+        version: 0,
+        data: Vec::new(),
+        layout: layout(1),
+    };
+    InodeReply {
+        attr: attr(ino, FileKind::File),
+        body,
+        dir: None,
+    }
 }
 
 pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
     let settings = DirSettings::default();
-    let attr = Attr { nlink: 2, ..attr(ino, FileKind::Dir) };
-    let dir = Some(Box::new(DirReply { map, parent: Ino::ROOT, settings }));
-    InodeReply { attr, body: FileBody::None, dir }
+    let attr = Attr {
+        nlink: 2,
+        ..attr(ino, FileKind::Dir)
+    };
+    let dir = Some(Box::new(DirReply {
+        map,
+        parent: Ino::ROOT,
+        settings,
+    }));
+    InodeReply {
+        attr,
+        body: FileBody::None,
+        dir,
+    }
 }
 
 /// What a name leads to whose inode is on the answering shard.
 pub fn entry(inode: InodeReply, shard: ShardId) -> Reply {
     let (ino, kind) = (inode.attr.ino, inode.attr.kind);
-    Reply::Entry(EntryReply { ino, kind, shard, inode: Some(inode) })
+    Reply::Entry(EntryReply {
+        ino,
+        kind,
+        shard,
+        inode: Some(inode),
+    })
 }
 
 pub fn ok(reply: Reply) -> Reaction {
@@ -280,7 +330,9 @@ pub fn data(reply: DataReply) -> Reaction {
 pub fn unexpected(request: &RequestBody) -> Reaction {
     match request {
         RequestBody::Ping | RequestBody::Goodbye { .. } => Reaction::Answer(AnswerBody::Done),
-        other => refuse(Refusal::Malformed(format!("the test did not expect {other:?}"))),
+        other => refuse(Refusal::Malformed(format!(
+            "the test did not expect {other:?}"
+        ))),
     }
 }
 
