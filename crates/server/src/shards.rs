@@ -74,6 +74,9 @@ impl Shards {
 
     /// Gives an input to its shard.
     ///
+    /// # Errors
+    /// The shard's; what it holds in memory is in doubt then.
+    ///
     /// # Panics
     /// When [`Shards::leads`] would deny it.
     pub fn submit(
@@ -82,13 +85,16 @@ impl Shards {
         environment: &mut Environment<'_>,
         shard: ShardId,
         input: Input,
-    ) {
+    ) -> Result<(), ServerError> {
         let led = get(&mut self.led, shard);
-        led.shard.submit(overlay, environment, input);
+        led.shard
+            .submit(overlay, environment, input)
+            .map_err(|source| failure(shard, source))?;
         if !led.is_touched {
             led.is_touched = true;
             self.touched.push(shard);
         }
+        Ok(())
     }
 
     /// Lets [`Shards::settle`] and [`Shards::take_outputs`] ask every shard, not only those that were

@@ -325,7 +325,8 @@ impl Lane {
             let inputs = std::mem::take(&mut self.inbox);
             taken += inputs.len();
             for (shard, input) in inputs {
-                self.shards.submit(overlay, &mut environment, shard, input);
+                self.shards
+                    .submit(overlay, &mut environment, shard, input)?;
             }
             let appended = self.shards.settle(overlay, &mut environment, &*self.log)?;
             if appended.records > 0 {
