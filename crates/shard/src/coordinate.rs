@@ -8,7 +8,7 @@ use pandofs_api::{
     Adopt, Age, CommitMessage, PeerMessage, Refusal, Refused, Reply, ShardRequest, SplitId, Step,
     StepNumber, StepResult,
 };
-use pandofs_commit::{Coordination, Progress, StepState};
+use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
@@ -312,6 +312,7 @@ impl Shard {
             self.aborted(overlay, &coordinated, why, choices)?;
         }
         if total.ended {
+            self.count_finished(&coordinated.coordination.decision);
             overlay.delete(keys::transaction(
                 self.config.shard,
                 keys::Role::Coordinator,
@@ -326,6 +327,17 @@ impl Shard {
             self.coordinations.insert(tx.sequence, coordinated);
         }
         Ok(())
+    }
+
+    fn count_finished(&mut self, decision: &Decision) {
+        if self.replaying {
+            return;
+        }
+        match decision {
+            Decision::Committed => self.finished.committed += 1,
+            Decision::Aborted(_) => self.finished.aborted += 1,
+            Decision::Open => panic!("an operation ends undecided"),
+        }
     }
 
     fn committed(

@@ -31,4 +31,4 @@ mod submit;
 pub use coordinate::{Coordinated, Origin};
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 pub use record::{LOG_FORMAT_VERSION, Record};
-pub use shard::{Shard, ShardError};
+pub use shard::{Finished, Shard, ShardError};

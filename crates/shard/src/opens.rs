@@ -23,10 +23,12 @@ impl Opens {
         }
     }
 
-    /// Sets rather than adds: a session that tells again may have been heard before.
-    pub fn set(&mut self, ino: Ino, session: SessionId, count: u32) {
+    /// After a restart a session tells what it has open. What it has opened here since may be among it,
+    /// or have come later: the larger count is the one that keeps the inode.
+    pub fn tell_again(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
-            self.by_ino.entry(ino).or_default().insert(session, count);
+            let opens = self.by_ino.entry(ino).or_default().entry(session).or_default();
+            *opens = (*opens).max(count);
         }
     }
 
@@ -101,7 +103,7 @@ mod tests {
         assert!(opens.is_open(Ino(1)));
         assert!(opens.release(Ino(1), SessionId(7)));
         assert!(!opens.is_open(Ino(1)));
-        opens.set(Ino(2), SessionId(7), 3);
+        opens.tell_again(Ino(2), SessionId(7), 3);
         assert_eq!(opens.of([Ino(2)].into_iter()), [(Ino(2), SessionId(7), 3)]);
         assert_eq!(opens.drop_session(SessionId(7)), [Ino(2)]);
         assert_eq!(opens.len(), 0);

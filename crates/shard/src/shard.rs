@@ -86,6 +86,14 @@ pub struct Shard {
     pub(crate) inherited: BTreeSet<TxId>,
     pub(crate) replaying: bool,
     pub(crate) sequence_of_retry: u64,
+    pub(crate) finished: Finished,
+}
+
+/// Distributed operations that a shard coordinated and that have ended, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    pub committed: u64,
+    pub aborted: u64,
 }
 
 impl Shard {
@@ -216,6 +224,7 @@ impl Shard {
             inherited: BTreeSet::new(),
             replaying: false,
             sequence_of_retry: 0,
+            finished: Finished::default(),
         };
         this.load(store).map_err(broken)?;
         Ok(this)
@@ -370,6 +379,11 @@ impl Shard {
     /// What is to be done.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
+    }
+
+    /// What has been coordinated here.
+    pub fn finished(&self) -> Finished {
+        self.finished
     }
 
     pub fn status(&self) -> ShardStatus {

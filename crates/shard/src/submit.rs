@@ -82,7 +82,7 @@ impl Shard {
             }
             Request::Reopen { opens } => {
                 for &(ino, count) in opens {
-                    self.opens.set(ino, session, count);
+                    self.opens.tell_again(ino, session, count);
                 }
                 self.answer(ticket, Ok(Reply::Done), false);
                 return Ok(());

@@ -1,0 +1,110 @@
+//! Creates, stats and removes files in one shared directory with several processes at once, on PandoFS
+//! and, in the same run, on what it is compared with.
+//!
+//! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
+//! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
+
+mod report;
+mod target;
+mod worker;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// One shared directory, several processes: creations, stats and removals a second.
+#[derive(Parser)]
+#[command(name = "pandofs-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the whole comparison.
+    Run(Run),
+    /// One process of a run.
+    #[command(hide = true)]
+    Worker(worker::Worker),
+}
+
+/// What to run.
+#[derive(clap::Args, Clone)]
+pub struct Run {
+    /// The `pandofs` program.
+    #[arg(long)]
+    pandofs: PathBuf,
+    /// The in-memory file system to compare with.
+    #[arg(long)]
+    memfs: PathBuf,
+    /// Files of one round, all processes together.
+    #[arg(long, default_value_t = 20_000)]
+    files: u64,
+    /// Rounds that count; one more comes first to warm up.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Numbers of processes.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 8])]
+    processes: Vec<u32>,
+    /// Which to measure.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = target::Kind::ALL)]
+    targets: Vec<target::Kind>,
+    /// Servers of the PandoFS cluster.
+    #[arg(long, default_value_t = 4)]
+    servers: u32,
+    /// Where to put everything; a temporary directory unless given.
+    #[arg(long)]
+    scratch: Option<PathBuf>,
+    /// Also write every single measurement here, a JSON object a line.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// The commit that is measured, for the report.
+    #[arg(long, default_value = "unknown")]
+    commit: String,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Worker(worker) => worker.run(),
+        Command::Run(run) => compare(&run),
+    }
+}
+
+fn compare(run: &Run) -> Result<()> {
+    let scratch = match &run.scratch {
+        Some(path) => tempfile::Builder::new().prefix("bench-").tempdir_in(path),
+        None => tempfile::Builder::new().prefix("pandofs-bench-").tempdir(),
+    }
+    .context("cannot make a scratch directory")?;
+    let mut targets = Vec::new();
+    for &kind in &run.targets {
+        eprintln!("starting {kind}");
+        targets.push(target::Target::start(kind, run, scratch.path())?);
+    }
+    let mut report = report::Report::new(run);
+    for round in 0..=run.rounds {
+        for &processes in &run.processes {
+            for turn in 0..targets.len() {
+                // The order changes, so that nobody always runs after the same neighbour.
+                let target = &targets[(turn + round as usize) % targets.len()];
+                let directory = format!("round-{round}-{processes}");
+                let figures = worker::measure(target, &directory, processes, run.files)
+                    .with_context(|| format!("{} with {processes} processes", target.kind))?;
+                if round > 0 {
+                    report.add(target.kind, round, processes, figures)?;
+                }
+            }
+            eprintln!(
+                "round {round} of {} done with {processes} processes{}",
+                run.rounds,
+                if round == 0 { " (not counted)" } else { "" }
+            );
+        }
+    }
+    report.print(&run.targets, &run.processes);
+    for target in targets {
+        target.stop()?;
+    }
+    Ok(())
+}
