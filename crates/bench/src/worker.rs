@@ -116,7 +116,7 @@ impl Phases for ThroughLibrary {
                 let made = self
                     .client
                     .create(&self.caller, self.directory, &name, 0o644, how)?;
-                self.client.release(made.node.ino);
+                self.client.release(made.node.ino)?;
             }
             "stat" => drop(self.client.lookup(&self.caller, self.directory, &name)?),
             "remove" => drop(self.client.unlink(&self.caller, self.directory, &name)?),

@@ -1,0 +1,63 @@
+//! The state machine alone against the model: shards in one thread, with directories on all of them that
+//! split all the time.
+
+use pandofs_testkit::cluster::{Cluster, ClusterConfig, Network};
+use pandofs_testkit::inodes::{Paths, pandofs_traits};
+use pandofs_testkit::{Config, check};
+
+const OPERATIONS: usize = 6_000;
+
+fn run(variant: u64, shards: u16, change: impl Fn(&mut ClusterConfig)) {
+    let config = Config::from_environment(OPERATIONS).variant(variant);
+    let mut cluster = ClusterConfig::scattered(config.seed, shards);
+    change(&mut cluster);
+    check(config, || Paths::new(Cluster::new(cluster.clone()), "tree", pandofs_traits()));
+}
+
+#[test]
+fn one_shard() {
+    run(1, 1, |_| {});
+}
+
+#[test]
+fn two_shards() {
+    run(2, 2, |_| {});
+}
+
+#[test]
+fn four_shards() {
+    run(4, 4, |_| {});
+}
+
+#[test]
+fn sixteen_shards() {
+    run(16, 16, |_| {});
+}
+
+#[test]
+fn connections_of_different_speed() {
+    run(5, 8, |cluster| cluster.network = Network::Connections);
+}
+
+#[test]
+fn messages_that_are_lost_and_come_twice() {
+    run(6, 8, |cluster| cluster.network = Network::Unreliable(20));
+}
+
+#[test]
+fn shards_that_restart() {
+    run(7, 4, |cluster| cluster.restart_every = 200);
+}
+
+#[test]
+fn shards_that_restart_while_messages_are_lost() {
+    run(8, 4, |cluster| {
+        cluster.restart_every = 200;
+        cluster.network = Network::Unreliable(20);
+    });
+}
+
+#[test]
+fn directories_that_start_with_several_partitions() {
+    run(9, 8, |cluster| cluster.settings.initial_partitions = 4);
+}
