@@ -3,7 +3,7 @@
 use crate::error::ServerError;
 use pandofs_api::ShardStatus;
 use pandofs_log::{Entry, Log};
-use pandofs_shard::{Environment, Input, Output, Proposal, Shard, ShardError};
+use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
 use pandofs_store::Overlay;
 use pandofs_types::ShardId;
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
@@ -191,6 +191,17 @@ impl Shards {
             ..led.shard.status()
         };
         self.iter().map(|(_, led)| status(led)).collect()
+    }
+
+    /// Distributed operations that these shards coordinated and that have ended since the start.
+    pub fn finished(&self) -> Finished {
+        let mut sum = Finished::default();
+        for (_, led) in self.iter() {
+            let finished = led.shard.finished();
+            sum.committed += finished.committed;
+            sum.aborted += finished.aborted;
+        }
+        sum
     }
 
     fn iter(&self) -> impl Iterator<Item = (ShardId, &Led)> {

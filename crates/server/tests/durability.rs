@@ -287,7 +287,7 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
     // An older store than the pruned log belongs to.
     let old = Arc::new(memory.store.crash(0));
     memory.log.prune(0, 3).unwrap();
-    let data = memory.dir.path().join("data");
+    let data = memory.data();
     let start = |store: Arc<dyn Store>| {
         Server::start_on(memory.map.clone(), ID, store, memory.log.clone(), &data)
     };

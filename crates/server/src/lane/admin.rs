@@ -5,6 +5,7 @@ use pandofs_api::ServerStatus;
 
 impl Lane {
     pub(super) fn status(&self) -> ServerStatus {
+        let finished = self.shards.finished();
         ServerStatus {
             id: self.id,
             fs: self.map.fs,
@@ -20,8 +21,8 @@ impl Lane {
             data_read: self.counters.data_read,
             data_written: self.counters.data_written,
             peer_messages: self.counters.peer_messages,
-            distributed: 0,
-            aborted: 0,
+            distributed: finished.committed + finished.aborted,
+            aborted: finished.aborted,
             log_bytes: self.flush.unflushed_bytes,
             log_forces: self.counters.log_forces,
             log_records: self.counters.log_records,

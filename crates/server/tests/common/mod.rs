@@ -12,6 +12,7 @@ use pandofs_log::{Log, MemoryLog};
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
 use pandofs_store::{MemoryStore, Store};
+use pandofs_types::limits::MAX_SLOTS;
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId,
 };
@@ -65,8 +66,9 @@ pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
 
 /// One server in memory, whose store and log outlive it.
 pub struct Memory {
-    pub dir: TempDir,
+    pub dir: Arc<TempDir>,
     pub map: ClusterMap,
+    pub id: ServerId,
     pub store: Arc<MemoryStore>,
     pub log: Arc<MemoryLog>,
 }
@@ -78,17 +80,37 @@ impl Memory {
     }
 
     pub fn with_map(make: impl FnOnce(&Path) -> ClusterMap) -> Memory {
-        let dir = TempDir::new().unwrap();
+        let dir = Arc::new(TempDir::new().unwrap());
         let map = make(dir.path());
+        Memory::server(dir, map, ID)
+    }
+
+    /// All servers of one file system.
+    pub fn cluster(servers: u16) -> Vec<Memory> {
+        let dir = Arc::new(TempDir::new().unwrap());
+        let map = map(dir.path(), servers, 5_000);
+        let server = |id| Memory::server(Arc::clone(&dir), map.clone(), ServerId(id));
+        (0..servers).map(server).collect()
+    }
+
+    fn server(dir: Arc<TempDir>, map: ClusterMap, id: ServerId) -> Memory {
         let store = Arc::new(MemoryStore::new());
-        Server::format_store(&map, ID, &*store).unwrap();
-        std::fs::create_dir(dir.path().join("data")).unwrap();
-        Memory {
+        Server::format_store(&map, id, &*store).unwrap();
+        let log = Arc::new(MemoryLog::new());
+        let memory = Memory {
             dir,
             map,
+            id,
             store,
-            log: Arc::new(MemoryLog::new()),
-        }
+            log,
+        };
+        std::fs::create_dir(memory.data()).unwrap();
+        memory
+    }
+
+    /// Where its data objects are.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join(format!("data-{}", self.id))
     }
 
     pub fn start(&self) -> ServerHandle {
@@ -96,8 +118,7 @@ impl Memory {
     }
 
     pub fn start_on(&self, store: Arc<dyn Store>, log: Arc<dyn Log>) -> ServerHandle {
-        let data = self.dir.path().join("data");
-        Server::start_on(self.map.clone(), ID, store, log, &data).unwrap()
+        Server::start_on(self.map.clone(), self.id, store, log, &self.data()).unwrap()
     }
 
     /// What a kill of the process leaves: what was written to the log, and of the store only what was
@@ -249,9 +270,10 @@ impl Connection {
 
     pub fn shard_request(&mut self, shard: ShardId, request: Request) -> RequestBody {
         self.sequence += 1;
+        let slot = SlotId((self.sequence % u64::from(MAX_SLOTS)) as u16);
         let key = RequestKey {
             session: self.session,
-            slot: SlotId(0),
+            slot,
             sequence: self.sequence,
         };
         let caller = Credentials::ROOT;
@@ -307,6 +329,15 @@ impl Connection {
             AdminReply::Status(status) => *status,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+pub fn mkdir(name: &str) -> Request {
+    let name = Name::new(name.as_bytes()).unwrap();
+    Request::Mkdir {
+        dir: Ino::ROOT,
+        name,
+        mode: 0o755,
     }
 }
 
