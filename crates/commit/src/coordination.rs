@@ -353,8 +353,8 @@ impl Coordination {
             {
                 // The one that was to decide found further shards, and those are prepared by now, or
                 // were this one's own: everybody is ready, and the decision falls to the coordinator.
+                // It is not the end: they are prepared and have to hear of it.
                 self.commit(progress);
-                self.finish(progress);
             }
             return;
         };

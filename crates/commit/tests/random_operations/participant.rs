@@ -1,0 +1,242 @@
+//! What a shard does with the steps of others' operations.
+
+use crate::faults::Fault;
+use crate::locks::Conflict;
+use crate::node::{Context, Envelope, Node, Waiting};
+use crate::oracle::Decided;
+use crate::plan::{identify, result_of};
+use pandofs_api::{Age, CommitMessage, Refused, Step, StepNumber};
+use pandofs_commit::{Participation, ParticipationState};
+use pandofs_types::{FsError, ShardId, TxId};
+
+impl Node {
+    pub(crate) fn participate(&mut self, envelope: Envelope, context: &mut Context<'_>) {
+        match envelope.message.clone() {
+            CommitMessage::Do {
+                tx,
+                number,
+                step,
+                decide,
+                age,
+            } => {
+                self.be_asked(envelope, tx, number, step, decide, age, context);
+            }
+            CommitMessage::Inquire { tx, number } => {
+                self.be_inquired(tx, number, context);
+            }
+            CommitMessage::Outcome { tx, number, commit } => {
+                self.be_told(tx, number, commit, context);
+            }
+            CommitMessage::Ack { tx, number } => {
+                if let Some(participation) = self.stored.participations.get_mut(&(tx, number)) {
+                    self.changed |= participation.acknowledge();
+                }
+            }
+            other => panic!("not for a participant: {other:?}"),
+        }
+    }
+
+    /// Tombstones that no delayed `Do` can meet any more.
+    pub(crate) fn forget_ended(&mut self, coordinator: ShardId, context: &Context<'_>) {
+        if context.fault == Fault::KeepsTombstones {
+            return;
+        }
+        let horizon = self.stored.horizons.get(&coordinator).copied().unwrap_or(0);
+        let at_once = context.fault == Fault::ForgetsAtOnce;
+        let before = self.stored.participations.len();
+        self.stored.participations.retain(|(tx, _), participation| {
+            tx.coordinator != coordinator
+                || participation.state != ParticipationState::Ended
+                || (tx.sequence >= horizon && !at_once)
+        });
+        self.changed |= self.stored.participations.len() < before;
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one message")]
+    fn be_asked(
+        &mut self,
+        envelope: Envelope,
+        tx: TxId,
+        number: StepNumber,
+        step: Step,
+        decide: bool,
+        age: Age,
+        context: &mut Context<'_>,
+    ) {
+        let coordinator = tx.coordinator;
+        if let Some(known) = self.stored.participations.get(&(tx, number)) {
+            context.stats.repeated_requests += 1;
+            if known.state == ParticipationState::Ended {
+                context.stats.requests_after_the_end += 1;
+            }
+            if context.fault != Fault::PerformsRepeated {
+                if let Some(answer) = known.answer() {
+                    self.said.push((coordinator, answer));
+                }
+                return;
+            }
+        } else if tx.sequence < self.stored.horizons.get(&coordinator).copied().unwrap_or(0) {
+            context.stats.requests_below_the_horizon += 1;
+            return;
+        }
+        if self.waits(tx, number) {
+            return;
+        }
+        let (plan, index) = identify(&step);
+        assert_eq!(context.plans[plan].step(index), (self.shard, step.clone()));
+        let follow = context.plans[plan].follow(index);
+        let (refuse, of_ten) = (context.refuse, context.random.below(10));
+        let refused = if context.random.percent(refuse) {
+            Some(if of_ten < 5 {
+                Refused::Busy
+            } else {
+                Refused::Fs(FsError::NotFound)
+            })
+        } else {
+            match self.locks.check(&step, tx, age) {
+                Ok(()) => None,
+                Err(Conflict::Wait) => {
+                    context.stats.waits += 1;
+                    self.waiting.push(Waiting::Message(envelope));
+                    return;
+                }
+                Err(Conflict::Die) => Some(Refused::Busy),
+            }
+        };
+        let state = if let Some(why) = refused {
+            self.decided.push(Decided {
+                tx,
+                commit: false,
+                by: self.shard,
+            });
+            ParticipationState::Refused { why }
+        } else if decide && follow.is_empty() {
+            self.decided.push(Decided {
+                tx,
+                commit: true,
+                by: self.shard,
+            });
+            self.stored.performed.push((tx, step.clone()));
+            ParticipationState::Committed {
+                result: result_of(&step),
+            }
+        } else {
+            let free = self.locks.lock(&step, tx, number, age);
+            assert_eq!(free, Ok(()));
+            ParticipationState::Prepared {
+                result: result_of(&step),
+                step,
+                follow,
+            }
+        };
+        self.record(Participation {
+            tx,
+            number,
+            age,
+            state,
+        });
+    }
+
+    fn be_inquired(&mut self, tx: TxId, number: StepNumber, context: &mut Context<'_>) {
+        if let Some(known) = self.stored.participations.get(&(tx, number)) {
+            if let Some(answer) = known.answer() {
+                self.said.push((tx.coordinator, answer));
+            }
+            return;
+        }
+        let why = Refused::Unknown;
+        if context.fault == Fault::DeniesWithoutRecord {
+            self.said
+                .push((tx.coordinator, CommitMessage::Refused { tx, number, why }));
+            return;
+        }
+        // Below the horizon the question is an old one: the answer decides nothing.
+        if tx.sequence
+            >= self
+                .stored
+                .horizons
+                .get(&tx.coordinator)
+                .copied()
+                .unwrap_or(0)
+        {
+            context.stats.denials += 1;
+            self.decided.push(Decided {
+                tx,
+                commit: false,
+                by: self.shard,
+            });
+        }
+        let state = ParticipationState::Refused { why };
+        self.record(Participation {
+            tx,
+            number,
+            age: no_age(tx),
+            state,
+        });
+    }
+
+    fn be_told(&mut self, tx: TxId, number: StepNumber, commit: bool, context: &mut Context<'_>) {
+        match self.stored.participations.get_mut(&(tx, number)) {
+            Some(known) => {
+                if let Some((step, _)) = known.settle() {
+                    self.changed = true;
+                    self.decided.push(Decided {
+                        tx,
+                        commit,
+                        by: self.shard,
+                    });
+                    if commit || context.fault != Fault::KeepsLocks {
+                        self.locks.unlock(&step, tx, number);
+                        self.released = true;
+                    }
+                    if commit {
+                        self.stored.performed.push((tx, step));
+                    }
+                }
+            }
+            None => {
+                context.stats.outcomes_before_requests += 1;
+                let state = ParticipationState::Ended;
+                self.record(Participation {
+                    tx,
+                    number,
+                    age: no_age(tx),
+                    state,
+                });
+            }
+        }
+        self.said
+            .push((tx.coordinator, CommitMessage::Finished { tx, number }));
+    }
+
+    /// Stores what became of a step, and answers.
+    fn record(&mut self, participation: Participation) {
+        self.changed = true;
+        if let Some(answer) = participation.answer() {
+            self.said.push((participation.tx.coordinator, answer));
+        }
+        self.stored
+            .participations
+            .insert((participation.tx, participation.number), participation);
+    }
+
+    fn waits(&self, tx: TxId, number: StepNumber) -> bool {
+        self.waiting.iter().any(|waiting| {
+            let Waiting::Message(envelope) = waiting else {
+                return false;
+            };
+            matches!(
+                envelope.message,
+                CommitMessage::Do { tx: other, number: n, .. } if other == tx && n == number
+            )
+        })
+    }
+}
+
+/// Of an operation that is known by its number only; it holds no lock that its age would guard.
+fn no_age(tx: TxId) -> Age {
+    Age {
+        time: pandofs_types::Time(0),
+        tx,
+    }
+}
