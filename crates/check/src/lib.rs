@@ -31,7 +31,11 @@ pub fn check(dump: &ClusterDump) -> Vec<Problem> {
 pub fn check_tables(tables: &Tables, problems: &mut Vec<Problem>) {
     for (name, oracle) in oracles::ALL {
         oracle(tables, &mut |subject, text| {
-            problems.push(Problem { oracle: name, subject, text });
+            problems.push(Problem {
+                oracle: name,
+                subject,
+                text,
+            });
         });
     }
 }

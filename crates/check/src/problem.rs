@@ -33,8 +33,11 @@ pub struct Lasting {
 /// What was found every time. An operation under way looks like a problem in one dump, and not in the
 /// next: created at its first shard and not yet at its second, copied and not yet deleted.
 pub fn lasting(checks: &[Vec<Problem>]) -> Lasting {
-    let Some((last, earlier)) = checks.split_last() else { return Lasting::default() };
-    let same: Vec<BTreeSet<&Problem>> = earlier.iter().map(|check| check.iter().collect()).collect();
+    let Some((last, earlier)) = checks.split_last() else {
+        return Lasting::default();
+    };
+    let same: Vec<BTreeSet<&Problem>> =
+        earlier.iter().map(|check| check.iter().collect()).collect();
     let about: Vec<BTreeMap<(&str, &str), &Problem>> = earlier
         .iter()
         .map(|check| check.iter().map(|found| (key(found), found)).collect())
@@ -59,7 +62,11 @@ mod tests {
     use super::*;
 
     fn problem(subject: &str, text: &str) -> Problem {
-        Problem { oracle: "links", subject: subject.into(), text: text.into() }
+        Problem {
+            oracle: "links",
+            subject: subject.into(),
+            text: text.into(),
+        }
     }
 
     #[test]

@@ -82,12 +82,18 @@ impl Tables {
             for (key, value) in pairs {
                 if let Err(text) = tables.add(shard, key, value) {
                     let subject = format!("shard {shard}, key {}", hex(key));
-                    problems.push(Problem { oracle: "readable", subject, text });
+                    problems.push(Problem {
+                        oracle: "readable",
+                        subject,
+                        text,
+                    });
                 }
             }
         }
         for (&server, objects) in &dump.objects {
-            tables.objects.extend(objects.iter().map(|&(ino, bytes)| ((server, ino), bytes)));
+            tables
+                .objects
+                .extend(objects.iter().map(|&(ino, bytes)| ((server, ino), bytes)));
         }
         tables
     }
@@ -101,21 +107,30 @@ impl Tables {
         let rest = &key[keys::PREFIX_BYTES..];
         match kind {
             Kind::Meta => {
-                self.metas.insert(shard, read("the shard's figures", value)?);
+                self.metas
+                    .insert(shard, read("the shard's figures", value)?);
             }
             Kind::Inode => {
-                self.inodes.insert((shard, ino(rest)?), read("an inode", value)?);
+                self.inodes
+                    .insert((shard, ino(rest)?), read("an inode", value)?);
             }
             Kind::Entry => {
                 let (dir, position, name) = keys::parse_entry(key).ok_or(SHORT)?;
-                let key = EntryKey { shard, dir, position, name };
+                let key = EntryKey {
+                    shard,
+                    dir,
+                    position,
+                    name,
+                };
                 self.entries.insert(key, read("an entry", value)?);
             }
             Kind::Parts => {
-                self.parts.insert((shard, ino(rest)?), read("partitions", value)?);
+                self.parts
+                    .insert((shard, ino(rest)?), read("partitions", value)?);
             }
             Kind::Forwarding => {
-                self.forwarding.insert((shard, ino(rest)?), read("a forwarding record", value)?);
+                self.forwarding
+                    .insert((shard, ino(rest)?), read("a forwarding record", value)?);
             }
             Kind::Xattr => {
                 let sums = self.xattrs.entry((shard, ino(rest)?)).or_default();
@@ -123,14 +138,17 @@ impl Tables {
                 sums.1 += (rest.len() - INO_BYTES + value.len()) as u64;
             }
             Kind::Reclaim => {
-                self.reclaim.insert((shard, ino(rest)?), read("a reclaim record", value)?);
+                self.reclaim
+                    .insert((shard, ino(rest)?), read("a reclaim record", value)?);
             }
             Kind::Split => {
-                self.splits.insert((shard, ino(rest)?), read("a split", value)?);
+                self.splits
+                    .insert((shard, ino(rest)?), read("a split", value)?);
             }
             Kind::Staging => {
                 let (split, _) = split_id(rest)?;
-                self.staging.insert((shard, split), read("a staged split", value)?);
+                self.staging
+                    .insert((shard, split), read("a staged split", value)?);
             }
             Kind::Staged => {
                 let (split, _) = split_id(rest)?;
@@ -140,7 +158,8 @@ impl Tables {
             Kind::Horizon => {
                 let coordinator = rest.first_chunk::<2>().ok_or(SHORT)?;
                 let coordinator = ShardId(u16::from_be_bytes(*coordinator));
-                self.horizons.insert((shard, coordinator), read("a horizon", value)?);
+                self.horizons
+                    .insert((shard, coordinator), read("a horizon", value)?);
             }
             // Answers for repeated requests; nothing refers to them.
             Kind::Slot => {}
@@ -159,7 +178,10 @@ impl Tables {
 
     /// A readable name for an entry.
     pub fn describe(key: &EntryKey) -> String {
-        format!("entry '{}' of directory {} on shard {}", key.name, key.dir, key.shard)
+        format!(
+            "entry '{}' of directory {} on shard {}",
+            key.name, key.dir, key.shard
+        )
     }
 }
 
@@ -183,7 +205,13 @@ fn split_id(rest: &[u8]) -> Result<(SplitId, &[u8]), &'static str> {
     let (source, rest) = rest.split_first_chunk::<2>().ok_or(SHORT)?;
     let (sequence, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
     let source = ShardId(u16::from_be_bytes(*source));
-    Ok((SplitId { source, sequence: u64::from_be_bytes(*sequence) }, rest))
+    Ok((
+        SplitId {
+            source,
+            sequence: u64::from_be_bytes(*sequence),
+        },
+        rest,
+    ))
 }
 
 /// `role(1) coordinator(2) sequence(8) step(2)`
@@ -194,7 +222,10 @@ fn transaction(shard: ShardId, rest: &[u8]) -> Result<Transaction, &'static str>
     Ok(Transaction {
         shard,
         coordinates: role == keys::Role::Coordinator as u8,
-        tx: TxId { coordinator: id.source, sequence: id.sequence },
+        tx: TxId {
+            coordinator: id.source,
+            sequence: id.sequence,
+        },
         step: u16::from_be_bytes(*step),
     })
 }

@@ -34,7 +34,12 @@ pub const STRIPED: Ino = Ino(1 << Ino::SERIAL_BITS | 8);
 const NEXT_SERIAL: u64 = 100;
 
 pub fn layout() -> Layout {
-    Layout { unit: 4_096, count: 2, first: ServerId(0), servers: 4 }
+    Layout {
+        unit: 4_096,
+        count: 2,
+        first: ServerId(0),
+        servers: 4,
+    }
 }
 
 fn map() -> ClusterMap {
@@ -77,7 +82,15 @@ fn inode(kind: FileKind, nlink: u32, body: Body) -> InodeRecord {
 }
 
 fn file(nlink: u32) -> InodeRecord {
-    inode(FileKind::File, nlink, Body::Inline { version: 0, data: vec![], layout: layout() })
+    inode(
+        FileKind::File,
+        nlink,
+        Body::Inline {
+            version: 0,
+            data: vec![],
+            layout: layout(),
+        },
+    )
 }
 
 fn parts(map: &DirMap, index: u32) -> PartsRecord {
@@ -90,7 +103,11 @@ fn parts(map: &DirMap, index: u32) -> PartsRecord {
         grain: GrainState::root(map.home()),
         mtime: Time(0),
         ctime: Time(0),
-        parts: vec![Part { index: PartitionIndex(index), entries: 0, subdirs: 0 }],
+        parts: vec![Part {
+            index: PartitionIndex(index),
+            entries: 0,
+            subdirs: 0,
+        }],
     }
 }
 
@@ -102,13 +119,32 @@ pub fn sound() -> Tables {
     tables.inodes.insert((ShardId(1), SHARED), dir(ROOT_DIR));
     tables.inodes.insert((ShardId(3), INNER), dir(SHARED));
     let shared = DirMap::with_slots([1, 2, 3, 0].map(ShardId).to_vec(), 2);
-    tables.parts.insert((ShardId(0), ROOT_DIR), parts(&DirMap::single(ShardId(0)), 0));
+    tables.parts.insert(
+        (ShardId(0), ROOT_DIR),
+        parts(&DirMap::single(ShardId(0)), 0),
+    );
     tables.parts.insert((ShardId(1), SHARED), parts(&shared, 0));
     tables.parts.insert((ShardId(2), SHARED), parts(&shared, 1));
-    tables.parts.insert((ShardId(3), INNER), parts(&DirMap::single(ShardId(3)), 0));
+    tables
+        .parts
+        .insert((ShardId(3), INNER), parts(&DirMap::single(ShardId(3)), 0));
 
-    enter(&mut tables, ROOT_DIR, "shared", SHARED, FileKind::Dir, ShardId(1));
-    enter(&mut tables, SHARED, "inner", INNER, FileKind::Dir, ShardId(3));
+    enter(
+        &mut tables,
+        ROOT_DIR,
+        "shared",
+        SHARED,
+        FileKind::Dir,
+        ShardId(1),
+    );
+    enter(
+        &mut tables,
+        SHARED,
+        "inner",
+        INNER,
+        FileKind::Dir,
+        ShardId(3),
+    );
 
     let plain = Ino::new(ShardId(1), 5);
     let linked = Ino::new(ShardId(1), 6);
@@ -118,11 +154,42 @@ pub fn sound() -> Tables {
     tables.xattrs.insert((ShardId(1), plain), (1, 11));
     tables.inodes.insert((ShardId(1), plain), with_attribute);
     tables.inodes.insert((ShardId(1), linked), file(2));
-    tables.inodes.insert((ShardId(1), STRIPED), inode(FileKind::File, 1, Body::Striped(layout())));
-    enter(&mut tables, SHARED, "plain", plain, FileKind::File, ShardId(1));
-    enter(&mut tables, SHARED, "linked", linked, FileKind::File, ShardId(1));
-    enter(&mut tables, ROOT_DIR, "other", linked, FileKind::File, ShardId(1));
-    enter(&mut tables, SHARED, "striped", STRIPED, FileKind::File, ShardId(1));
+    tables.inodes.insert(
+        (ShardId(1), STRIPED),
+        inode(FileKind::File, 1, Body::Striped(layout())),
+    );
+    enter(
+        &mut tables,
+        SHARED,
+        "plain",
+        plain,
+        FileKind::File,
+        ShardId(1),
+    );
+    enter(
+        &mut tables,
+        SHARED,
+        "linked",
+        linked,
+        FileKind::File,
+        ShardId(1),
+    );
+    enter(
+        &mut tables,
+        ROOT_DIR,
+        "other",
+        linked,
+        FileKind::File,
+        ShardId(1),
+    );
+    enter(
+        &mut tables,
+        SHARED,
+        "striped",
+        STRIPED,
+        FileKind::File,
+        ShardId(1),
+    );
     tables.objects.insert((ServerId(0), STRIPED), 4_096);
     tables.objects.insert((ServerId(1), STRIPED), 100);
 
@@ -130,10 +197,17 @@ pub fn sound() -> Tables {
     moved.trail = vec![ShardId(1)];
     tables.inodes.insert((ShardId(2), MOVED), moved);
     tables.forwarding.insert((ShardId(1), MOVED), ShardId(2));
-    let name = (0..).map(|number| format!("moved{number}")).find(|name| {
-        shared.shard_of(tables.map.hash_key.position(name.as_bytes())) == ShardId(2)
-    });
-    enter(&mut tables, SHARED, &name.unwrap(), MOVED, FileKind::File, ShardId(2));
+    let name = (0..)
+        .map(|number| format!("moved{number}"))
+        .find(|name| shared.shard_of(tables.map.hash_key.position(name.as_bytes())) == ShardId(2));
+    enter(
+        &mut tables,
+        SHARED,
+        &name.unwrap(),
+        MOVED,
+        FileKind::File,
+        ShardId(2),
+    );
 
     for shard in (0..4).map(ShardId) {
         let meta = Meta {
@@ -142,7 +216,11 @@ pub fn sound() -> Tables {
             applied: 1,
             next_serial: NEXT_SERIAL,
             next_sequence: 1,
-            entries: tables.entries.keys().filter(|key| key.shard == shard).count() as u64,
+            entries: tables
+                .entries
+                .keys()
+                .filter(|key| key.shard == shard)
+                .count() as u64,
             inodes: tables.inodes.keys().filter(|(at, _)| *at == shard).count() as u64,
             partitions: tables.parts.keys().filter(|(at, _)| *at == shard).count() as u64,
             splits: 0,
@@ -158,17 +236,30 @@ fn enter(tables: &mut Tables, dir: Ino, name: &str, ino: Ino, kind: FileKind, sh
     let home = tables.parts[&(dir.birth_shard(), dir)].map.clone();
     let index = home.partition_of(position);
     let at = home.shard_of_partition(index);
-    let part = tables.parts.get_mut(&(at, dir)).unwrap().part_mut(index).unwrap();
+    let part = tables
+        .parts
+        .get_mut(&(at, dir))
+        .unwrap()
+        .part_mut(index)
+        .unwrap();
     part.entries += 1;
     part.subdirs += u32::from(kind == FileKind::Dir);
-    let key = EntryKey { shard: at, dir, position, name: Name::new(name.as_bytes()).unwrap() };
+    let key = EntryKey {
+        shard: at,
+        dir,
+        position,
+        name: Name::new(name.as_bytes()).unwrap(),
+    };
     tables.entries.insert(key, EntryRecord { ino, kind, shard });
 }
 
 /// The key and record of an entry.
 pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) {
     let name = Name::new(name.as_bytes()).unwrap();
-    let found = tables.entries.iter().find(|(key, _)| key.dir == dir && key.name == name);
+    let found = tables
+        .entries
+        .iter()
+        .find(|(key, _)| key.dir == dir && key.name == name);
     let (key, entry) = found.unwrap();
     (key.clone(), entry.clone())
 }
@@ -177,7 +268,11 @@ pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) 
 pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
     let mut problems = Vec::new();
     crate::check_tables(tables, &mut problems);
-    problems.iter().filter(|p| p.oracle == oracle).map(ToString::to_string).collect()
+    problems
+        .iter()
+        .filter(|p| p.oracle == oracle)
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// What an oracle reports about `subject`.
@@ -187,7 +282,11 @@ pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
 pub fn found(tables: &Tables, oracle: &str, subject: &str) -> String {
     let start = format!("{oracle}: {subject}: ");
     let all = problems(tables, oracle);
-    let about: Vec<String> = all.iter().filter(|p| p.starts_with(&start)).cloned().collect();
+    let about: Vec<String> = all
+        .iter()
+        .filter(|p| p.starts_with(&start))
+        .cloned()
+        .collect();
     assert!(!about.is_empty(), "nothing about '{subject}' in {all:#?}");
     about.join("\n")
 }
@@ -217,7 +316,11 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
         put(shard, keys::inode(shard, ino), encode(inode));
     }
     for (key, entry) in &tables.entries {
-        put(key.shard, keys::entry(key.shard, key.dir, key.position, &key.name), encode(entry));
+        put(
+            key.shard,
+            keys::entry(key.shard, key.dir, key.position, &key.name),
+            encode(entry),
+        );
     }
     for (&(shard, dir), parts) in &tables.parts {
         put(shard, keys::parts(shard, dir), encode(parts));
@@ -232,7 +335,11 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     for (&(server, ino), &bytes) in &tables.objects {
         objects.entry(server).or_default().push((ino, bytes));
     }
-    let mut dump = ClusterDump { map: tables.map.clone(), shards, objects };
+    let mut dump = ClusterDump {
+        map: tables.map.clone(),
+        shards,
+        objects,
+    };
     assert_eq!(check(&dump), []);
     let decoded = Tables::decode(&dump, &mut Vec::new());
     assert_eq!(decoded.entries, tables.entries);

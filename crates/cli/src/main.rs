@@ -1,1 +1,161 @@
-fn main() {}
+//! `pandofs`: the one command.
+//!
+//! Invariant: nothing in here knows how the file system works; it parses, starts, asks and shows.
+
+mod admin;
+mod backend;
+mod cmd;
+mod daemon;
+mod datadir;
+mod demo;
+mod dump;
+mod exit;
+mod logging;
+mod mounts;
+mod new_cluster;
+mod processes;
+mod signals;
+mod source;
+mod table;
+mod units;
+mod unmount;
+mod up;
+
+use anyhow::{Context, Result};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use exit::Outcome;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs up --servers 4 --data /var/tmp/pando --mount /mnt/pando
+      a whole cluster on this machine, until Ctrl-C
+  pandofs status --data /var/tmp/pando
+      what its servers do
+  pandofs dir /mnt/pando/big
+      how a directory is spread over them
+  pandofs COMMAND --help
+      more examples";
+
+#[derive(Parser)]
+#[command(
+    name = "pandofs",
+    version,
+    about = "A parallel file system whose directories grow over all servers",
+    after_help = format!("{EXAMPLES}\n\n{}\n\n{}", logging::HELP, exit::HELP),
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(cmd::up::Up),
+    Mount(cmd::mount::Mount),
+    Umount(cmd::umount::Umount),
+    Status(cmd::status::Status),
+    Dir(cmd::dir::Dir),
+    Fsck(cmd::fsck::Fsck),
+    Format(cmd::format::Format),
+    Serve(cmd::serve::Serve),
+    Demo(cmd::demo::Demo),
+    #[command(hide = true)]
+    DemoWorker(cmd::demo::Worker),
+    Completions(cmd::completions::Completions),
+}
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    match run(&cli.command, &matches) {
+        Ok(outcome) => outcome.into(),
+        Err(error) => {
+            eprintln!("pandofs: {error:#}");
+            Outcome::Failed.into()
+        }
+    }
+}
+
+fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
+    logging::start(match command {
+        // FUSE's library warns of mounts that were unmounted from outside, as they usually are.
+        Command::Serve(_) | Command::Mount(_) => "info,fuser=error",
+        _ => "warn",
+    })?;
+    match command {
+        Command::Up(up) => up.run(is_given(matches, "shards")),
+        Command::Mount(mount) => mount.run(),
+        Command::Umount(umount) => umount.run(),
+        Command::Status(status) => status.run(),
+        Command::Dir(dir) => dir.run(),
+        Command::Fsck(fsck) => fsck.run(),
+        Command::Format(format) => format.run(),
+        Command::Serve(serve) => serve.run(),
+        Command::Demo(demo) => demo.run(),
+        Command::DemoWorker(worker) => worker.run(),
+        Command::Completions(completions) => completions.run(),
+    }
+}
+
+/// Whether an option of the subcommand was given, rather than left at its default.
+fn is_given(matches: &ArgMatches, option: &str) -> bool {
+    let subcommand = matches.subcommand().map(|(_, matches)| matches);
+    subcommand.and_then(|matches| matches.value_source(option)) == Some(ValueSource::CommandLine)
+}
+
+/// Writes to standard output. Whoever reads it may have seen enough.
+///
+/// # Errors
+/// When it cannot be written for another reason.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+        {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Examples:"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn an_option_that_was_given_is_told_from_a_default() {
+        let line = |arguments: &[&str]| Cli::command().get_matches_from(arguments);
+        let base = ["pandofs", "up", "--data", "d", "--no-mount"];
+        assert!(!is_given(&line(&base), "shards"));
+        assert!(is_given(
+            &line(&[&base[..], &["--shards", "64"]].concat()),
+            "shards"
+        ));
+    }
+}

@@ -31,9 +31,11 @@ mod server;
 mod sessions;
 mod shards;
 mod slots;
+mod stored;
 #[cfg(test)]
 mod testing;
 
 pub use error::{ServerError, StartError};
 pub use recovery::Replayed;
 pub use server::{Options, Server, ServerHandle, Stopper};
+pub use stored::{Stored, stored};

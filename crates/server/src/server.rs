@@ -143,11 +143,11 @@ impl Server {
     }
 }
 
-fn log_options() -> pandofs_log_raft_engine::Options {
+pub(crate) fn log_options() -> pandofs_log_raft_engine::Options {
     pandofs_log_raft_engine::Options::default()
 }
 
-fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
+pub(crate) fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
     map.validate()?;
     if map.server(id).is_none() {
         Err(StartError::UnknownServer(id))

@@ -38,7 +38,10 @@ pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, Star
     let directory = ServerDirectory::open(dir, map.fs, id)?;
     let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
     let log = RaftEngineLog::open(&directory.log(), log_options())?;
-    let mut stored = Stored { shards: Vec::new(), objects: objects(&directory.data())? };
+    let mut stored = Stored {
+        shards: Vec::new(),
+        objects: objects(&directory.data())?,
+    };
     for config in configs(&Arc::new(map.clone()), id) {
         let shard = config.shard;
         stored.shards.push((shard, pairs(config, &store, &log)?));
@@ -58,11 +61,18 @@ fn pairs(
     let mut shard = Shard::open(config, store).map_err(failed)?;
     let stream = u64::from(id.0);
     let mut failure = None;
-    if log.next_index(stream).is_some_and(|next| next > shard.applied() + 1) {
+    if log
+        .next_index(stream)
+        .is_some_and(|next| next > shard.applied() + 1)
+    {
         let read = log.read(stream, shard.applied() + 1, &mut |index, payload| {
             shard.replay(&mut overlay, index, payload).map_err(|error| {
                 failure = Some(error);
-                LogError::BadEntry { stream, index, what: "it cannot be applied".to_owned() }
+                LogError::BadEntry {
+                    stream,
+                    index,
+                    what: "it cannot be applied".to_owned(),
+                }
             })
         });
         match failure {
@@ -73,7 +83,9 @@ fn pairs(
     let mut pairs = Vec::new();
     for kind in 0..u8::MAX {
         let start = keys_of(kind, id);
-        let end = id.0.checked_add(1).map_or([kind + 1, 0, 0], |next| keys_of(kind, ShardId(next)));
+        let end =
+            id.0.checked_add(1)
+                .map_or([kind + 1, 0, 0], |next| keys_of(kind, ShardId(next)));
         overlay.scan(&start, &end, &mut |key, value| {
             pairs.push((key.to_vec(), value.to_vec()));
             ControlFlow::Continue(())

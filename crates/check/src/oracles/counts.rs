@@ -19,10 +19,16 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (&(shard, dir), parts) in &tables.parts {
         for part in &parts.parts {
-            let found = real.get(&(shard, dir, part.index)).copied().unwrap_or_default();
+            let found = real
+                .get(&(shard, dir, part.index))
+                .copied()
+                .unwrap_or_default();
             if found != (part.entries, part.subdirs) {
                 report(
-                    format!("partition {} of directory {dir} on shard {shard}", part.index),
+                    format!(
+                        "partition {} of directory {dir} on shard {shard}",
+                        part.index
+                    ),
                     format!(
                         "it counts {} entries, {} of them directories, and has {} and {}",
                         part.entries, part.subdirs, found.0, found.1
@@ -38,18 +44,40 @@ fn check_totals(tables: &Tables, report: &mut Report<'_>) {
     for number in 0..tables.map.shard_count() {
         let shard = ShardId(number);
         let Some(meta) = tables.metas.get(&shard) else {
-            report(format!("shard {shard}"), "it has no record of its own".into());
+            report(
+                format!("shard {shard}"),
+                "it has no record of its own".into(),
+            );
             continue;
         };
         if meta.fs != tables.map.fs {
-            report(format!("shard {shard}"), format!("it belongs to the file system {}", meta.fs));
+            report(
+                format!("shard {shard}"),
+                format!("it belongs to the file system {}", meta.fs),
+            );
         }
         let on_shard = |at: &ShardId| *at == shard;
         let parts = tables.parts.iter().filter(|((at, _), _)| on_shard(at));
         let totals = [
-            ("entries", meta.entries, tables.entries.keys().filter(|key| on_shard(&key.shard)).count()),
-            ("inodes", meta.inodes, tables.inodes.keys().filter(|(at, _)| on_shard(at)).count()),
-            ("partitions", meta.partitions, parts.map(|(_, parts)| parts.parts.len()).sum()),
+            (
+                "entries",
+                meta.entries,
+                tables
+                    .entries
+                    .keys()
+                    .filter(|key| on_shard(&key.shard))
+                    .count(),
+            ),
+            (
+                "inodes",
+                meta.inodes,
+                tables.inodes.keys().filter(|(at, _)| on_shard(at)).count(),
+            ),
+            (
+                "partitions",
+                meta.partitions,
+                parts.map(|(_, parts)| parts.parts.len()).sum(),
+            ),
         ];
         for (what, counted, found) in totals {
             if counted != found as u64 {
@@ -71,7 +99,11 @@ mod tests {
     fn a_wrong_number_of_entries_is_found() {
         let mut tables = testing::sound();
         tables.parts.get_mut(&(ShardId(1), SHARED)).unwrap().parts[0].entries += 1;
-        let said = found(&tables, "counts", &format!("partition 0 of directory {SHARED} on shard 1"));
+        let said = found(
+            &tables,
+            "counts",
+            &format!("partition 0 of directory {SHARED} on shard 1"),
+        );
         assert!(said.contains("and has"), "{said}");
     }
 
@@ -84,7 +116,11 @@ mod tests {
         meta.inodes += 1;
         meta.partitions += 1;
         for what in ["entries", "inodes", "partitions"] {
-            found(&tables, "counts", &format!("the {what} of shard {}", key.shard));
+            found(
+                &tables,
+                "counts",
+                &format!("the {what} of shard {}", key.shard),
+            );
         }
     }
 

@@ -17,11 +17,17 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         match tables.inodes.get(&(entry.shard, entry.ino)) {
             None => report(
                 subject(),
-                format!("it leads to inode {} on shard {}, which is not there", entry.ino, entry.shard),
+                format!(
+                    "it leads to inode {} on shard {}, which is not there",
+                    entry.ino, entry.shard
+                ),
             ),
             Some(inode) if inode.kind != entry.kind => report(
                 subject(),
-                format!("it says {:?}, inode {} is {:?}", entry.kind, entry.ino, inode.kind),
+                format!(
+                    "it says {:?}, inode {} is {:?}",
+                    entry.kind, entry.ino, inode.kind
+                ),
             ),
             Some(_) => {}
         }
@@ -32,15 +38,24 @@ fn check_place(tables: &Tables, key: &EntryKey, report: &mut Report<'_>) {
     let subject = || Tables::describe(key);
     let hashed = tables.map.hash_key.position(key.name.as_bytes());
     if key.position != hashed {
-        report(subject(), format!("it stands at {:?}, its hash is {hashed:?}", key.position));
+        report(
+            subject(),
+            format!("it stands at {:?}, its hash is {hashed:?}", key.position),
+        );
     }
     let Some(parts) = tables.parts.get(&(key.shard, key.dir)) else {
-        report(subject(), "the shard holds no partition of that directory".into());
+        report(
+            subject(),
+            "the shard holds no partition of that directory".into(),
+        );
         return;
     };
     let index = parts.map.partition_of(key.position);
     if parts.part(index).is_none() {
-        report(subject(), format!("it belongs to partition {index}, which the shard does not hold"));
+        report(
+            subject(),
+            format!("it belongs to partition {index}, which the shard does not hold"),
+        );
     }
 }
 
@@ -65,7 +80,10 @@ mod tests {
         let (key, entry) = key_of(&tables, SHARED, "plain");
         tables.entries.get_mut(&key).unwrap().shard = ShardId(3);
         let said = found(&tables, "entries", &Tables::describe(&key));
-        assert!(said.contains(&format!("inode {} on shard 3", entry.ino)), "{said}");
+        assert!(
+            said.contains(&format!("inode {} on shard 3", entry.ino)),
+            "{said}"
+        );
     }
 
     #[test]
@@ -93,7 +111,10 @@ mod tests {
         let mut tables = testing::sound();
         let (key, entry) = key_of(&tables, SHARED, "plain");
         tables.entries.remove(&key);
-        let moved = crate::tables::EntryKey { position: Position::FIRST, ..key };
+        let moved = crate::tables::EntryKey {
+            position: Position::FIRST,
+            ..key
+        };
         tables.entries.insert(moved.clone(), entry);
         assert!(found(&tables, "entries", &Tables::describe(&moved)).contains("its hash is"));
     }

@@ -36,8 +36,13 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                     report(subject, text);
                 }
             }
-            None if dying.get(&ino).is_some_and(|shards| shards.contains(&shard)) => {}
-            None => report(subject, "the inode is gone, and nobody will remove this".into()),
+            None if dying
+                .get(&ino)
+                .is_some_and(|shards| shards.contains(&shard)) => {}
+            None => report(
+                subject,
+                "the inode is gone, and nobody will remove this".into(),
+            ),
         }
     }
 }
@@ -48,7 +53,9 @@ fn follow(tables: &Tables, ino: Ino, from: ShardId) -> Result<(), String> {
     let mut at = from;
     while !tables.inodes.contains_key(&(at, ino)) {
         if !seen.insert(at) {
-            return Err(format!("the forwarding records from shard {from} on lead in a circle"));
+            return Err(format!(
+                "the forwarding records from shard {from} on lead in a circle"
+            ));
         }
         match tables.forwarding.get(&(at, ino)) {
             Some(&next) => at = next,
@@ -104,7 +111,10 @@ mod tests {
         tables.forwarding.insert((ShardId(0), dead), ShardId(2));
         let subject = format!("forwarding record of inode {dead} on shard 0");
         assert!(found(&tables, "forwarding", &subject).contains("gone"));
-        let gone = ReclaimRecord::Gone { layout: None, trail: vec![ShardId(0)] };
+        let gone = ReclaimRecord::Gone {
+            layout: None,
+            trail: vec![ShardId(0)],
+        };
         tables.reclaim.insert((ShardId(2), dead), gone);
         assert!(testing::problems(&tables, "forwarding").is_empty());
     }

@@ -8,11 +8,17 @@ use pandofs_types::{Ino, ShardId};
 use std::collections::BTreeSet;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let named: BTreeSet<(ShardId, Ino)> =
-        tables.entries.values().map(|entry| (entry.shard, entry.ino)).collect();
+    let named: BTreeSet<(ShardId, Ino)> = tables
+        .entries
+        .values()
+        .map(|entry| (entry.shard, entry.ino))
+        .collect();
     for (&(shard, ino), inode) in &tables.inodes {
         let subject = || format!("inode {ino} on shard {shard}");
-        let orphan = matches!(tables.reclaim.get(&(shard, ino)), Some(ReclaimRecord::Orphan));
+        let orphan = matches!(
+            tables.reclaim.get(&(shard, ino)),
+            Some(ReclaimRecord::Orphan)
+        );
         let has_name = named.contains(&(shard, ino));
         if !has_name && !orphan && ino != Ino::ROOT {
             report(subject(), format!("no name leads to this {:?}", inode.kind));
@@ -20,17 +26,31 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         if has_name && orphan {
             report(subject(), "it has a name, and is to be reclaimed".into());
         }
-        if ino.serial() >= tables.metas.get(&ino.birth_shard()).map_or(0, |meta| meta.next_serial) {
-            report(subject(), "its birth shard has not given out that number yet".into());
+        if ino.serial()
+            >= tables
+                .metas
+                .get(&ino.birth_shard())
+                .map_or(0, |meta| meta.next_serial)
+        {
+            report(
+                subject(),
+                "its birth shard has not given out that number yet".into(),
+            );
         }
     }
     for (ino, shards) in tables.shards_with_inode() {
         if shards.len() > 1 {
             let shards: Vec<String> = shards.iter().map(ToString::to_string).collect();
-            report(format!("inode {ino}"), format!("it is on the shards {}", shards.join(", ")));
+            report(
+                format!("inode {ino}"),
+                format!("it is on the shards {}", shards.join(", ")),
+            );
         }
     }
-    if !tables.inodes.contains_key(&(Ino::ROOT.birth_shard(), Ino::ROOT)) {
+    if !tables
+        .inodes
+        .contains_key(&(Ino::ROOT.birth_shard(), Ino::ROOT))
+    {
         report("the root".into(), "it has no inode".into());
     }
 }
@@ -49,7 +69,9 @@ mod tests {
         let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
         assert!(found(&tables, "inodes", &subject).contains("no name leads to this File"));
         // Removed while open is as it should be.
-        tables.reclaim.insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
+        tables
+            .reclaim
+            .insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
         assert!(testing::problems(&tables, "inodes").is_empty());
     }
 
@@ -57,7 +79,9 @@ mod tests {
     fn an_inode_with_a_name_is_not_to_be_reclaimed() {
         let mut tables = testing::sound();
         let (_, entry) = key_of(&tables, SHARED, "plain");
-        tables.reclaim.insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
+        tables
+            .reclaim
+            .insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
         let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
         assert!(found(&tables, "inodes", &subject).contains("is to be reclaimed"));
     }
@@ -68,7 +92,9 @@ mod tests {
         let (_, entry) = key_of(&tables, SHARED, "plain");
         let copy = tables.inodes[&(entry.shard, entry.ino)].clone();
         tables.inodes.insert((ShardId(3), entry.ino), copy);
-        assert!(found(&tables, "inodes", &format!("inode {}", entry.ino)).contains("on the shards"));
+        assert!(
+            found(&tables, "inodes", &format!("inode {}", entry.ino)).contains("on the shards")
+        );
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 report(subject(), format!("{has} names lead to this directory"));
             }
         } else if u64::from(inode.nlink) != has {
-            report(subject(), format!("it counts {} links and has {has} names", inode.nlink));
+            report(
+                subject(),
+                format!("it counts {} links and has {has} names", inode.nlink),
+            );
         }
     }
 }
@@ -32,7 +35,11 @@ mod tests {
     fn a_wrong_link_count_is_found() {
         let mut tables = testing::sound();
         let (_, entry) = key_of(&tables, SHARED, "linked");
-        tables.inodes.get_mut(&(entry.shard, entry.ino)).unwrap().nlink = 3;
+        tables
+            .inodes
+            .get_mut(&(entry.shard, entry.ino))
+            .unwrap()
+            .nlink = 3;
         let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
         assert!(found(&tables, "links", &subject).contains("counts 3 links and has 2 names"));
     }

@@ -27,7 +27,11 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (&(_, ino), record) in &tables.reclaim {
         match record {
-            ReclaimRecord::Gone { layout: Some(layout), .. } | ReclaimRecord::Cut { layout, .. } => {
+            ReclaimRecord::Gone {
+                layout: Some(layout),
+                ..
+            }
+            | ReclaimRecord::Cut { layout, .. } => {
                 allow(ino, layout);
             }
             ReclaimRecord::Gone { layout: None, .. } | ReclaimRecord::Orphan => {}
@@ -36,9 +40,15 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (&(server, ino), bytes) in &tables.objects {
         let subject = || format!("data object of inode {ino} on server {server}");
         match allowed.get(&ino) {
-            None => report(subject(), format!("it has {bytes} bytes and belongs to no file")),
+            None => report(
+                subject(),
+                format!("it has {bytes} bytes and belongs to no file"),
+            ),
             Some(servers) if !servers.contains(&server) => {
-                report(subject(), "the file's layout does not have that server".into());
+                report(
+                    subject(),
+                    "the file's layout does not have that server".into(),
+                );
             }
             Some(_) => {}
         }
@@ -59,7 +69,13 @@ mod tests {
         let subject = format!("data object of inode {dead} on server 1");
         assert!(found(&tables, "objects", &subject).contains("belongs to no file"));
         let layout = Some(testing::layout());
-        tables.reclaim.insert((ShardId(0), dead), ReclaimRecord::Gone { layout, trail: vec![] });
+        tables.reclaim.insert(
+            (ShardId(0), dead),
+            ReclaimRecord::Gone {
+                layout,
+                trail: vec![],
+            },
+        );
         assert!(testing::problems(&tables, "objects").is_empty());
     }
 

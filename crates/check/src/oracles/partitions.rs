@@ -17,7 +17,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (&(shard, ino), inode) in &tables.inodes {
         if inode.kind == FileKind::Dir && !tables.parts.contains_key(&(shard, ino)) {
-            report(format!("directory {ino}"), format!("its home {shard} holds no partition of it"));
+            report(
+                format!("directory {ino}"),
+                format!("its home {shard} holds no partition of it"),
+            );
         }
     }
 }
@@ -34,14 +37,20 @@ fn check_directory(
         let shards: Vec<String> = holders.iter().map(|(shard, _)| shard.to_string()).collect();
         report(
             subject(),
-            format!("shards {} hold partitions of it, but it has no inode", shards.join(", ")),
+            format!(
+                "shards {} hold partitions of it, but it has no inode",
+                shards.join(", ")
+            ),
         );
     }
     let mut ranges: Vec<(Position, Position, ShardId, u32)> = Vec::new();
     let mut held = BTreeSet::new();
     for &(shard, record) in holders {
         if record.parts.is_empty() {
-            report(subject(), format!("shard {shard} has a record of no partitions of it"));
+            report(
+                subject(),
+                format!("shard {shard} has a record of no partitions of it"),
+            );
         }
         for part in &record.parts {
             let index = part.index;
@@ -56,7 +65,9 @@ fn check_directory(
                 let owner = record.map.shard_of_partition(index);
                 report(
                     subject(),
-                    format!("shard {shard} holds partition {index}, which its map gives to {owner}"),
+                    format!(
+                        "shard {shard} holds partition {index}, which its map gives to {owner}"
+                    ),
                 );
             }
             held.insert(index);
@@ -73,7 +84,10 @@ fn check_directory(
         }
         if record.map.home() != home {
             let found = record.map.home();
-            report(subject(), format!("shard {shard} takes {found} for its home instead of {home}"));
+            report(
+                subject(),
+                format!("shard {shard} takes {found} for its home instead of {home}"),
+            );
         }
     }
     ranges.sort();
@@ -93,7 +107,10 @@ fn check_directory(
         covered = covered.max(end);
     }
     if covered < Position::END {
-        report(subject(), format!("no shard owns the names from {covered:?} on"));
+        report(
+            subject(),
+            format!("no shard owns the names from {covered:?} on"),
+        );
     }
 }
 
@@ -109,7 +126,10 @@ mod tests {
         let mut tables = testing::sound();
         tables.parts.remove(&(ShardId(2), SHARED));
         let said = found(&tables, "partitions", &format!("directory {SHARED}"));
-        assert!(said.contains("shard 1 knows of partition 1, which no shard holds"), "{said}");
+        assert!(
+            said.contains("shard 1 knows of partition 1, which no shard holds"),
+            "{said}"
+        );
         assert!(said.contains("no shard owns the names from"), "{said}");
     }
 
@@ -129,16 +149,26 @@ mod tests {
         let parts = tables.parts.remove(&(ShardId(2), SHARED)).unwrap();
         tables.parts.insert((ShardId(3), SHARED), parts);
         let said = found(&tables, "partitions", &format!("directory {SHARED}"));
-        assert!(said.contains("shard 3 holds partition 1, which its map gives to 2"), "{said}");
+        assert!(
+            said.contains("shard 3 holds partition 1, which its map gives to 2"),
+            "{said}"
+        );
     }
 
     #[test]
     fn a_partition_its_own_map_does_not_know_is_found() {
         let mut tables = testing::sound();
         let source = tables.parts.get_mut(&(ShardId(1), SHARED)).unwrap();
-        source.parts.push(Part { index: PartitionIndex(3), entries: 0, subdirs: 0 });
+        source.parts.push(Part {
+            index: PartitionIndex(3),
+            entries: 0,
+            subdirs: 0,
+        });
         let said = found(&tables, "partitions", &format!("directory {SHARED}"));
-        assert!(said.contains("holds partition 3, which its map does not know"), "{said}");
+        assert!(
+            said.contains("holds partition 3, which its map does not know"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -146,6 +176,9 @@ mod tests {
         let mut tables = testing::sound();
         tables.inodes.remove(&(ShardId(1), SHARED));
         let said = found(&tables, "partitions", &format!("directory {SHARED}"));
-        assert!(said.contains("shards 1, 2 hold partitions of it, but it has no inode"), "{said}");
+        assert!(
+            said.contains("shards 1, 2 hold partitions of it, but it has no inode"),
+            "{said}"
+        );
     }
 }

@@ -8,32 +8,56 @@ use pandofs_types::ShardId;
 use std::collections::BTreeSet;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let under_way: BTreeSet<(ShardId, SplitId)> =
-        tables.splits.values().map(|record| (record.target, record.split)).collect();
-    let staged: BTreeSet<(ShardId, SplitId)> =
-        tables.staging.keys().chain(tables.staged.keys()).copied().collect();
+    let under_way: BTreeSet<(ShardId, SplitId)> = tables
+        .splits
+        .values()
+        .map(|record| (record.target, record.split))
+        .collect();
+    let staged: BTreeSet<(ShardId, SplitId)> = tables
+        .staging
+        .keys()
+        .chain(tables.staged.keys())
+        .copied()
+        .collect();
     for &(shard, split) in &staged {
-        let subject =
-            format!("split {}:{} on its target shard {shard}", split.source, split.sequence);
+        let subject = format!(
+            "split {}:{} on its target shard {shard}",
+            split.source, split.sequence
+        );
         if !under_way.contains(&(shard, split)) {
             let copies = tables.staged.get(&(shard, split)).copied().unwrap_or(0);
-            report(subject, format!("{copies} entries are staged, but there is no such split"));
+            report(
+                subject,
+                format!("{copies} entries are staged, but there is no such split"),
+            );
         } else if !tables.staging.contains_key(&(shard, split)) {
-            report(subject, "entries are staged without the record of their chunks".into());
+            report(
+                subject,
+                "entries are staged without the record of their chunks".into(),
+            );
         }
     }
     for (&(shard, dir), record) in &tables.splits {
         let subject = format!("split of directory {dir} on shard {shard}");
         let Some(parts) = tables.parts.get(&(shard, dir)) else {
-            report(subject, "the shard holds no partition of that directory".into());
+            report(
+                subject,
+                "the shard holds no partition of that directory".into(),
+            );
             continue;
         };
         if record.split.source != shard {
-            report(subject, format!("it says its source is shard {}", record.split.source));
+            report(
+                subject,
+                format!("it says its source is shard {}", record.split.source),
+            );
         } else if parts.part(record.index).is_none() || parts.map.is_active(record.child) {
             report(
                 subject,
-                format!("partition {} cannot split off {} any more", record.index, record.child),
+                format!(
+                    "partition {} cannot split off {} any more",
+                    record.index, record.child
+                ),
             );
         }
     }
@@ -47,7 +71,10 @@ mod tests {
     use pandofs_placement::PartitionIndex;
     use pandofs_types::ShardId;
 
-    const SPLIT: SplitId = SplitId { source: ShardId(1), sequence: 5 };
+    const SPLIT: SplitId = SplitId {
+        source: ShardId(1),
+        sequence: 5,
+    };
 
     fn record(child: u32) -> SplitRecord {
         SplitRecord {
@@ -62,7 +89,13 @@ mod tests {
     fn copies_that_nobody_will_fetch_are_found() {
         let mut tables = testing::sound();
         tables.staged.insert((ShardId(3), SPLIT), 7);
-        tables.staging.insert((ShardId(3), SPLIT), StagingRecord { dir: SHARED, chunks: 1 });
+        tables.staging.insert(
+            (ShardId(3), SPLIT),
+            StagingRecord {
+                dir: SHARED,
+                chunks: 1,
+            },
+        );
         let subject = "split 1:5 on its target shard 3";
         assert!(found(&tables, "splits", subject).contains("7 entries are staged"));
         tables.splits.insert((ShardId(1), SHARED), record(2));

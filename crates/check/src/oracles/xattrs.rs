@@ -5,7 +5,11 @@ use crate::tables::Tables;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (&(shard, ino), inode) in &tables.inodes {
-        let (count, bytes) = tables.xattrs.get(&(shard, ino)).copied().unwrap_or_default();
+        let (count, bytes) = tables
+            .xattrs
+            .get(&(shard, ino))
+            .copied()
+            .unwrap_or_default();
         if (u64::from(inode.xattrs), u64::from(inode.xattr_bytes)) != (count, bytes) {
             report(
                 format!("inode {ino} on shard {shard}"),

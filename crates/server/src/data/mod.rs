@@ -9,4 +9,4 @@ mod open;
 pub(crate) mod pool;
 mod syncer;
 
-pub(crate) use objects::prepare;
+pub(crate) use objects::{list, prepare};

@@ -1,0 +1,236 @@
+//! Questions to one server about its state.
+
+use pandofs_api::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+use pandofs_placement::{ClusterMap, ServerInfo};
+use pandofs_types::FsId;
+use pandofs_wire::address::{self, Address, AddressError, Stream};
+use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
+use pandofs_wire::frame;
+use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
+use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
+use std::io;
+use std::time::Duration;
+
+/// How long a server may take for one answer before it counts as away.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server may take to accept a connection before it counts as away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why a server did not answer a question.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    #[error("it has no address in the cluster map")]
+    NoAddress,
+    #[error(transparent)]
+    BadAddress(#[from] AddressError),
+    /// It does not run, or the network does not lead to it.
+    #[error("{0}")]
+    Away(io::Error),
+    #[error("it refused the connection: {0}")]
+    Refused(HelloRefusal),
+    #[error("it broke the protocol: {0}")]
+    Protocol(String),
+    #[error("it could not do it: {0}")]
+    Failed(String),
+}
+
+/// A connection to one server, one question at a time.
+pub struct AdminConnection {
+    stream: Stream,
+    received: ReadBuffer,
+    next_id: u64,
+}
+
+impl AdminConnection {
+    /// Connects to the first of the server's addresses that answers.
+    ///
+    /// # Errors
+    /// That of the last address tried.
+    pub fn open(fs: FsId, server: &ServerInfo) -> Result<AdminConnection, AdminError> {
+        let mut error = AdminError::NoAddress;
+        for text in &server.addresses {
+            match text
+                .parse()
+                .map_err(AdminError::from)
+                .and_then(|address| connect(fs, &address))
+            {
+                Ok(connection) => return Ok(connection),
+                Err(other) => error = other,
+            }
+        }
+        Err(error)
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// `Away` when none comes in time; `Failed` with the server's words; `Protocol`.
+    pub fn ask(&mut self, request: AdminRequest) -> Result<AdminReply, AdminError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        send(
+            &mut self.stream,
+            &RequestFrame {
+                id,
+                body: RequestBody::Admin(request),
+            },
+        )?;
+        let answer: AnswerFrame = receive(&mut self.stream, &mut self.received, |body| {
+            frame::decode(body).map_err(|error| AdminError::Protocol(error.to_string()))
+        })?;
+        match answer.body {
+            _ if answer.id != id => Err(AdminError::Protocol(format!(
+                "it answered question {} instead of {id}",
+                answer.id
+            ))),
+            AnswerBody::Admin(AdminReply::Failed(why)) => Err(AdminError::Failed(why)),
+            AnswerBody::Admin(reply) => Ok(reply),
+            AnswerBody::Shard(_) | AnswerBody::Data(_) | AnswerBody::Done => Err(
+                AdminError::Protocol("it answered another kind of question".into()),
+            ),
+        }
+    }
+
+    /// The server's status.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn status(&mut self) -> Result<ServerStatus, AdminError> {
+        match self.ask(AdminRequest::Status)? {
+            AdminReply::Status(status) => Ok(*status),
+            other => Err(unexpected("Status", &other)),
+        }
+    }
+}
+
+/// What was asked for and what came instead.
+pub fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
+    let kind = match got {
+        AdminReply::Done => "Done",
+        AdminReply::Status(_) => "Status",
+        AdminReply::Map(_) => "Map",
+        AdminReply::Pairs { .. } => "Pairs",
+        AdminReply::Objects { .. } => "Objects",
+        AdminReply::Failed(_) => "Failed",
+    };
+    AdminError::Protocol(format!("it answered {asked} with {kind}"))
+}
+
+fn connect(fs: FsId, address: &Address) -> Result<AdminConnection, AdminError> {
+    let mut stream = address::connect(address, CONNECT_TIMEOUT).map_err(AdminError::Away)?;
+    stream
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(AdminError::Away)?;
+    stream
+        .set_write_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(AdminError::Away)?;
+    send(
+        &mut stream,
+        &Hello {
+            fs,
+            peer: Peer::Admin,
+        },
+    )?;
+    let mut received = ReadBuffer::new();
+    let answer = receive(&mut stream, &mut received, |body| {
+        HelloAnswer::decode(body).map_err(AdminError::Refused)
+    })?;
+    match answer {
+        HelloAnswer::Welcome { .. } => Ok(AdminConnection {
+            stream,
+            received,
+            next_id: 1,
+        }),
+        HelloAnswer::Refused(refusal) => Err(AdminError::Refused(refusal)),
+    }
+}
+
+fn send(stream: &mut Stream, value: &impl serde::Serialize) -> Result<(), AdminError> {
+    let mut out = WriteBuffer::new();
+    out.push(value)
+        .map_err(|error| AdminError::Protocol(error.to_string()))?;
+    // A blocking socket is only "blocked" when its time limit is over.
+    match out.write_to(stream).map_err(AdminError::Away)? {
+        Progress::Blocked => Err(AdminError::Away(no_answer())),
+        _ => Ok(()),
+    }
+}
+
+fn receive<T>(
+    stream: &mut Stream,
+    received: &mut ReadBuffer,
+    decode: impl FnOnce(&[u8]) -> Result<T, AdminError>,
+) -> Result<T, AdminError> {
+    loop {
+        let next = received
+            .next_frame()
+            .map_err(|e| AdminError::Protocol(e.to_string()))?;
+        if let Some(body) = next {
+            return decode(body);
+        }
+        match received.fill_from(stream) {
+            Ok(0) => {
+                let closed = io::Error::new(
+                    io::ErrorKind::ConnectionReset,
+                    "the server closed the connection",
+                );
+                return Err(AdminError::Away(closed));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(AdminError::Away(no_answer()));
+            }
+            Err(error) => return Err(AdminError::Away(error)),
+        }
+    }
+}
+
+fn no_answer() -> io::Error {
+    let seconds = ANSWER_TIMEOUT.as_secs();
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("no answer within {seconds} s"),
+    )
+}
+
+/// What is known of one server.
+#[derive(Debug)]
+pub struct ServerView {
+    pub info: ServerInfo,
+    pub status: Result<ServerStatus, AdminError>,
+}
+
+impl ServerView {
+    /// The sum over its shards; 0 while it is away.
+    pub fn sum(&self, of: impl Fn(&ShardStatus) -> u64) -> u64 {
+        self.status
+            .as_ref()
+            .map_or(0, |status| status.shards.iter().map(of).sum())
+    }
+}
+
+/// Asks all servers at once for their status.
+pub fn ask_all(map: &ClusterMap) -> Vec<ServerView> {
+    std::thread::scope(|scope| {
+        let questions: Vec<_> = map
+            .servers
+            .iter()
+            .map(|info| {
+                scope.spawn(move || {
+                    AdminConnection::open(map.fs, info).and_then(|mut server| server.status())
+                })
+            })
+            .collect();
+        let servers = map.servers.iter().zip(questions);
+        servers
+            .map(|(info, question)| ServerView {
+                info: info.clone(),
+                status: question.join().unwrap_or_else(|_| {
+                    Err(AdminError::Protocol(
+                        "the thread that asked it panicked".into(),
+                    ))
+                }),
+            })
+            .collect()
+    })
+}

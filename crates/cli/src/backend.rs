@@ -1,0 +1,211 @@
+//! What is started and asked: servers, mounts and clients, by the libraries that are them.
+
+use crate::cmd::mount::MountOptions;
+use crate::daemon::StartedBy;
+use crate::mounts;
+use crate::signals::{self, Signal};
+use crate::source::Cluster;
+use crate::unmount::{Unmounted, unmount, users_of};
+use anyhow::{Context, Result, bail};
+use pandofs_client::Client;
+use pandofs_fuse::Mounted;
+use pandofs_placement::ClusterMap;
+use pandofs_server::Server;
+use pandofs_types::{Credentials, ServerId};
+use rustix::process::{getegid, geteuid, getgroups};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How long a mount that is to end waits for programs that use it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two attempts to unmount.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+/// How long programs may go on with a mount that was detached.
+const DETACHED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes a server's directory.
+///
+/// # Errors
+/// The server's, with what to do.
+pub fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
+    Server::format(dir, map, id).with_context(|| format!("cannot prepare server {id}"))
+}
+
+/// Runs a server until a signal stops it.
+///
+/// # Errors
+/// When it cannot start, or had to stop by itself.
+pub fn serve(dir: &Path, map: &ClusterMap, id: ServerId, started_by: &StartedBy) -> Result<()> {
+    let options = pandofs_server::Options::new(dir, map.clone(), id);
+    let server = Server::start(options).with_context(|| format!("cannot start server {id}"))?;
+    for address in server.addresses() {
+        tracing::info!("server {id} serves on {address}");
+    }
+    let (sender, events) = mpsc::channel();
+    signals::forward(sender)?;
+    let stopper = server.stopper();
+    std::thread::Builder::new()
+        .name("stopper".into())
+        .spawn(move || {
+            while let Ok(signal) = events.recv() {
+                if let Signal::Stop(name) = signal {
+                    tracing::info!("{name}: stopping");
+                    stopper.stop();
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    started_by.report_ready()?;
+    server
+        .join()
+        .with_context(|| format!("server {id} had to stop"))?;
+    tracing::info!("server {id} stopped");
+    Ok(())
+}
+
+/// Who runs this program.
+pub fn caller() -> Credentials {
+    let groups = getgroups().unwrap_or_default();
+    Credentials {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+        groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+    }
+}
+
+/// A client that waits for servers that are away.
+///
+/// # Errors
+/// What is wrong with the cluster map.
+pub fn connect(cluster: &Cluster) -> Result<Client> {
+    connect_within(cluster, None)
+}
+
+/// A client that waits no longer than `patience` for a server that is away.
+///
+/// # Errors
+/// What is wrong with the cluster map.
+pub fn connect_within(cluster: &Cluster, patience: Option<Duration>) -> Result<Client> {
+    let options = pandofs_client::Options { soft: patience };
+    Client::open(&cluster.map_path, options)
+        .with_context(|| format!("cannot use the cluster map {}", cluster.map_path.display()))
+}
+
+enum Event {
+    Signal(Signal),
+    /// It is not mounted any more.
+    Ended(Result<(), pandofs_fuse::MountError>),
+}
+
+impl From<Signal> for Event {
+    fn from(signal: Signal) -> Event {
+        Event::Signal(signal)
+    }
+}
+
+/// Mounts, and serves until it is unmounted or a signal stops it.
+///
+/// # Errors
+/// When it cannot be mounted, or ended otherwise.
+pub fn mount(
+    cluster: &Cluster,
+    point: &Path,
+    options: &MountOptions,
+    started_by: &StartedBy,
+) -> Result<()> {
+    let client = connect_within(cluster, options.soft.map(|time| time.0))?;
+    let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
+        .with_context(|| format!("cannot mount on {}", point.display()))?;
+    let (sender, events) = mpsc::channel();
+    signals::forward(sender.clone())?;
+    watch(mounted, sender)?;
+    started_by.report_ready()?;
+    let ended = wait_for_end(&events, point, &client)?;
+    // Servers that are away must not keep the process: what could be written was.
+    client.close();
+    match ended {
+        Some(ended) => ended.context("the mount broke")?,
+        None => tracing::warn!("programs still used the mount on {}", point.display()),
+    }
+    tracing::info!("unmounted {}", point.display());
+    Ok(())
+}
+
+/// Tells when the mount has ended.
+fn watch(mounted: Mounted, sender: mpsc::Sender<Event>) -> Result<()> {
+    std::thread::Builder::new()
+        .name("mount".into())
+        .spawn(move || {
+            // Nobody listens when the process is about to end.
+            let _ = sender.send(Event::Ended(mounted.join()));
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+/// `None` when it was detached and programs went on using it.
+fn wait_for_end(
+    events: &Receiver<Event>,
+    point: &Path,
+    client: &Client,
+) -> Result<Option<Result<(), pandofs_fuse::MountError>>> {
+    let mut busy_until = None;
+    let mut detached_until = None;
+    loop {
+        let limit = match (busy_until, detached_until) {
+            (_, Some(until)) => until,
+            (Some(_), None) => Instant::now() + BUSY_PAUSE,
+            (None, None) => match events.recv().context("no more events")? {
+                Event::Ended(ended) => return Ok(Some(ended)),
+                Event::Signal(Signal::Child) => continue,
+                Event::Signal(Signal::Stop(name)) => {
+                    tracing::info!("{name}: unmounting {}", point.display());
+                    busy_until = Some(Instant::now() + BUSY_TIMEOUT);
+                    Instant::now()
+                }
+            },
+        };
+        match events.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+            Ok(Event::Ended(ended)) => return Ok(Some(ended)),
+            Ok(Event::Signal(_)) => continue,
+            Err(RecvTimeoutError::Disconnected) => bail!("no more events"),
+            Err(RecvTimeoutError::Timeout) if detached_until.is_some() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let give_up = busy_until.is_some_and(|until| Instant::now() >= until);
+        if give_up {
+            tracing::warn!(
+                "{} is in use by {}",
+                point.display(),
+                users_of(point).join(", ")
+            );
+        }
+        if unmount(point, give_up)? == Unmounted::Done {
+            // From here on nobody new can use it; those who do get errors instead of waiting for
+            // servers that may be away.
+            if give_up {
+                client.close();
+            }
+            detached_until = Some(Instant::now() + DETACHED_TIMEOUT);
+        }
+    }
+}
+
+fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fuse::Options> {
+    let fs_name = mounts::source_of(&cluster.map_path)
+        .into_string()
+        .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
+    let defaults = pandofs_fuse::Options::default();
+    Ok(pandofs_fuse::Options {
+        threads: options.threads.unwrap_or(defaults.threads),
+        entry_timeout: options.entry_timeout.0,
+        attr_timeout: options.attr_timeout.0,
+        negative_timeout: options.negative_timeout.0,
+        allow_other: options.allow_other || defaults.allow_other,
+        read_only: options.read_only,
+        // So that `pandofs dir PATH` finds the cluster by the mount.
+        fs_name,
+        ..defaults
+    })
+}

@@ -1,0 +1,321 @@
+//! `pandofs dir`
+
+use crate::backend;
+use crate::exit::Outcome;
+use crate::mounts;
+use crate::new_cluster::{parse_policy, policy_text};
+use crate::source::{Cluster, Source};
+use crate::table::{Align, Table};
+use crate::units;
+use anyhow::{Context, Result};
+use clap::Args;
+use pandofs_api::DirSettings;
+use pandofs_client::DirInfo;
+use pandofs_placement::DirPolicy;
+use pandofs_types::Position;
+use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs dir /mnt/pando/big
+      a directory of a mounted file system
+  pandofs dir --data /var/tmp/pando /big
+      the same by its path inside the file system
+  pandofs dir --partitions 4 /mnt/pando/big
+      split it to 4 partitions now, and make its future subdirectories with 4
+  pandofs dir --threshold 1000 --max-partitions 16 /mnt/pando/big
+      let it split earlier and further
+
+Settings are inherited by directories that are made in it from then on.";
+
+/// How long servers may be away before the command gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Show how a directory is spread over the servers, and set how it splits
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Dir {
+    #[command(flatten)]
+    source: Source,
+    /// Split it to that many partitions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS as i64))]
+    partitions: Option<u32>,
+    /// Entries of a partition before it splits
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(MIN_SPLIT_THRESHOLD)..))]
+    threshold: Option<u32>,
+    /// Partitions beyond which it does not split
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS as i64))]
+    max_partitions: Option<u32>,
+    /// Where its new subdirectories go: ddg, ddg:DEPTH,WIDTH, random or subtree
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    policy: Option<DirPolicy>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The directory: below a mount point, or a path inside the file system
+    path: PathBuf,
+}
+
+impl Dir {
+    /// # Errors
+    /// When there is no such directory, or its servers cannot be asked.
+    pub fn run(&self) -> Result<Outcome> {
+        let inside = path_inside(&self.path)?;
+        let cluster = self.source.find(Some(&self.path))?;
+        let client = backend::connect_within(&cluster, Some(PATIENCE))?;
+        let caller = backend::caller();
+        let shown = inside.display();
+        let node = client
+            .resolve(&caller, inside.as_os_str().as_bytes())
+            .with_context(|| format!("{shown} in {}", cluster.map.name))?;
+        if let Some(settings) = self.settings() {
+            client
+                .set_dir_settings(&caller, node.ino, settings)
+                .with_context(|| format!("cannot set what {shown} is to be"))?;
+        }
+        let info = client
+            .dir_info(&caller, node.ino)
+            .with_context(|| shown.to_string())?;
+        let report = Report::new(&cluster, &inside, &info);
+        if self.json {
+            let json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+            crate::print(&format!("{json}\n"))?;
+        } else {
+            crate::print(&report.text())?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What is to be changed, if anything.
+    fn settings(&self) -> Option<DirSettings> {
+        let settings = DirSettings {
+            threshold: self.threshold,
+            max_partitions: self.max_partitions,
+            initial_partitions: self.partitions,
+            policy: self.policy,
+        };
+        (settings != DirSettings::default()).then_some(settings)
+    }
+}
+
+/// The path inside the file system: below a mount point, what follows that.
+fn path_inside(path: &Path) -> Result<PathBuf> {
+    let mounted = mounts::all()?;
+    let inside = mounts::containing(&mounted, path).filter(|mount| mount.is_pandofs());
+    let Some(mount) = inside else {
+        return Ok(Path::new("/").join(path));
+    };
+    let path = mounts::absolute(path).with_context(|| path.display().to_string())?;
+    let rest = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
+    Ok(Path::new("/").join(rest))
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    path: String,
+    inode: u64,
+    entries: u64,
+    subdirectories: u64,
+    /// How many are active.
+    partitions: u32,
+    threshold: u32,
+    max_partitions: u32,
+    initial_partitions: u32,
+    policy: String,
+    parts: Vec<PartReport>,
+}
+
+/// The partitions that one shard carries.
+#[derive(Debug, Serialize)]
+struct PartReport {
+    server: u16,
+    shard: u16,
+    partitions: Vec<u32>,
+    /// Part of the directory's hash range, 0 to 1.
+    share: f64,
+    entries: u64,
+    subdirectories: u32,
+}
+
+impl Report {
+    pub fn new(cluster: &Cluster, path: &Path, info: &DirInfo) -> Report {
+        let map = &cluster.map;
+        let parts: Vec<PartReport> = info
+            .parts
+            .iter()
+            .filter(|(shard, _)| map.has_shard(*shard))
+            .map(|(shard, part)| {
+                let here = info
+                    .map
+                    .active()
+                    .filter(|&i| info.map.shard_of_partition(i) == *shard);
+                let (mut partitions, mut share) = (Vec::new(), 0.0);
+                for index in here {
+                    let (start, end) = info.map.range_of(index);
+                    share += (end.0 - start.0) as f64 / Position::END.0 as f64;
+                    partitions.push(index.0);
+                }
+                PartReport {
+                    server: map.server_of(*shard).0,
+                    shard: shard.0,
+                    partitions,
+                    share,
+                    entries: part.entries,
+                    subdirectories: part.subdirs,
+                }
+            })
+            .collect();
+        let settings = &info.settings;
+        Report {
+            path: path.display().to_string(),
+            inode: info.ino.0,
+            entries: parts.iter().map(|part| part.entries).sum(),
+            subdirectories: parts
+                .iter()
+                .map(|part| u64::from(part.subdirectories))
+                .sum(),
+            partitions: info.map.active_count(),
+            threshold: settings.threshold.unwrap_or(map.settings.split_threshold),
+            max_partitions: settings
+                .max_partitions
+                .unwrap_or_else(|| map.max_partitions()),
+            initial_partitions: settings
+                .initial_partitions
+                .unwrap_or(map.settings.initial_partitions),
+            policy: policy_text(settings.policy.unwrap_or(map.policy)),
+            parts,
+        }
+    }
+
+    /// How many partitions are active.
+    pub fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    /// One line for each shard that carries a part of it.
+    pub fn picture(&self) -> Table {
+        const BAR: usize = 32;
+        let mut table = Table::new(&[
+            ("server", Align::Right),
+            ("shard", Align::Right),
+            ("partitions", Align::Left),
+            ("of the names", Align::Right),
+            ("entries", Align::Right),
+            ("", Align::Left),
+        ]);
+        let most = self
+            .parts
+            .iter()
+            .map(|part| part.entries)
+            .max()
+            .unwrap_or(0);
+        for part in &self.parts {
+            let partitions: Vec<String> = part.partitions.iter().map(u32::to_string).collect();
+            table.row(vec![
+                part.server.to_string(),
+                part.shard.to_string(),
+                partitions.join(" "),
+                format!("{:.1} %", part.share * 100.0),
+                units::count(part.entries),
+                units::bar(part.entries, most, BAR),
+            ]);
+        }
+        table
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{}: {} ({} of them directories) in {}\n\
+             splits over {} entries a partition, up to {} partitions; new subdirectories: {}, {}\n\n{}",
+            self.path,
+            units::plural(self.entries, "entry", "entries"),
+            units::count(self.subdirectories),
+            units::plural(u64::from(self.partitions), "partition", "partitions"),
+            units::count(u64::from(self.threshold)),
+            units::count(u64::from(self.max_partitions)),
+            units::plural(
+                u64::from(self.initial_partitions),
+                "partition",
+                "partitions"
+            ),
+            self.policy,
+            self.picture()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::new_cluster::tests::options;
+    use pandofs_api::DirPart;
+    use pandofs_placement::{DirMap, slot_array};
+    use pandofs_types::{Ino, ShardId, Time};
+
+    #[test]
+    fn a_directory_is_shown_with_all_its_parts() {
+        let addresses = (0..4).map(|id| format!("unix:/{id}")).collect();
+        let map = options().create_map(addresses).unwrap();
+        let slots = slot_array(&map, ShardId(3), 8, 1);
+        let dir_map = DirMap::with_slots(slots, 3);
+        let part = |entries| DirPart {
+            entries,
+            subdirs: 1,
+            mtime: Time(0),
+            ctime: Time(0),
+            map: dir_map.clone(),
+        };
+        let shards = dir_map.shards();
+        let info = DirInfo {
+            ino: Ino::new(ShardId(3), 7),
+            parent: Ino::ROOT,
+            settings: DirSettings {
+                threshold: Some(100),
+                ..DirSettings::default()
+            },
+            parts: shards
+                .iter()
+                .copied()
+                .zip([1_000, 2_000, 1_000].map(part))
+                .collect(),
+            map: dir_map,
+        };
+        let cluster = Cluster {
+            map_path: "/map".into(),
+            map,
+            data: None,
+        };
+        let report = Report::new(&cluster, Path::new("/big"), &info);
+        assert_eq!((report.entries, report.subdirectories), (4_000, 3));
+        assert_eq!(
+            (report.threshold, report.max_partitions, report.partitions),
+            (100, 4, 3)
+        );
+        let shares: Vec<f64> = report.parts.iter().map(|part| part.share).collect();
+        assert_eq!(shares, [0.25, 0.5, 0.25]);
+        let text = report.text();
+        assert!(text.starts_with("/big: 4,000 entries (3 of them directories) in 3 partitions"));
+        assert!(
+            text.contains("50.0 %    2,000  ████████████████████████████████"),
+            "{text}"
+        );
+        assert_eq!(
+            serde_json::to_value(&report).unwrap()["parts"][1]["entries"],
+            2_000
+        );
+    }
+
+    #[test]
+    fn a_path_outside_of_a_mount_is_one_inside_the_file_system() {
+        assert_eq!(path_inside(Path::new("/big")).unwrap(), Path::new("/big"));
+        assert_eq!(
+            path_inside(Path::new("big/x")).unwrap(),
+            Path::new("/big/x")
+        );
+    }
+}

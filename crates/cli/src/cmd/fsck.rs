@@ -1,0 +1,260 @@
+//! `pandofs fsck`
+
+use crate::dump;
+use crate::exit::Outcome;
+use crate::source::{Cluster, Source};
+use crate::units;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pandofs_check::{Problem, check, lasting};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Checks of a file system in use before a problem is believed.
+const PASSES: usize = 5;
+/// Between two of them.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Problems that are printed; all of them with --json.
+const SHOWN: usize = 50;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs fsck --data /var/tmp/pando
+      while it is in use
+  pandofs fsck --offline --data /var/tmp/pando
+      on the servers' directories, all of them stopped
+  pandofs fsck --offline --cluster cluster.json --server-data /srv/0 --server-data /srv/1
+  pandofs fsck --json | jq '.problems[]'
+
+It looks at everything that is stored and changes nothing. While the file system is in use, an
+operation over several servers may be seen on one of them and not yet on the next, which looks like a
+problem and is none: when something is found it is looked for again, up to 5 times with 1 s between,
+and only what is found each time in the same words is reported. What changed all the while is counted
+as undecided; check again when it is quieter.";
+
+/// Check that everything stored is consistent
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Fsck {
+    #[command(flatten)]
+    source: Source,
+    /// Read the directories of stopped servers instead of asking running ones
+    #[arg(long)]
+    offline: bool,
+    /// With --offline: a server's directory, once for each [default: those of --data]
+    #[arg(long, value_name = "DIR", requires = "offline")]
+    server_data: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a check came to.
+#[derive(Debug)]
+pub struct Checked {
+    pub problems: Vec<Problem>,
+    /// Seen each time, but never twice the same.
+    pub undecided: Vec<Problem>,
+    pub records: u64,
+    pub passes: usize,
+}
+
+impl Checked {
+    pub fn summary(&self) -> String {
+        let passes = units::plural(self.passes as u64, "pass", "passes");
+        let found = match self.problems.len() as u64 {
+            0 => "no problem".to_owned(),
+            count => units::plural(count, "problem", "problems"),
+        };
+        let undecided = match self.undecided.len() {
+            0 => String::new(),
+            count => format!(", {count} undecided: they changed all the while"),
+        };
+        format!(
+            "{found}{undecided}; {} records, {passes}",
+            units::count(self.records)
+        )
+    }
+}
+
+impl Fsck {
+    /// # Errors
+    /// When not everything could be read; what is wrong with the file system is an outcome.
+    pub fn run(&self) -> Result<Outcome> {
+        let cluster = self.source.find(None)?;
+        let shown = progress();
+        let checked = if self.offline {
+            self.check_offline(&cluster)
+        } else {
+            check_online(&cluster, &mut |records| shown.set_position(records))
+        };
+        shown.finish_and_clear();
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(error) if error.downcast_ref::<dump::ServerAway>().is_some() => {
+                eprintln!("pandofs: {error:#}");
+                return Ok(Outcome::ServerAway);
+            }
+            Err(error) => return Err(error),
+        };
+        if self.json {
+            crate::print(&json(&checked)?)?;
+        } else {
+            let mut text = String::new();
+            for problem in checked.problems.iter().take(SHOWN) {
+                text.push_str(&format!("{problem}\n"));
+            }
+            if checked.problems.len() > SHOWN {
+                text.push_str(&format!("… and {} more\n", checked.problems.len() - SHOWN));
+            }
+            crate::print(&format!("{text}{}\n", checked.summary()))?;
+        }
+        Ok(if checked.problems.is_empty() {
+            Outcome::Done
+        } else {
+            Outcome::ProblemsFound
+        })
+    }
+
+    fn check_offline(&self, cluster: &Cluster) -> Result<Checked> {
+        let directories = match (&self.server_data[..], &cluster.data) {
+            ([], Some(data)) => {
+                if data.is_held()? {
+                    bail!(
+                        "'pandofs up' runs on {}: stop it, or check without --offline",
+                        data.root().display()
+                    );
+                }
+                cluster
+                    .map
+                    .servers
+                    .iter()
+                    .map(|server| data.server_data(server.id))
+                    .collect()
+            }
+            ([], None) => bail!(
+                "--offline needs the servers' directories: --data of a cluster made by 'pandofs up', \
+                 or --server-data once for each server, in the order of their numbers"
+            ),
+            (given, _) => given.to_vec(),
+        };
+        if directories.len() != cluster.map.servers.len() {
+            bail!(
+                "the cluster has {} servers, and {} directories are given with --server-data",
+                cluster.map.servers.len(),
+                directories.len()
+            );
+        }
+        let (dump, records) = dump::offline(&cluster.map, &directories)?;
+        Ok(Checked {
+            problems: check(&dump),
+            undecided: Vec::new(),
+            records,
+            passes: 1,
+        })
+    }
+}
+
+/// Checks a file system in use; `progress` gets the number of records read so far.
+///
+/// # Errors
+/// [`dump::ServerAway`] when a server does not answer.
+pub fn check_online(cluster: &Cluster, progress: &mut dyn FnMut(u64)) -> Result<Checked> {
+    let mut checks = Vec::new();
+    let mut records = 0;
+    loop {
+        let (dump, count) = dump::online(&cluster.map, &mut |read| progress(records + read))?;
+        records += count;
+        checks.push(check(&dump));
+        let found = lasting(&checks);
+        let clean = found.problems.is_empty() && found.unsettled.is_empty();
+        if clean || checks.len() == PASSES {
+            return Ok(Checked {
+                problems: found.problems,
+                undecided: found.unsettled,
+                records,
+                passes: checks.len(),
+            });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Drawn on a terminal, and only when it takes a while.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} records read") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+fn json(checked: &Checked) -> Result<String> {
+    #[derive(Serialize)]
+    struct Found<'c> {
+        check: &'c str,
+        subject: &'c str,
+        text: &'c str,
+    }
+    #[derive(Serialize)]
+    struct Report<'c> {
+        clean: bool,
+        records: u64,
+        passes: usize,
+        problems: Vec<Found<'c>>,
+        undecided: Vec<Found<'c>>,
+    }
+    fn list(problems: &[Problem]) -> Vec<Found<'_>> {
+        problems
+            .iter()
+            .map(|p| Found {
+                check: p.oracle,
+                subject: &p.subject,
+                text: &p.text,
+            })
+            .collect()
+    }
+    let report = Report {
+        clean: checked.problems.is_empty(),
+        records: checked.records,
+        passes: checked.passes,
+        problems: list(&checked.problems),
+        undecided: list(&checked.undecided),
+    };
+    Ok(serde_json::to_string_pretty(&report).context("cannot write JSON")? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_summed_up_and_printed() {
+        let problem = |subject: &str| Problem {
+            oracle: "links",
+            subject: subject.into(),
+            text: "it counts 2 links and has 1 names".into(),
+        };
+        let mut checked = Checked {
+            problems: vec![],
+            undecided: vec![],
+            records: 1_234,
+            passes: 1,
+        };
+        assert_eq!(checked.summary(), "no problem; 1,234 records, 1 pass");
+        checked.problems = vec![problem("inode 0.5 on shard 0")];
+        checked.undecided = vec![problem("inode 0.6 on shard 0")];
+        checked.passes = 5;
+        assert_eq!(
+            checked.summary(),
+            "1 problem, 1 undecided: they changed all the while; 1,234 records, 5 passes"
+        );
+        let json: serde_json::Value = serde_json::from_str(&json(&checked).unwrap()).unwrap();
+        assert_eq!(json["clean"], false);
+        assert_eq!(json["problems"][0]["check"], "links");
+        assert_eq!(json["undecided"][0]["subject"], "inode 0.6 on shard 0");
+    }
+}

@@ -1,0 +1,12 @@
+//! The subcommands: one file each.
+
+pub mod completions;
+pub mod demo;
+pub mod dir;
+pub mod format;
+pub mod fsck;
+pub mod mount;
+pub mod serve;
+pub mod status;
+pub mod umount;
+pub mod up;

@@ -1,0 +1,52 @@
+//! `pandofs serve`
+
+use crate::backend;
+use crate::daemon::StartedBy;
+use crate::exit::Outcome;
+use crate::source::read_cluster;
+use anyhow::Result;
+use clap::Args;
+use pandofs_types::ServerId;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs serve --cluster cluster.json --id 0 --data /var/lib/pandofs
+
+SIGTERM and Ctrl-C stop it cleanly. It may be killed at any time: started again, it goes by what its
+log and store hold.";
+
+/// Run one server
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    /// The cluster map
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PANDOFS_CLUSTER",
+        hide_env_values = true
+    )]
+    cluster: PathBuf,
+    /// Which of the map's servers this is
+    #[arg(long, value_name = "N")]
+    id: u16,
+    /// Its directory, prepared by 'pandofs format'
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    #[command(flatten)]
+    started_by: StartedBy,
+}
+
+impl Serve {
+    /// Serves until it is told to stop.
+    ///
+    /// # Errors
+    /// When it cannot start, or had to stop by itself.
+    pub fn run(&self) -> Result<Outcome> {
+        self.started_by.tie_to_parent()?;
+        let map = read_cluster(&self.cluster, None)?.map;
+        backend::serve(&self.data, &map, ServerId(self.id), &self.started_by)?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,486 @@
+//! `pandofs status`
+
+use crate::admin::{self, ServerView};
+use crate::exit::Outcome;
+use crate::new_cluster::policy_text;
+use crate::source::{Cluster, Source};
+use crate::table::{Align, Table};
+use crate::units;
+use anyhow::{Context, Result};
+use clap::Args;
+use pandofs_api::ShardStatus;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs status --data /var/tmp/pando
+  pandofs status --cluster cluster.json --watch
+      again every second, with the requests of that second
+  pandofs status --json | jq '.servers[] | {id, entries}'
+
+A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
+server's start; entries, inodes and splits are of the file system.";
+
+/// Show servers, shards, entries, splits, logs and counters
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Status {
+    #[command(flatten)]
+    source: Source,
+    /// Print JSON
+    #[arg(long, conflicts_with = "watch")]
+    json: bool,
+    /// Show it again and again, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "1", value_parser = units::parse_duration)]
+    watch: Option<Duration>,
+    /// Show every shard
+    #[arg(long)]
+    shards: bool,
+    /// Wait up to this long until all servers answer
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    wait: Option<Duration>,
+}
+
+impl Status {
+    /// # Errors
+    /// When the cluster is not found; a server that is away is an outcome.
+    pub fn run(&self) -> Result<Outcome> {
+        let cluster = self.source.find(None)?;
+        if let Some(period) = self.watch {
+            return self.watch(&cluster, period.max(Duration::from_millis(100)));
+        }
+        let views = self.ask(&cluster);
+        if self.json {
+            let report = Report::new(&cluster, &views);
+            let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+            crate::print(&format!("{text}\n"))?;
+        } else {
+            crate::print(&text(&cluster, &views, None, self.shards))?;
+        }
+        for view in &views {
+            if let Err(error) = &view.status {
+                eprintln!("pandofs: server {} is away: {error}", view.info.id);
+            }
+        }
+        Ok(outcome(&views))
+    }
+
+    /// Until all answer, or the time is over.
+    fn ask(&self, cluster: &Cluster) -> Vec<ServerView> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let deadline = Instant::now() + self.wait.unwrap_or_default();
+        loop {
+            let views = admin::ask_all(&cluster.map);
+            if outcome(&views) == Outcome::Done || Instant::now() >= deadline {
+                return views;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn watch(&self, cluster: &Cluster, period: Duration) -> Result<Outcome> {
+        let clear = if std::io::stdout().is_terminal() {
+            "\x1b[H\x1b[2J"
+        } else {
+            ""
+        };
+        let mut before: Option<(Instant, Vec<u64>)> = None;
+        loop {
+            let asked = Instant::now();
+            let views = admin::ask_all(&cluster.map);
+            let counts: Vec<u64> = views.iter().map(requests).collect();
+            let rates = before.as_ref().map(|(at, last)| {
+                let seconds = (asked - *at).as_secs_f64();
+                let pairs = counts.iter().zip(last);
+                pairs
+                    .map(|(now, last)| (now.saturating_sub(*last) as f64 / seconds) as u64)
+                    .collect()
+            });
+            let shown = text(cluster, &views, rates, self.shards);
+            crate::print(&format!("{clear}{shown}\n"))?;
+            std::io::stdout().flush().context("standard output")?;
+            before = Some((asked, counts));
+            std::thread::sleep(period.saturating_sub(asked.elapsed()));
+        }
+    }
+}
+
+fn outcome(views: &[ServerView]) -> Outcome {
+    if views.iter().all(|view| view.status.is_ok()) {
+        Outcome::Done
+    } else {
+        Outcome::ServerAway
+    }
+}
+
+fn requests(view: &ServerView) -> u64 {
+    view.status.as_ref().map_or(0, |status| status.requests)
+}
+
+/// What a person reads. `rates`: requests per second since the last time, by server.
+fn text(
+    cluster: &Cluster,
+    views: &[ServerView],
+    rates: Option<Vec<u64>>,
+    all_shards: bool,
+) -> String {
+    let map = &cluster.map;
+    let mut text = format!(
+        "{} ({})  epoch {}  {}  {} shards  policy {}\n\n",
+        map.name,
+        map.fs,
+        map.epoch,
+        units::plural(map.servers.len() as u64, "server", "servers"),
+        map.shard_count(),
+        policy_text(map.policy)
+    );
+    let mut table = Table::new(&[
+        ("server", Align::Left),
+        ("shards", Align::Right),
+        ("entries", Align::Right),
+        ("", Align::Left),
+        ("inodes", Align::Right),
+        ("splits", Align::Right),
+        (
+            if rates.is_some() {
+                "requests/s"
+            } else {
+                "requests"
+            },
+            Align::Right,
+        ),
+        ("redirected", Align::Right),
+        ("distributed", Align::Right),
+        ("undecided", Align::Right),
+        ("log", Align::Right),
+        ("forces", Align::Right),
+        ("store", Align::Right),
+        ("pid", Align::Right),
+        ("up", Align::Right),
+    ]);
+    const BAR: usize = 12;
+    let most = views
+        .iter()
+        .map(|view| view.sum(|shard| shard.entries))
+        .max()
+        .unwrap_or(0);
+    for (at, view) in views.iter().enumerate() {
+        let entries = view.sum(|shard| shard.entries);
+        let Ok(status) = &view.status else {
+            let mut row = vec![view.info.id.to_string(), "away".into()];
+            row.resize(15, "-".into());
+            row[3] = String::new();
+            table.row(row);
+            continue;
+        };
+        let rate = rates.as_ref().and_then(|rates| rates.get(at).copied());
+        table.row(vec![
+            status.id.to_string(),
+            units::count(status.shards.len() as u64),
+            units::count(entries),
+            units::bar(entries, most, BAR),
+            units::count(view.sum(|shard| shard.inodes)),
+            units::count(view.sum(|shard| shard.splits)),
+            units::count(rate.unwrap_or(status.requests)),
+            units::count(status.redirected),
+            units::count(status.distributed),
+            units::count(view.sum(|shard| shard.undecided)),
+            units::bytes(status.log_bytes),
+            units::count(status.log_forces),
+            units::bytes(status.store_bytes),
+            status.pid.to_string(),
+            units::duration(Duration::from_millis(status.uptime_ms)),
+        ]);
+    }
+    text.push_str(&table.to_string());
+    text.push('\n');
+    for view in views {
+        let address = view.info.addresses.join(" ");
+        let epoch = match &view.status {
+            Ok(status) if status.epoch != map.epoch => {
+                format!(
+                    "  goes by epoch {} of the map, the file has {}",
+                    status.epoch, map.epoch
+                )
+            }
+            _ => String::new(),
+        };
+        text.push_str(&format!("{}  {address}{epoch}\n", view.info.id));
+    }
+    if all_shards {
+        text.push('\n');
+        text.push_str(&shard_table(views).to_string());
+    }
+    text
+}
+
+fn shard_table(views: &[ServerView]) -> Table {
+    let right = |title| (title, Align::Right);
+    let mut table = Table::new(&[
+        right("shard"),
+        right("server"),
+        right("entries"),
+        right("inodes"),
+        right("partitions"),
+        right("splits"),
+        right("applied"),
+        right("forced"),
+        right("undecided"),
+        right("waiting"),
+        right("reclaiming"),
+        right("opens"),
+    ]);
+    let mut shards: Vec<(u16, &ShardStatus)> = Vec::new();
+    for view in views {
+        if let Ok(status) = &view.status {
+            shards.extend(status.shards.iter().map(|shard| (status.id.0, shard)));
+        }
+    }
+    shards.sort_by_key(|(_, shard)| shard.shard);
+    for (server, shard) in shards {
+        let numbers = [
+            shard.entries,
+            shard.inodes,
+            shard.partitions,
+            shard.splits,
+            shard.applied,
+            shard.forced,
+            shard.undecided,
+            shard.waiting,
+            shard.reclaiming,
+            shard.opens,
+        ];
+        let mut row = vec![shard.shard.to_string(), server.to_string()];
+        row.extend(numbers.map(units::count));
+        table.row(row);
+    }
+    table
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Debug, Serialize)]
+struct Report {
+    name: String,
+    file_system: String,
+    epoch: u64,
+    shards: u16,
+    policy: String,
+    split_threshold: u32,
+    max_partitions: u32,
+    servers: Vec<ServerReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServerReport {
+    id: u16,
+    address: String,
+    addresses: Vec<String>,
+    /// `up` or `away`.
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(flatten)]
+    up: Option<UpReport>,
+}
+
+/// Missing while the server is away.
+#[derive(Debug, Serialize)]
+struct UpReport {
+    pid: u32,
+    uptime_ms: u64,
+    epoch: u64,
+    /// How many it leads.
+    shards: usize,
+    entries: u64,
+    inodes: u64,
+    partitions: u64,
+    splits: u64,
+    requests: u64,
+    redirected: u64,
+    distributed: u64,
+    aborted: u64,
+    undecided: u64,
+    waiting: u64,
+    reclaiming: u64,
+    opens: u64,
+    connections: u64,
+    sessions: u64,
+    data_requests: u64,
+    data_read: u64,
+    data_written: u64,
+    peer_messages: u64,
+    log_bytes: u64,
+    log_forces: u64,
+    log_records: u64,
+    log_batches: u64,
+    store_bytes: u64,
+    shard_details: Vec<ShardStatus>,
+}
+
+impl Report {
+    fn new(cluster: &Cluster, views: &[ServerView]) -> Report {
+        let map = &cluster.map;
+        Report {
+            name: map.name.clone(),
+            file_system: map.fs.to_string(),
+            epoch: map.epoch.0,
+            shards: map.shard_count(),
+            policy: policy_text(map.policy),
+            split_threshold: map.settings.split_threshold,
+            max_partitions: map.max_partitions(),
+            servers: views.iter().map(ServerReport::new).collect(),
+        }
+    }
+}
+
+impl ServerReport {
+    fn new(view: &ServerView) -> ServerReport {
+        let sum = |of: fn(&ShardStatus) -> u64| view.sum(of);
+        let up = view.status.as_ref().ok().map(|status| UpReport {
+            pid: status.pid,
+            uptime_ms: status.uptime_ms,
+            epoch: status.epoch.0,
+            shards: status.shards.len(),
+            entries: sum(|shard| shard.entries),
+            inodes: sum(|shard| shard.inodes),
+            partitions: sum(|shard| shard.partitions),
+            splits: sum(|shard| shard.splits),
+            requests: status.requests,
+            redirected: status.redirected,
+            distributed: status.distributed,
+            aborted: status.aborted,
+            undecided: sum(|shard| shard.undecided),
+            waiting: sum(|shard| shard.waiting),
+            reclaiming: sum(|shard| shard.reclaiming),
+            opens: sum(|shard| shard.opens),
+            connections: status.connections,
+            sessions: status.sessions,
+            data_requests: status.data_requests,
+            data_read: status.data_read,
+            data_written: status.data_written,
+            peer_messages: status.peer_messages,
+            log_bytes: status.log_bytes,
+            log_forces: status.log_forces,
+            log_records: status.log_records,
+            log_batches: status.log_batches,
+            store_bytes: status.store_bytes,
+            shard_details: status.shards.clone(),
+        });
+        ServerReport {
+            id: view.info.id.0,
+            address: view.info.addresses.first().cloned().unwrap_or_default(),
+            addresses: view.info.addresses.clone(),
+            state: if up.is_some() { "up" } else { "away" },
+            error: view.status.as_ref().err().map(ToString::to_string),
+            up,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::AdminError;
+    use crate::new_cluster::tests::options;
+    use pandofs_api::ServerStatus;
+    use pandofs_types::{Epoch, ServerId};
+
+    /// Two servers of which the second is away.
+    fn views() -> (Cluster, Vec<ServerView>) {
+        let map = options()
+            .create_map(vec!["unix:/a".into(), "unix:/b".into()])
+            .unwrap();
+        let shard = |shard, entries| ShardStatus {
+            shard,
+            entries,
+            splits: 1,
+            ..Default::default()
+        };
+        let status = ServerStatus {
+            id: ServerId(0),
+            fs: map.fs,
+            epoch: Epoch(7),
+            pid: 12,
+            uptime_ms: 2_000,
+            shards: vec![shard(0, 1_000), shard(2, 234)],
+            connections: 0,
+            sessions: 0,
+            requests: 5_000,
+            redirected: 3,
+            data_requests: 0,
+            data_read: 0,
+            data_written: 0,
+            peer_messages: 0,
+            distributed: 0,
+            aborted: 0,
+            log_bytes: 4_096,
+            log_forces: 0,
+            log_records: 0,
+            log_batches: 0,
+            store_bytes: 0,
+        };
+        let views = vec![
+            ServerView {
+                info: map.servers[0].clone(),
+                status: Ok(status),
+            },
+            ServerView {
+                info: map.servers[1].clone(),
+                status: Err(AdminError::NoAddress),
+            },
+        ];
+        (
+            Cluster {
+                map_path: "/map".into(),
+                map,
+                data: None,
+            },
+            views,
+        )
+    }
+
+    #[test]
+    fn json_has_the_promised_fields() {
+        let (cluster, views) = views();
+        let report = serde_json::to_value(Report::new(&cluster, &views)).unwrap();
+        let up = &report["servers"][0];
+        for (field, value) in [
+            ("id", 0),
+            ("shards", 2),
+            ("entries", 1_234),
+            ("splits", 2),
+            ("requests", 5_000),
+            ("redirected", 3),
+            ("log_bytes", 4_096),
+            ("inodes", 0),
+        ] {
+            assert_eq!(up[field], value, "{field}");
+        }
+        assert_eq!(up["address"], "unix:/a");
+        let away = &report["servers"][1];
+        assert_eq!(away["state"], "away");
+        assert!(away.get("entries").is_none());
+        assert!(away["error"].as_str().unwrap().contains("no address"));
+        assert_eq!(outcome(&views), Outcome::ServerAway);
+    }
+
+    #[test]
+    fn a_person_sees_what_is_away_and_another_epoch() {
+        let (cluster, views) = views();
+        let text = text(&cluster, &views, None, true);
+        let row = text.lines().find(|line| line.starts_with("0 ")).unwrap();
+        assert!(
+            row.contains("1,234") && row.contains("5,000") && row.contains("4.0 KiB"),
+            "{row}"
+        );
+        let row = text.lines().find(|line| line.starts_with("1 ")).unwrap();
+        assert!(row.contains("away"), "{row}");
+        assert!(
+            text.contains("goes by epoch 7 of the map, the file has 1"),
+            "{text}"
+        );
+    }
+}

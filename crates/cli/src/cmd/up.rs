@@ -1,0 +1,210 @@
+//! `pandofs up`
+
+use crate::datadir::DataDir;
+use crate::exit::Outcome;
+use crate::new_cluster::FsOptions;
+use crate::unmount::clean_dead_mount;
+use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
+use crate::{mounts, units};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pandofs_placement::ClusterMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::mount::MountOptions;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs up --servers 4 --data /var/tmp/pando --mount /mnt/pando
+      four servers and a mount; on the first run the file system is made
+  pandofs up --data /var/tmp/pando --mount /mnt/pando
+      the same again: the number of servers is in the cluster map
+  pandofs up --data /var/tmp/pando --no-mount --tcp=192.0.2.1:7400
+      servers only, reached over TCP on the ports 7400, 7401, …
+  pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
+      run a command on it, then stop; ends with the command's exit code
+
+Ctrl-C unmounts, stops the servers cleanly and ends with exit code 0. The data stays.";
+
+/// Run a whole cluster on this machine: servers and a mount
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Up {
+    /// Servers [default: 4, or those of the cluster in DIR]
+    #[arg(long, value_name = "N")]
+    servers: Option<u16>,
+    /// Where the cluster's data is or is to be [env: PANDOFS_DATA]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where to mount it; made when it is not there
+    #[arg(long, value_name = "DIR", required_unless_present = "no_mount")]
+    mount: Option<PathBuf>,
+    /// Start the servers only
+    #[arg(long, conflicts_with = "mount")]
+    no_mount: bool,
+    /// Let the servers of a new cluster listen on TCP, on this port and those after it, instead of
+    /// Unix sockets
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:7400"
+    )]
+    tcp: Option<SocketAddr>,
+    /// Leave a server or mount that ended by itself as it is
+    #[arg(long)]
+    no_restart: bool,
+    #[command(flatten)]
+    mount_options: MountOptions,
+    #[command(flatten)]
+    options: FsOptions,
+    /// A command to run once everything serves
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Up {
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    /// When the cluster cannot be run, or did not stop cleanly.
+    pub fn run(&self, shards_given: bool) -> Result<Outcome> {
+        let dir = self.data_dir()?;
+        let _held = dir.hold()?;
+        let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
+        let wanted = NewCluster {
+            servers: self.servers,
+            shards: shards_given.then_some(self.options.shards),
+            tcp: self.tcp,
+            options: &self.options,
+        };
+        let map = up::open_or_create(&dir, &wanted, &mut voice)?;
+        let mount_point = self
+            .mount
+            .as_deref()
+            .map(|point| prepare_mount_point(point, &mut voice))
+            .transpose()?;
+        let plan = self.plan(&dir, &map, mount_point.as_deref());
+        let servers = units::plural(map.servers.len() as u64, "server", "servers");
+        voice.note(&format!("starting {servers}"));
+        let end = up::supervise(plan, &mut voice, |voice| {
+            voice.note(&usage(&dir, mount_point.as_deref(), &servers));
+        })?;
+        voice.note("stopped");
+        Ok(match end {
+            End::Signal => Outcome::Done,
+            End::Command(code) => Outcome::Other(code),
+        })
+    }
+
+    fn data_dir(&self) -> Result<DataDir> {
+        let variable = std::env::var_os(crate::source::DATA_VARIABLE).map(PathBuf::from);
+        let data = self.data.clone().or(variable).context(
+            "where is its data to be? Give --data DIR, a directory that is there or is to be made",
+        )?;
+        fs::create_dir_all(&data)
+            .with_context(|| format!("cannot make --data {}", data.display()))?;
+        let data = fs::canonicalize(&data)
+            .with_context(|| format!("cannot find --data {}", data.display()))?;
+        Ok(DataDir::new(data))
+    }
+
+    fn plan(&self, dir: &DataDir, map: &ClusterMap, mount_point: Option<&Path>) -> Plan {
+        let cluster = [OsString::from("--cluster"), dir.cluster_map().into()];
+        let servers = map.servers.iter().map(|server| {
+            let mut arguments: Vec<OsString> = vec!["serve".into()];
+            arguments.extend(cluster.iter().cloned());
+            arguments.extend(["--id".into(), server.id.to_string().into()]);
+            arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
+            Recipe {
+                role: Role::Server(server.id),
+                arguments,
+                log: dir.server_log(server.id),
+                pid_file: dir.server_pid(server.id),
+            }
+        });
+        let mount = mount_point.map(|point| {
+            let mut arguments: Vec<OsString> = vec!["mount".into()];
+            arguments.extend(cluster.iter().cloned());
+            arguments.extend(self.mount_options.arguments());
+            arguments.push(point.into());
+            Recipe {
+                role: Role::Mount,
+                arguments,
+                log: dir.mount_log(),
+                pid_file: dir.mount_pid(),
+            }
+        });
+        Plan {
+            servers: servers.collect(),
+            mount,
+            restart: !self.no_restart,
+            command: self.command.clone(),
+        }
+    }
+}
+
+/// Makes the mount point fit to be mounted on.
+fn prepare_mount_point(point: &Path, voice: &mut Voice) -> Result<PathBuf> {
+    let point = mounts::absolute(point)
+        .with_context(|| format!("cannot find --mount {}", point.display()))?;
+    if clean_dead_mount(&point)? {
+        voice.note(&format!(
+            "unmounted what a killed mount had left on {}",
+            point.display()
+        ));
+    }
+    if mounts::at(&mounts::all()?, &point).is_some_and(mounts::Mount::is_pandofs) {
+        bail!(
+            "a PandoFS is mounted on {} already: unmount it with 'pandofs umount {}', or choose \
+             another --mount",
+            point.display(),
+            point.display()
+        );
+    }
+    let found = match fs::read_dir(&point) {
+        Ok(mut entries) => entries.next(),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(&point)
+                .with_context(|| format!("cannot make the mount point {}", point.display()))?;
+            None
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot mount on {}", point.display()));
+        }
+    };
+    if found.is_some() {
+        bail!(
+            "--mount {}: the directory is not empty, and a mount would hide what is in it; choose an \
+             empty one",
+            point.display()
+        );
+    }
+    Ok(point)
+}
+
+fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: &str) -> String {
+    let data = dir.root().display();
+    let serving = match mount_point {
+        Some(point) => format!("{servers} and the mount on {} are up", point.display()),
+        None => format!("{servers} are up"),
+    };
+    let mut text = format!(
+        "{serving}\n\
+         \n  see them at work:     pandofs status --data {data} --watch\
+         \n  see a directory:      pandofs dir --data {data} /\
+         \n  check everything:     pandofs fsck --data {data}"
+    );
+    if mount_point.is_none() {
+        text.push_str(&format!(
+            "\n  mount it:             pandofs mount --data {data} MOUNTPOINT"
+        ));
+    }
+    text.push_str("\n  stop:                 Ctrl-C\n");
+    text
+}

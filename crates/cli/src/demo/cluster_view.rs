@@ -1,0 +1,177 @@
+//! How a directory spreads over the servers, as a picture that is drawn again and again.
+
+use crate::cmd::dir::Report;
+use crate::source::Cluster;
+use crate::units;
+use crate::{admin, backend};
+use pandofs_client::Client;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(300);
+/// Partitions that are drawn each on a line of its own.
+const MOST_LINES: usize = 16;
+
+/// Looks at the cluster in the background, so that a server that is away does not hold up the rest.
+pub struct ClusterView {
+    shared: Arc<Shared>,
+    looking: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    cluster: Cluster,
+    client: Client,
+    stop: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen last.
+#[derive(Default)]
+struct Seen {
+    /// The directory to look at, by its path inside the file system.
+    dir: Option<PathBuf>,
+    picture: Vec<String>,
+    partitions: u32,
+    /// Of each server; `None` while it is away.
+    entries: Vec<Option<u64>>,
+}
+
+impl ClusterView {
+    /// Begins to look.
+    pub fn new(cluster: &Cluster, client: Client) -> ClusterView {
+        let shared = Arc::new(Shared {
+            cluster: cluster.clone(),
+            client,
+            stop: AtomicBool::new(false),
+            seen: Mutex::default(),
+        });
+        let looking = std::thread::Builder::new().name("view".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                while !shared.stop.load(Ordering::Relaxed) {
+                    shared.look();
+                    std::thread::park_timeout(LOOK_INTERVAL);
+                }
+            }
+        });
+        ClusterView {
+            shared,
+            looking: looking.ok(),
+        }
+    }
+
+    /// The picture of a directory on the mount, and the same in a few words.
+    pub fn picture(&self, dir: &Path) -> (Vec<String>, String) {
+        let mut seen = self.shared.seen();
+        let inside = dir.file_name().map(|name| Path::new("/").join(name));
+        if seen.dir != inside {
+            *seen = Seen {
+                dir: inside,
+                ..Seen::default()
+            };
+        }
+        let entries: Vec<String> = seen
+            .entries
+            .iter()
+            .map(|entries| entries.map_or("away".into(), units::count))
+            .collect();
+        let short = format!(
+            "(partitions {}; entries per server {})",
+            seen.partitions,
+            entries.join("  ")
+        );
+        (seen.picture.clone(), short)
+    }
+
+    /// Looks now. `None` when a server is away.
+    pub fn entries_per_server(&self) -> Option<Vec<u64>> {
+        entries(&self.shared.cluster).into_iter().collect()
+    }
+}
+
+impl Drop for ClusterView {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(looking) = self.looking.take() {
+            looking.thread().unpark();
+            // A view that panicked has been seen by its message.
+            let _ = looking.join();
+        }
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) {
+        let dir = self.seen().dir.clone();
+        let entries = entries(&self.cluster);
+        let report = dir.as_ref().and_then(|dir| self.report(dir));
+        let mut seen = self.seen();
+        if seen.dir != dir {
+            return;
+        }
+        seen.picture.clear();
+        if let Some(report) = report {
+            seen.partitions = report.partitions();
+            let lines = report.picture().lines();
+            let left_out = lines.len().saturating_sub(MOST_LINES);
+            let drawn = lines
+                .into_iter()
+                .take(MOST_LINES)
+                .map(|line| format!("    {line}"));
+            seen.picture.extend(drawn);
+            if left_out > 0 {
+                seen.picture.push(format!("    … and {left_out} more"));
+            }
+        }
+        seen.picture.extend(server_lines(&entries));
+        seen.entries = entries;
+    }
+
+    fn report(&self, dir: &Path) -> Option<Report> {
+        let caller = backend::caller();
+        let node = self
+            .client
+            .resolve(&caller, dir.as_os_str().as_bytes())
+            .ok()?;
+        let info = self.client.dir_info(&caller, node.ino).ok()?;
+        Some(Report::new(&self.cluster, dir, &info))
+    }
+}
+
+fn entries(cluster: &Cluster) -> Vec<Option<u64>> {
+    let views = admin::ask_all(&cluster.map);
+    views
+        .iter()
+        .map(|view| {
+            view.status
+                .as_ref()
+                .ok()
+                .map(|_| view.sum(|shard| shard.entries))
+        })
+        .collect()
+}
+
+fn server_lines(entries: &[Option<u64>]) -> Vec<String> {
+    const BAR: usize = 40;
+    let most = entries.iter().flatten().copied().max().unwrap_or(0);
+    let mut lines = vec![String::new(), "    entries on each server".to_owned()];
+    for (server, entries) in entries.iter().enumerate() {
+        lines.push(match entries {
+            Some(count) => {
+                let bar = units::bar(*count, most, BAR);
+                format!("    server {server}  {:>10}  {bar}", units::count(*count))
+            }
+            None => format!("    server {server}        away"),
+        });
+    }
+    lines
+}

@@ -1,0 +1,39 @@
+//! What the command's exit codes mean.
+
+use std::process::ExitCode;
+
+/// How a command ended. A wrong command line ends with 2, before any command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All that was asked is done and was found right.
+    Done,
+    /// It could not be done; what was said on standard error tells why.
+    Failed,
+    /// Some server did not answer, so the answer lacks its part.
+    ServerAway,
+    /// The file system holds something that it must not.
+    ProblemsFound,
+    /// What a command that was run on our behalf ended with.
+    Other(u8),
+}
+
+/// For the help of every command.
+pub const HELP: &str = "\
+Exit codes:
+  0  done, and all was right
+  1  it failed; standard error says why
+  2  the command line is wrong
+  3  a server is away (status, fsck)
+  4  something is wrong in the file system (fsck, demo)";
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> ExitCode {
+        ExitCode::from(match outcome {
+            Outcome::Done => 0,
+            Outcome::Failed => 1,
+            Outcome::ServerAway => 3,
+            Outcome::ProblemsFound => 4,
+            Outcome::Other(code) => code,
+        })
+    }
+}

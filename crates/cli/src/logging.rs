@@ -1,0 +1,34 @@
+//! Where events go: standard error, filtered by PANDOFS_LOG.
+
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+
+/// Sets what is logged.
+pub const LOG_VARIABLE: &str = "PANDOFS_LOG";
+
+/// For the help.
+pub const HELP: &str = "\
+Environment:
+  PANDOFS_CLUSTER  the cluster map, instead of --cluster
+  PANDOFS_DATA     the directory of a cluster made by 'pandofs up', instead of --data
+  PANDOFS_LOG      what is logged to standard error: error, warn, info, debug or trace, also by
+                   module, as in 'info,pandofs_client=debug'";
+
+/// Starts logging. `default` is in force where PANDOFS_LOG says nothing.
+///
+/// # Errors
+/// When PANDOFS_LOG cannot be understood.
+pub fn start(default: &str) -> anyhow::Result<()> {
+    let filter = match std::env::var(LOG_VARIABLE) {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
+            .map_err(|error| anyhow::anyhow!("{LOG_VARIABLE}={text}: {error}"))?,
+        _ => EnvFilter::new(default),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! What is mounted, from `/proc/self/mountinfo`.
+
+use anyhow::{Context, Result};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What the source of a PandoFS mount begins with in the system's list; its cluster map follows.
+const SOURCE_PREFIX: &[u8] = b"pandofs:";
+
+/// The source that a mount of the file system with this cluster map is to have.
+pub fn source_of(cluster_map: &Path) -> OsString {
+    let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
+    source.push(cluster_map);
+    source
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    pub point: PathBuf,
+    pub fs_type: String,
+    /// What was mounted; of PandoFS as [`source_of`] gives it.
+    pub source: OsString,
+}
+
+impl Mount {
+    pub fn is_pandofs(&self) -> bool {
+        self.cluster_map().is_some()
+    }
+
+    /// The cluster map of a PandoFS mount. Its type is `fuse` or, when fuse3's helper mounted it,
+    /// `fuse.pandofs`.
+    pub fn cluster_map(&self) -> Option<&Path> {
+        let map = self.source.as_bytes().strip_prefix(SOURCE_PREFIX)?;
+        let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");
+        is_fuse.then(|| Path::new(OsStr::from_bytes(map)))
+    }
+}
+
+/// All mounts this process sees, in the order in which they were made.
+///
+/// # Errors
+/// When the system's list cannot be read.
+pub fn all() -> Result<Vec<Mount>> {
+    const LIST: &str = "/proc/self/mountinfo";
+    let text = fs::read(LIST).with_context(|| format!("cannot read {LIST}"))?;
+    Ok(text
+        .split(|&byte| byte == b'\n')
+        .filter_map(parse_line)
+        .collect())
+}
+
+/// The mounts of PandoFS.
+///
+/// # Errors
+/// As [`all`].
+pub fn pandofs_mounts() -> Result<Vec<Mount>> {
+    Ok(all()?.into_iter().filter(Mount::is_pandofs).collect())
+}
+
+/// The mount on exactly this path, the topmost if there are several.
+pub fn at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
+    mounts.iter().rfind(|mount| mount.point == point)
+}
+
+/// The mount that holds `path`, whether or not something is there, without asking the mount itself.
+pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let path = absolute(path).ok()?;
+    let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    holding.max_by_key(|mount| mount.point.components().count())
+}
+
+/// `path` without `.` and `..`, made absolute, symbolic links followed above its last existing part
+/// where that can be done; a dead mount at its end is not touched.
+///
+/// # Errors
+/// When the current directory is gone.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    let (Some(parent), Some(name)) = (plain.parent(), plain.file_name()) else {
+        return Ok(plain);
+    };
+    Ok(fs::canonicalize(parent).map_or_else(|_| plain.clone(), |parent| parent.join(name)))
+}
+
+/// How long to wait for a mount that may be dead. One whose servers are away does not answer at all,
+/// and is not dead.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whether the process of the mount at `point` is gone: the kernel answers "Transport endpoint is not
+/// connected". `statfs`, because attributes may still be cached.
+pub fn is_dead(point: &Path) -> bool {
+    let (sender, answer) = mpsc::channel();
+    let point = point.to_owned();
+    let asking = std::thread::Builder::new()
+        .name("probe".into())
+        .spawn(move || {
+            // Nobody listens once the time is over.
+            let _ = sender.send(rustix::fs::statfs(&point).err());
+        });
+    let gone = [Some(Errno::NOTCONN), Some(Errno::CONNABORTED)];
+    asking.is_ok()
+        && answer
+            .recv_timeout(PROBE_TIMEOUT)
+            .is_ok_and(|error| gone.contains(&error))
+}
+
+/// One line: `36 35 98:0 /root /mount/point options optional... - type source superoptions`.
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let separator = fields.iter().position(|&field| field == b"-")?;
+    Some(Mount {
+        point: PathBuf::from(unescape(fields.get(4)?)),
+        fs_type: String::from_utf8_lossy(fields.get(separator + 1)?).into_owned(),
+        source: unescape(fields.get(separator + 2)?),
+    })
+}
+
+/// The kernel writes space, tab, line end and backslash as `\ooo`.
+fn unescape(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 8).ok()
+        });
+        match octal {
+            Some(value) => {
+                bytes.push(value);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernel_is_understood() {
+        let line = br"36 35 0:41 / /mnt/a\040b rw,nosuid shared:1 master:2 - fuse pandofs:/d\134x/cluster.json rw,user_id=0";
+        let mount = parse_line(line).unwrap();
+        assert_eq!(mount.point, Path::new("/mnt/a b"));
+        assert_eq!(mount.cluster_map(), Some(Path::new(r"/d\x/cluster.json")));
+        assert_eq!(mount.source, source_of(Path::new(r"/d\x/cluster.json")));
+        let other = parse_line(b"36 35 0:41 / /mnt rw - ext4 pandofs:/x rw").unwrap();
+        assert!(!other.is_pandofs());
+        assert_eq!(parse_line(b""), None);
+        assert_eq!(parse_line(b"1 2 3 / /x rw"), None);
+        assert!(!all().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_innermost_mount_holds_a_path() {
+        let mount = |point: &str| Mount {
+            point: point.into(),
+            fs_type: "x".into(),
+            source: "y".into(),
+        };
+        let mounts = [
+            mount("/"),
+            mount("/nowhere/a"),
+            mount("/nowhere/a/b"),
+            mount("/nowhere/a"),
+        ];
+        assert_eq!(
+            containing(&mounts, Path::new("/nowhere/a/b/c")),
+            Some(&mounts[2])
+        );
+        assert_eq!(
+            containing(&mounts, Path::new("/nowhere/a/b/../c")),
+            Some(&mounts[3])
+        );
+        assert_eq!(
+            containing(&mounts, Path::new("/nowhere/ab")),
+            Some(&mounts[0])
+        );
+        assert_eq!(at(&mounts, Path::new("/nowhere/a/b")), Some(&mounts[2]));
+        assert_eq!(at(&mounts, Path::new("/nowhere")), None);
+    }
+}

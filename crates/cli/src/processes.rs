@@ -1,0 +1,95 @@
+//! Other processes of this program.
+
+use crate::mounts;
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// The processes `pandofs mount … POINT`, as far as we may see them.
+pub fn serving_mount(point: &Path) -> Vec<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for process in processes.flatten() {
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let Ok(line) = fs::read(process.path().join("cmdline")) else {
+            continue;
+        };
+        let arguments: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
+        let Some((program, rest)) = arguments.split_first() else {
+            continue;
+        };
+        let ours = Path::new(OsStr::from_bytes(program))
+            .file_name()
+            .is_some_and(|name| name.as_bytes().starts_with(b"pandofs"));
+        let cwd = fs::read_link(process.path().join("cwd")).unwrap_or_default();
+        if ours
+            && rest.first() == Some(&b"mount".as_slice())
+            && rest.iter().any(|argument| {
+                let named = cwd.join(OsStr::from_bytes(argument));
+                mounts::absolute(&named).is_ok_and(|named| named == point)
+            })
+        {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Waits for a process that is not our child. Whether it is gone in time.
+///
+/// # Errors
+/// The system's.
+pub fn wait_until_gone(pid: u32, deadline: Instant) -> Result<bool> {
+    let Some(pid) = Pid::from_raw(pid.cast_signed()) else {
+        return Ok(true);
+    };
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(true),
+        Err(error) => return Err(error).context("cannot watch a process"),
+    };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit = Timespec::try_from(left).context("a time limit that is too long")?;
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot watch a process"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn a_process_is_waited_for() {
+        let mut child = Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let soon = || Instant::now() + Duration::from_millis(20);
+        assert!(!wait_until_gone(child.id(), soon()).unwrap());
+        drop(child.stdin.take());
+        assert!(wait_until_gone(child.id(), Instant::now() + Duration::from_secs(20)).unwrap());
+        child.wait().unwrap();
+        assert!(wait_until_gone(child.id(), soon()).unwrap());
+    }
+}

@@ -1,0 +1,11 @@
+//! A whole cluster on one machine: one process per server and one for the mount, as children.
+
+mod child;
+mod prepare;
+mod supervisor;
+mod voice;
+
+pub use child::{Recipe, Role};
+pub use prepare::{NewCluster, open_or_create};
+pub use supervisor::{End, Plan, supervise};
+pub use voice::Voice;

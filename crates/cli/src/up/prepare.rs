@@ -1,0 +1,163 @@
+//! The cluster that `up` runs: the one in its directory, or a new one.
+
+use super::voice::Voice;
+use crate::datadir::{DataDir, write_atomically};
+use crate::new_cluster::FsOptions;
+use crate::source::read_cluster;
+use crate::{backend, units};
+use anyhow::{Context, Result, bail};
+use pandofs_placement::ClusterMap;
+use pandofs_types::{Epoch, ServerId};
+use std::fs;
+use std::net::SocketAddr;
+
+/// Servers of a new cluster, unless told.
+pub const DEFAULT_SERVERS: u16 = 4;
+
+/// What was asked of a new cluster; an existing one must not contradict it.
+#[derive(Clone, Debug)]
+pub struct NewCluster<'a> {
+    pub servers: Option<u16>,
+    /// Given on the command line.
+    pub shards: Option<u16>,
+    /// The first server's TCP address; the others have the ports after it.
+    pub tcp: Option<SocketAddr>,
+    pub options: &'a FsOptions,
+}
+
+/// Reads the cluster in `dir`, or makes one.
+///
+/// # Errors
+/// When the cluster in `dir` is another one than asked for; when it cannot be made.
+pub fn open_or_create(
+    dir: &DataDir,
+    wanted: &NewCluster<'_>,
+    voice: &mut Voice,
+) -> Result<ClusterMap> {
+    let path = dir.cluster_map();
+    let map = if path.exists() {
+        let map = read_cluster(&path, None)?.map;
+        // A crash between the map's writing and this file's removal left a whole cluster.
+        let _ = fs::remove_file(dir.in_the_making());
+        let has = map.servers.len();
+        if let Some(servers) = wanted
+            .servers
+            .filter(|&servers| usize::from(servers) != has)
+        {
+            bail!(
+                "--servers {servers}: the cluster in {} has {has}; leave --servers out to run it, or \
+                 choose another --data for a new one",
+                dir.root().display()
+            );
+        }
+        if let Some(shards) = wanted.shards.filter(|&shards| shards != map.shard_count()) {
+            bail!(
+                "--shards {shards}: the file system in {} has {}, which cannot be changed",
+                dir.root().display(),
+                map.shard_count()
+            );
+        }
+        follow_move(dir, map, voice)?
+    } else {
+        let map = create(dir, wanted)?;
+        voice.note(&format!(
+            "made the file system '{}' with {} and {} shards in {}",
+            map.name,
+            units::plural(map.servers.len() as u64, "server", "servers"),
+            map.shard_count(),
+            dir.root().display()
+        ));
+        map
+    };
+    for server in &map.servers {
+        let server_dir = dir.server(server.id);
+        fs::create_dir_all(&server_dir)
+            .with_context(|| format!("cannot make {}", server_dir.display()))?;
+    }
+    Ok(map)
+}
+
+/// A file beside the map tells a cluster that is being made from one whose map was lost: what a crash
+/// left of the first is removed, and the second is never touched.
+fn create(dir: &DataDir, wanted: &NewCluster<'_>) -> Result<ClusterMap> {
+    let servers = wanted.servers.unwrap_or(DEFAULT_SERVERS);
+    let addresses = (0..servers)
+        .map(|id| address(dir, wanted.tcp, id))
+        .collect::<Result<_>>()?;
+    let mut options = wanted.options.clone();
+    options.shards = wanted.shards.unwrap_or(options.shards);
+    let map = options.create_map(addresses)?;
+    let in_the_making = dir.in_the_making();
+    if !in_the_making.exists() {
+        if let Some(found) = map
+            .servers
+            .iter()
+            .map(|s| dir.server_data(s.id))
+            .find(|d| d.exists())
+        {
+            bail!(
+                "{} holds a server's data, but there is no cluster map {}: put the map back, or \
+                 choose another --data",
+                found.display(),
+                dir.cluster_map().display()
+            );
+        }
+        write_atomically(&in_the_making, "")?;
+    }
+    for server in &map.servers {
+        let data = dir.server_data(server.id);
+        if data.exists() {
+            fs::remove_dir_all(&data)
+                .with_context(|| format!("cannot remove the unfinished {}", data.display()))?;
+        }
+        let parent = dir.server(server.id);
+        fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        backend::format_server(&data, &map, server.id)?;
+    }
+    write_atomically(&dir.cluster_map(), &map.to_json())?;
+    fs::remove_file(&in_the_making)
+        .with_context(|| format!("cannot remove {}", in_the_making.display()))?;
+    Ok(map)
+}
+
+fn address(dir: &DataDir, tcp: Option<SocketAddr>, id: u16) -> Result<String> {
+    let Some(first) = tcp else {
+        return unix_address(dir, ServerId(id));
+    };
+    let port = first.port().checked_add(id);
+    let port = port.with_context(|| format!("--tcp {first}: there is no port for server {id}"))?;
+    Ok(format!("tcp:{}", SocketAddr::new(first.ip(), port)))
+}
+
+/// `unix:DIR/server-N/socket`
+fn unix_address(dir: &DataDir, id: ServerId) -> Result<String> {
+    let address = format!("unix:{}", dir.server_socket(id).display());
+    let parsed: Result<pandofs_wire::address::Address, _> = address.parse();
+    parsed.with_context(|| format!("--data {}", dir.root().display()))?;
+    Ok(address)
+}
+
+/// Sockets are named by absolute paths: a directory that was moved gets a new map.
+fn follow_move(dir: &DataDir, mut map: ClusterMap, voice: &mut Voice) -> Result<ClusterMap> {
+    let mut moved = false;
+    for server in &mut map.servers {
+        for address in &mut server.addresses {
+            let now = unix_address(dir, server.id);
+            if address.starts_with("unix:") && address.ends_with("/socket") {
+                let now = now?;
+                moved |= *address != now;
+                *address = now;
+            }
+        }
+    }
+    if moved {
+        map.epoch = Epoch(map.epoch.0 + 1);
+        write_atomically(&dir.cluster_map(), &map.to_json())?;
+        voice.note(&format!(
+            "{} was moved: the servers' sockets have new addresses, from epoch {} on",
+            dir.root().display(),
+            map.epoch
+        ));
+    }
+    Ok(map)
+}

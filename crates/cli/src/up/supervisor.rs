@@ -1,0 +1,434 @@
+//! Starts the children in order, watches over them, and stops them in order.
+
+use super::child::{Recipe, Role, Running, describe_end};
+use super::voice::Voice;
+use crate::signals::{self, Signal};
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal as Kill;
+use std::ffi::OsString;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// How long a child may take until it serves: a server replays its log, a mount asks the servers.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a child may take to stop before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// The first pause before a child that keeps failing is started again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Starts that may fail one after the other before the child is given up.
+const MOST_FAILURES: u32 = 6;
+
+/// What is to run.
+#[derive(Debug)]
+pub struct Plan {
+    pub servers: Vec<Recipe>,
+    pub mount: Option<Recipe>,
+    /// Start children again that end by themselves.
+    pub restart: bool,
+    /// Run when everything serves; when it ends everything is stopped.
+    pub command: Vec<OsString>,
+}
+
+/// Why it stopped, when it stopped cleanly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A signal asked for it.
+    Signal,
+    /// The command ended with this code.
+    Command(u8),
+}
+
+#[derive(Debug)]
+enum Event {
+    Signal(Signal),
+    /// The child started for the `start`th time serves.
+    Ready {
+        role: Role,
+        start: u32,
+    },
+}
+
+impl From<Signal> for Event {
+    fn from(signal: Signal) -> Event {
+        Event::Signal(signal)
+    }
+}
+
+/// One child over all its lives.
+struct Member {
+    recipe: Recipe,
+    running: Option<Running>,
+    /// Times it was started.
+    starts: u32,
+    started_at: Instant,
+    ready: bool,
+    /// Starts in a row that did not come to serve.
+    failures: u32,
+    restart_at: Option<Instant>,
+}
+
+/// What the loop woke up for.
+enum Wake {
+    Stop(&'static str),
+    Ready(Role),
+    Ended(Role, u32, ExitStatus),
+    CommandEnded(ExitStatus),
+    Timeout,
+}
+
+struct Supervisor<'v> {
+    members: Vec<Member>,
+    command: Option<Child>,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    voice: &'v mut Voice,
+}
+
+/// Runs the plan until a signal, or the end of its command, stops it. `announce` is called once
+/// everything serves.
+///
+/// # Errors
+/// When a child does not come to serve at the start, or something did not stop by itself; everything
+/// is stopped then too.
+pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice)) -> Result<End> {
+    let (sender, events) = mpsc::channel();
+    signals::forward(sender.clone())?;
+    let mut members = Vec::new();
+    for recipe in plan.servers.into_iter().chain(plan.mount) {
+        members.push(Member {
+            recipe,
+            running: None,
+            starts: 0,
+            started_at: Instant::now(),
+            ready: false,
+            failures: 0,
+            restart_at: None,
+        });
+    }
+    let mut supervisor = Supervisor {
+        members,
+        command: None,
+        events,
+        sender,
+        voice,
+    };
+    let ran = supervisor.run(plan.restart, &plan.command, announce);
+    let stopped = supervisor.stop();
+    let end = ran?;
+    stopped?;
+    Ok(end)
+}
+
+impl Supervisor<'_> {
+    fn run(
+        &mut self,
+        restart: bool,
+        command: &[OsString],
+        announce: impl FnOnce(&mut Voice),
+    ) -> Result<End> {
+        for is_mount in [false, true] {
+            if let Some(signal) = self.start_all(is_mount)? {
+                self.voice.note(&format!("{signal}: stopping"));
+                return Ok(End::Signal);
+            }
+        }
+        announce(self.voice);
+        if let [program, arguments @ ..] = command {
+            let child = Command::new(program)
+                .args(arguments)
+                .spawn()
+                .with_context(|| format!("cannot run {}", program.display()))?;
+            self.command = Some(child);
+        }
+        self.watch(restart)
+    }
+
+    /// Starts the servers, or the mount, and waits until they serve; or for the name of the signal
+    /// that stopped it.
+    fn start_all(&mut self, mount: bool) -> Result<Option<&'static str>> {
+        let chosen: Vec<usize> = (0..self.members.len())
+            .filter(|&at| (self.members[at].recipe.role == Role::Mount) == mount)
+            .collect();
+        for &at in &chosen {
+            self.start(at)?;
+        }
+        let deadline = Instant::now() + START_TIMEOUT;
+        while let Some(waiting) = chosen.iter().find(|&&at| !self.members[at].ready) {
+            match self.next(Some(deadline))? {
+                Wake::Stop(signal) => return Ok(Some(signal)),
+                Wake::Ended(role, pid, status) => {
+                    let recipe = &self.members[self.index(role)].recipe;
+                    bail!(
+                        "{role} (pid {pid}) {} while starting; the end of its log {}:{}",
+                        describe_end(status),
+                        recipe.log.display(),
+                        recipe.log_end()
+                    );
+                }
+                Wake::Timeout => {
+                    let recipe = &self.members[*waiting].recipe;
+                    bail!(
+                        "{} did not come to serve within {} s; the end of its log {}:{}",
+                        recipe.role,
+                        START_TIMEOUT.as_secs(),
+                        recipe.log.display(),
+                        recipe.log_end()
+                    );
+                }
+                Wake::Ready(_) | Wake::CommandEnded(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Until a signal or the end of the command.
+    fn watch(&mut self, restart: bool) -> Result<End> {
+        loop {
+            let next_restart = self
+                .members
+                .iter()
+                .filter_map(|member| member.restart_at)
+                .min();
+            match self.next(next_restart)? {
+                Wake::Stop(signal) => {
+                    self.voice.note(&format!("{signal}: stopping"));
+                    if let Some(status) = self.end_command()? {
+                        return Ok(End::Command(code_of(status)));
+                    }
+                    return Ok(End::Signal);
+                }
+                Wake::CommandEnded(status) => return Ok(End::Command(code_of(status))),
+                Wake::Ready(role) => {
+                    let member = &self.members[self.index(role)];
+                    let took = member.started_at.elapsed().as_secs_f64();
+                    self.voice
+                        .note(&format!("{role} serves again, {took:.2} s after its start"));
+                }
+                Wake::Ended(role, pid, status) => self.ended(role, pid, status, restart),
+                Wake::Timeout => self.start_due(),
+            }
+        }
+    }
+
+    /// A child has ended by itself while everything was to run.
+    fn ended(&mut self, role: Role, pid: u32, status: ExitStatus, restart: bool) {
+        let end = describe_end(status);
+        let at = self.index(role);
+        let member = &mut self.members[at];
+        let log = member.recipe.log.display().to_string();
+        if !restart {
+            self.voice
+                .problem(&format!("{role} (pid {pid}) {end}; its log is {log}"));
+            return;
+        }
+        if member.failures >= MOST_FAILURES {
+            let failures = member.failures;
+            self.voice.problem(&format!(
+                "{role} (pid {pid}) {end}; {failures} starts in a row have failed, it is not started \
+                 again. Its log is {log}"
+            ));
+            return;
+        }
+        let pause = match member.failures {
+            0 => Duration::ZERO,
+            failures => (FIRST_PAUSE * 2_u32.pow(failures - 1)).min(LONGEST_PAUSE),
+        };
+        member.restart_at = Some(Instant::now() + pause);
+        let when = match pause {
+            Duration::ZERO => "starting it again".to_owned(),
+            pause => format!(
+                "starting it again in {:.1} s; its log is {log}",
+                pause.as_secs_f64()
+            ),
+        };
+        self.voice
+            .warn(&format!("{role} (pid {pid}) {end}: {when}"));
+    }
+
+    /// Starts what is due.
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        for at in 0..self.members.len() {
+            if self.members[at].restart_at.is_some_and(|due| due <= now) {
+                self.members[at].restart_at = None;
+                if let Err(error) = self.start(at) {
+                    self.voice.problem(&format!("{error:#}"));
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, at: usize) -> Result<()> {
+        let member = &mut self.members[at];
+        member.starts += 1;
+        member.started_at = Instant::now();
+        member.ready = false;
+        let (role, start, sender) = (member.recipe.role, member.starts, self.sender.clone());
+        // Nobody listens once everything has stopped.
+        let ready = move || drop(sender.send(Event::Ready { role, start }));
+        member.running = Some(member.recipe.start(ready)?);
+        Ok(())
+    }
+
+    fn index(&self, role: Role) -> usize {
+        let index = self
+            .members
+            .iter()
+            .position(|member| member.recipe.role == role);
+        index.unwrap_or_else(|| panic!("no child for {role}"))
+    }
+
+    /// Waits for the next thing to happen, until `deadline` if there is one.
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Wake> {
+        loop {
+            if let Some(wake) = self.reap()? {
+                return Ok(wake);
+            }
+            let event = match deadline {
+                None => self.events.recv().context("no more events")?,
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match self.events.recv_timeout(left) {
+                        Ok(event) => event,
+                        Err(RecvTimeoutError::Timeout) => return Ok(Wake::Timeout),
+                        Err(RecvTimeoutError::Disconnected) => bail!("no more events"),
+                    }
+                }
+            };
+            match event {
+                Event::Signal(Signal::Stop(name)) => return Ok(Wake::Stop(name)),
+                Event::Signal(Signal::Child) => {}
+                Event::Ready { role, start } => {
+                    let at = self.index(role);
+                    let member = &mut self.members[at];
+                    // Of an earlier life: it has ended since.
+                    if member.starts == start && member.running.is_some() {
+                        member.ready = true;
+                        member.failures = 0;
+                        return Ok(Wake::Ready(role));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next child that has ended. Signals of one kind merge, so one may stand for several ends:
+    /// all are looked at before the next event is waited for.
+    fn reap(&mut self) -> Result<Option<Wake>> {
+        for member in &mut self.members {
+            let Some(running) = &mut member.running else {
+                continue;
+            };
+            if let Some(status) = running.ended()? {
+                let pid = running.pid();
+                member.running = None;
+                if !member.ready {
+                    member.failures += 1;
+                }
+                member.ready = false;
+                return Ok(Some(Wake::Ended(member.recipe.role, pid, status)));
+            }
+        }
+        if let Some(command) = &mut self.command
+            && let Some(status) = command
+                .try_wait()
+                .context("cannot ask for the command's end")?
+        {
+            self.command = None;
+            return Ok(Some(Wake::CommandEnded(status)));
+        }
+        Ok(None)
+    }
+
+    /// The command got the terminal's signal itself, or gets ours; then it may take its time.
+    fn end_command(&mut self) -> Result<Option<ExitStatus>> {
+        let Some(command) = &self.command else {
+            return Ok(None);
+        };
+        if let Some(pid) = rustix::process::Pid::from_raw(command.id().cast_signed()) {
+            // It may have ended a moment ago.
+            let _ = rustix::process::kill_process(pid, Kill::TERM);
+        }
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        loop {
+            match self.next(Some(deadline))? {
+                Wake::CommandEnded(status) => return Ok(Some(status)),
+                Wake::Timeout => bail!("the command did not end when it was told to"),
+                Wake::Stop(_) | Wake::Ready(_) | Wake::Ended(..) => {}
+            }
+        }
+    }
+
+    /// Stops the mount, then the servers: the mount may have something to write to them.
+    fn stop(&mut self) -> Result<()> {
+        let mut killed = Vec::new();
+        for mount in [true, false] {
+            self.running(mount)
+                .for_each(|(_, running)| running.signal(Kill::TERM));
+            killed.extend(self.wait_until_stopped(mount)?);
+        }
+        if !killed.is_empty() {
+            bail!("{} did not stop and had to be killed", killed.join(", "));
+        }
+        Ok(())
+    }
+
+    /// The servers, or the mount, that are running.
+    fn running(&self, mount: bool) -> impl Iterator<Item = (Role, &Running)> {
+        let chosen = self
+            .members
+            .iter()
+            .filter(move |m| (m.recipe.role == Role::Mount) == mount);
+        chosen.filter_map(|member| Some((member.recipe.role, member.running.as_ref()?)))
+    }
+
+    /// The names of those that had to be killed.
+    fn wait_until_stopped(&mut self, mount: bool) -> Result<Vec<String>> {
+        let mut deadline = Instant::now() + STOP_TIMEOUT;
+        let mut signals = 0;
+        let mut killed = Vec::new();
+        loop {
+            let names: Vec<String> = self
+                .running(mount)
+                .map(|(role, _)| role.to_string())
+                .collect();
+            if names.is_empty() {
+                return Ok(killed);
+            }
+            match self.next(Some(deadline))? {
+                Wake::Ended(role, pid, status) if !status.success() && killed.is_empty() => {
+                    let end = describe_end(status);
+                    self.voice
+                        .problem(&format!("{role} (pid {pid}) {end} while stopping"));
+                }
+                Wake::Stop(_) if signals == 0 => {
+                    signals = 1;
+                    let names = names.join(", ");
+                    self.voice.problem(&format!(
+                        "still waiting for {names} to stop; interrupt again to kill"
+                    ));
+                }
+                Wake::Stop(_) | Wake::Timeout => {
+                    killed = names;
+                    self.running(mount)
+                        .for_each(|(_, running)| running.signal(Kill::KILL));
+                    deadline = Instant::now() + STOP_TIMEOUT;
+                }
+                Wake::Ended(..) | Wake::Ready(_) | Wake::CommandEnded(_) => {}
+            }
+        }
+    }
+}
+
+/// What a shell would make of it.
+fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
+}

@@ -1,0 +1,60 @@
+//! What `up` says: to the person, and to its log.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Tells the person and keeps a log.
+#[derive(Debug)]
+pub struct Voice {
+    log: Option<File>,
+    /// Only problems are told; a command has the terminal.
+    quiet: bool,
+}
+
+impl Voice {
+    /// A log that cannot be opened is told of, once, and done without.
+    pub fn new(log: &Path, quiet: bool) -> Voice {
+        match OpenOptions::new().create(true).append(true).open(log) {
+            Ok(file) => Voice {
+                log: Some(file),
+                quiet,
+            },
+            Err(error) => {
+                eprintln!("pandofs: cannot write {}: {error}", log.display());
+                Voice { log: None, quiet }
+            }
+        }
+    }
+
+    /// Something went as it should.
+    pub fn note(&mut self, text: &str) {
+        if !self.quiet {
+            eprintln!("pandofs: {text}");
+        }
+        self.log(text);
+    }
+
+    /// Something that is dealt with, but that the person may want to know. A command that has the
+    /// terminal is not disturbed.
+    pub fn warn(&mut self, text: &str) {
+        self.note(text);
+    }
+
+    /// Something that needs the person.
+    pub fn problem(&mut self, text: &str) {
+        eprintln!("pandofs: {text}");
+        self.log(text);
+    }
+
+    fn log(&mut self, text: &str) {
+        if let Some(log) = &mut self.log {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            // A full disk must not stop the supervision; the person was told.
+            let _ = writeln!(log, "{}.{:03} {text}", now.as_secs(), now.subsec_millis());
+        }
+    }
+}
