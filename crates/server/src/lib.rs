@@ -38,4 +38,4 @@ mod testing;
 pub use error::{ServerError, StartError};
 pub use recovery::Replayed;
 pub use server::{Options, Server, ServerHandle, Stopper};
-pub use stored::{Stored, stored};
+pub use stored::{Pairs, Stored, stored};

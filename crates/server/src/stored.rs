@@ -19,11 +19,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Keys and values in the order of the keys.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What a server's directory holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Keys and values of each of its shards, with what the log has and the store has not.
-    pub shards: Vec<(ShardId, Vec<(Vec<u8>, Vec<u8>)>)>,
+    pub shards: Vec<(ShardId, Pairs)>,
     /// Data objects and their bytes.
     pub objects: Vec<(Ino, u64)>,
 }
@@ -50,11 +53,7 @@ pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, Star
 }
 
 /// All keys of a shard as they are after the last record of the log.
-fn pairs(
-    config: ShardConfig,
-    store: &dyn Store,
-    log: &dyn Log,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StartError> {
+fn pairs(config: ShardConfig, store: &dyn Store, log: &dyn Log) -> Result<Pairs, StartError> {
     let id = config.shard;
     let failed = |source| StartError::Shard { shard: id, source };
     let mut overlay = Overlay::new(store);

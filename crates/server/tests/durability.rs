@@ -9,6 +9,7 @@ use pandofs_api::{AdminReply, AdminRequest, Refusal, Reply, Request};
 use pandofs_log::{Entry, Log, LogError, MemoryLog};
 use pandofs_server::{Server, ServerError, StartError};
 use pandofs_store::Store;
+use pandofs_types::limits::{MAX_INLINE_BYTES, MAX_LOG_BYTES};
 use pandofs_types::{FsError, ShardId};
 use pandofs_wire::message::AnswerBody;
 use std::sync::{Arc, Condvar, Mutex};
@@ -272,6 +273,47 @@ fn a_flush_prunes_what_the_store_holds() {
             "{first:?} < {before}"
         );
     }
+}
+
+/// Writes more than a lane keeps of log, and sees that the lane lets go of it unasked.
+#[test]
+fn the_log_is_pruned_when_it_has_grown() {
+    const AT_ONCE: u64 = 256;
+    let memory = Memory::new();
+    let server = memory.start();
+    let mut client = Connection::client(server.address(), 1);
+    let made = client.create("a").unwrap();
+    let Reply::Entry(entry) = made else {
+        panic!("{made:?}");
+    };
+    let writes = MAX_LOG_BYTES / MAX_INLINE_BYTES as u64 + AT_ONCE;
+    for _ in 0..writes / AT_ONCE {
+        for _ in 0..AT_ONCE {
+            let (ino, data) = (entry.ino, vec![7; MAX_INLINE_BYTES]);
+            let write = Request::WriteInline {
+                ino,
+                offset: 0,
+                data,
+            };
+            let request = client.shard_request(entry.shard, write);
+            client.send(request);
+        }
+        for _ in 0..AT_ONCE {
+            let answer = client.answer().body;
+            assert!(matches!(answer, AnswerBody::Shard(Ok(_))), "{answer:?}");
+        }
+    }
+    let mut admin = Connection::admin(server.address());
+    eventually("the log is pruned", || {
+        (admin.status().log_bytes < MAX_LOG_BYTES / 2).then_some(())
+    });
+    assert!(
+        memory
+            .log
+            .span(0)
+            .is_none_or(|(first, _)| first > writes / 2)
+    );
+    assert!(memory.log.bytes() < MAX_LOG_BYTES);
 }
 
 #[test]

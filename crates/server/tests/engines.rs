@@ -7,8 +7,9 @@ mod common;
 use common::{Connection, FS, ID, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest};
 use pandofs_log::LogError;
-use pandofs_server::{Options, Server, ServerHandle, StartError};
+use pandofs_server::{Options, Server, ServerHandle, StartError, Stored, stored};
 use pandofs_types::{FsId, Ino, ServerId};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -71,6 +72,51 @@ fn it_comes_back_with_its_data() {
     }
     let server = start(dir.path());
     assert_eq!(server.replayed().records, 0, "the last one was stopped");
+}
+
+#[test]
+fn what_a_stopped_server_has_stored_can_be_read_with_what_only_its_log_has() {
+    let dir = TempDir::new().unwrap();
+    let options = options(dir.path());
+    Server::format(&options.dir, &options.map, ID).unwrap();
+    let read = || stored(&options.dir, &options.map, ID);
+    let keys = |stored: &Stored| {
+        stored.shards[0]
+            .1
+            .iter()
+            .map(|pair| pair.0.clone())
+            .collect()
+    };
+    let before: BTreeSet<Vec<u8>> = keys(&read().unwrap());
+
+    let server = start(dir.path());
+    let error = read().unwrap_err();
+    assert!(matches!(error, StartError::InUse { .. }), "{error}");
+    let mut client = Connection::client(server.address(), 1);
+    client.create("a").unwrap();
+    let data = vec![1; 3];
+    let write = DataRequest::Write {
+        ino: Ino(5),
+        offset: 0,
+        data,
+    };
+    assert_eq!(client.data(write), DataReply::Done);
+    server.abandon();
+    server.join().unwrap();
+
+    for _ in 0..2 {
+        let stored = read().unwrap();
+        assert_eq!(stored.shards.len(), 8);
+        assert_eq!(stored.objects, [(Ino(5), 3)]);
+        let after = keys(&stored);
+        assert!(after.len() > before.len() && after.is_superset(&before));
+    }
+    let server = start(dir.path());
+    assert!(
+        server.replayed().records > 0,
+        "reading applied nothing for good"
+    );
+    Connection::client(server.address(), 2).lookup("a").unwrap();
 }
 
 #[test]
