@@ -29,13 +29,7 @@ pub fn check(dump: &ClusterDump) -> Vec<Problem> {
 
 /// As [`check`], on what is decoded already.
 pub fn check_tables(tables: &Tables, problems: &mut Vec<Problem>) {
-    for (name, oracle) in oracles::ALL {
-        oracle(tables, &mut |subject, text| {
-            problems.push(Problem {
-                oracle: name,
-                subject,
-                text,
-            });
-        });
+    for (oracle, check) in oracles::ALL {
+        check(tables, &mut oracles::Report { oracle, problems });
     }
 }

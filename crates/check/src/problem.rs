@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,6 +13,9 @@ pub struct Problem {
     pub subject: String,
     /// What is wrong with it, figures included.
     pub text: String,
+    /// How long it may last in a sound file system whose servers run, after a crash say: until then it
+    /// is none. In the data of stopped servers it may be forever.
+    pub patience: Duration,
 }
 
 impl fmt::Display for Problem {
@@ -66,6 +70,7 @@ mod tests {
             oracle: "links",
             subject: subject.into(),
             text: text.into(),
+            patience: Duration::ZERO,
         }
     }
 

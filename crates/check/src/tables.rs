@@ -3,6 +3,7 @@
 use crate::dump::ClusterDump;
 use crate::problem::Problem;
 use pandofs_api::SplitId;
+use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::records::{
     EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SplitRecord, StagingRecord, decode,
@@ -12,6 +13,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_types::{Ino, Name, Position, ServerId, ShardId, TxId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The stored state of all shards, by what it is about and where it is.
 #[derive(Clone, Debug)]
@@ -30,8 +32,6 @@ pub struct Tables {
     /// How many entries are staged.
     pub staged: BTreeMap<(ShardId, SplitId), u64>,
     pub transactions: Vec<Transaction>,
-    /// By shard and coordinator: all its operations with a smaller number have ended.
-    pub horizons: BTreeMap<(ShardId, ShardId), u64>,
     /// Bytes of each data object.
     pub objects: BTreeMap<(ServerId, Ino), u64>,
 }
@@ -52,6 +52,8 @@ pub struct Transaction {
     pub coordinates: bool,
     pub tx: TxId,
     pub step: u16,
+    /// Of a participant: kept only so that a delayed message is not taken for a new one.
+    pub ended: bool,
 }
 
 impl Tables {
@@ -70,7 +72,6 @@ impl Tables {
             staging: BTreeMap::new(),
             staged: BTreeMap::new(),
             transactions: Vec::new(),
-            horizons: BTreeMap::new(),
             objects: BTreeMap::new(),
         }
     }
@@ -86,6 +87,7 @@ impl Tables {
                         oracle: "readable",
                         subject,
                         text,
+                        patience: Duration::ZERO,
                     });
                 }
             }
@@ -154,15 +156,9 @@ impl Tables {
                 let (split, _) = split_id(rest)?;
                 *self.staged.entry((shard, split)).or_default() += 1;
             }
-            Kind::Transaction => self.transactions.push(transaction(shard, rest)?),
-            Kind::Horizon => {
-                let coordinator = rest.first_chunk::<2>().ok_or(SHORT)?;
-                let coordinator = ShardId(u16::from_be_bytes(*coordinator));
-                self.horizons
-                    .insert((shard, coordinator), read("a horizon", value)?);
-            }
-            // Answers for repeated requests; nothing refers to them.
-            Kind::Slot => {}
+            Kind::Transaction => self.transactions.push(transaction(shard, rest, value)?),
+            // What protects against repeated and delayed messages; nothing refers to it.
+            Kind::Slot | Kind::Horizon => {}
         }
         Ok(())
     }
@@ -215,18 +211,23 @@ fn split_id(rest: &[u8]) -> Result<(SplitId, &[u8]), &'static str> {
 }
 
 /// `role(1) coordinator(2) sequence(8) step(2)`
-fn transaction(shard: ShardId, rest: &[u8]) -> Result<Transaction, &'static str> {
+fn transaction(shard: ShardId, rest: &[u8], value: &[u8]) -> Result<Transaction, String> {
     let (&role, rest) = rest.split_first().ok_or(SHORT)?;
     let (id, rest) = split_id(rest)?;
     let step = rest.first_chunk::<2>().ok_or(SHORT)?;
+    let coordinates = role == keys::Role::Coordinator as u8;
+    let ended = !coordinates
+        && read::<Participation>("a participant's record", value)?.state
+            == ParticipationState::Ended;
     Ok(Transaction {
         shard,
-        coordinates: role == keys::Role::Coordinator as u8,
+        coordinates,
         tx: TxId {
             coordinator: id.source,
             sequence: id.sequence,
         },
         step: u16::from_be_bytes(*step),
+        ended,
     })
 }
 

@@ -305,7 +305,7 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     use std::collections::BTreeMap;
 
     let tables = sound();
-    let mut shards: BTreeMap<ShardId, Vec<(Vec<u8>, Vec<u8>)>> = BTreeMap::new();
+    let mut shards: BTreeMap<ShardId, crate::ShardPairs> = BTreeMap::new();
     let mut put = |shard: ShardId, key: Vec<u8>, value: Vec<u8>| {
         shards.entry(shard).or_default().push((key, value));
     };

@@ -24,7 +24,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 .copied()
                 .unwrap_or_default();
             if found != (part.entries, part.subdirs) {
-                report(
+                report.add(
                     format!(
                         "partition {} of directory {dir} on shard {shard}",
                         part.index
@@ -44,14 +44,14 @@ fn check_totals(tables: &Tables, report: &mut Report<'_>) {
     for number in 0..tables.map.shard_count() {
         let shard = ShardId(number);
         let Some(meta) = tables.metas.get(&shard) else {
-            report(
+            report.add(
                 format!("shard {shard}"),
                 "it has no record of its own".into(),
             );
             continue;
         };
         if meta.fs != tables.map.fs {
-            report(
+            report.add(
                 format!("shard {shard}"),
                 format!("it belongs to the file system {}", meta.fs),
             );
@@ -81,7 +81,7 @@ fn check_totals(tables: &Tables, report: &mut Report<'_>) {
         ];
         for (what, counted, found) in totals {
             if counted != found as u64 {
-                report(
+                report.add(
                     format!("the {what} of shard {shard}"),
                     format!("it counts {counted} and has {found}"),
                 );

@@ -11,18 +11,18 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (key, entry) in &tables.entries {
         let subject = || Tables::describe(key);
         if let Some(other) = owners.insert((key.dir, &key.name), key.shard) {
-            report(subject(), format!("shard {other} has this name too"));
+            report.add(subject(), format!("shard {other} has this name too"));
         }
         check_place(tables, key, report);
         match tables.inodes.get(&(entry.shard, entry.ino)) {
-            None => report(
+            None => report.add(
                 subject(),
                 format!(
                     "it leads to inode {} on shard {}, which is not there",
                     entry.ino, entry.shard
                 ),
             ),
-            Some(inode) if inode.kind != entry.kind => report(
+            Some(inode) if inode.kind != entry.kind => report.add(
                 subject(),
                 format!(
                     "it says {:?}, inode {} is {:?}",
@@ -38,13 +38,13 @@ fn check_place(tables: &Tables, key: &EntryKey, report: &mut Report<'_>) {
     let subject = || Tables::describe(key);
     let hashed = tables.map.hash_key.position(key.name.as_bytes());
     if key.position != hashed {
-        report(
+        report.add(
             subject(),
             format!("it stands at {:?}, its hash is {hashed:?}", key.position),
         );
     }
     let Some(parts) = tables.parts.get(&(key.shard, key.dir)) else {
-        report(
+        report.add(
             subject(),
             "the shard holds no partition of that directory".into(),
         );
@@ -52,7 +52,7 @@ fn check_place(tables: &Tables, key: &EntryKey, report: &mut Report<'_>) {
     };
     let index = parts.map.partition_of(key.position);
     if parts.part(index).is_none() {
-        report(
+        report.add(
             subject(),
             format!("it belongs to partition {index}, which the shard does not hold"),
         );

@@ -13,12 +13,12 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         if ino.birth_shard() != shard {
             let subject = format!("inode {ino} on shard {shard}");
             if let Err(text) = follow(tables, ino, ino.birth_shard()) {
-                report(subject, text);
+                report.add(subject, text);
             }
         }
         if tables.forwarding.contains_key(&(shard, ino)) {
             let text = "its shard also says that it has moved away".into();
-            report(format!("inode {ino} on shard {shard}"), text);
+            report.add(format!("inode {ino} on shard {shard}"), text);
         }
     }
     // Shards that are still to be told that the inode died.
@@ -33,13 +33,13 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         match shards.get(&ino) {
             Some(_) => {
                 if let Err(text) = follow(tables, ino, shard) {
-                    report(subject, text);
+                    report.add(subject, text);
                 }
             }
             None if dying
                 .get(&ino)
                 .is_some_and(|shards| shards.contains(&shard)) => {}
-            None => report(
+            None => report.add(
                 subject,
                 "the inode is gone, and nobody will remove this".into(),
             ),

@@ -21,10 +21,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         );
         let has_name = named.contains(&(shard, ino));
         if !has_name && !orphan && ino != Ino::ROOT {
-            report(subject(), format!("no name leads to this {:?}", inode.kind));
+            report.add(subject(), format!("no name leads to this {:?}", inode.kind));
         }
         if has_name && orphan {
-            report(subject(), "it has a name, and is to be reclaimed".into());
+            report.add(subject(), "it has a name, and is to be reclaimed".into());
         }
         if ino.serial()
             >= tables
@@ -32,7 +32,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 .get(&ino.birth_shard())
                 .map_or(0, |meta| meta.next_serial)
         {
-            report(
+            report.add(
                 subject(),
                 "its birth shard has not given out that number yet".into(),
             );
@@ -41,7 +41,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (ino, shards) in tables.shards_with_inode() {
         if shards.len() > 1 {
             let shards: Vec<String> = shards.iter().map(ToString::to_string).collect();
-            report(
+            report.add(
                 format!("inode {ino}"),
                 format!("it is on the shards {}", shards.join(", ")),
             );
@@ -51,7 +51,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         .inodes
         .contains_key(&(Ino::ROOT.birth_shard(), Ino::ROOT))
     {
-        report("the root".into(), "it has no inode".into());
+        report.add("the root".into(), "it has no inode".into());
     }
 }
 

@@ -16,10 +16,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         let limit = if ino == Ino::ROOT { 0 } else { 1 };
         if inode.kind == FileKind::Dir {
             if has > limit {
-                report(subject(), format!("{has} names lead to this directory"));
+                report.add(subject(), format!("{has} names lead to this directory"));
             }
         } else if u64::from(inode.nlink) != has {
-            report(
+            report.add(
                 subject(),
                 format!("it counts {} links and has {has} names", inode.nlink),
             );

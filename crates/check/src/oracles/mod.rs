@@ -12,10 +12,33 @@ mod transactions;
 mod tree;
 mod xattrs;
 
+use crate::problem::Problem;
 use crate::tables::Tables;
+use std::time::Duration;
 
-/// Takes a problem's subject and text.
-pub type Report<'r> = dyn FnMut(String, String) + 'r;
+/// Takes what one oracle finds.
+pub struct Report<'p> {
+    pub oracle: &'static str,
+    pub problems: &'p mut Vec<Problem>,
+}
+
+impl Report<'_> {
+    /// Something that must not be.
+    pub fn add(&mut self, subject: String, text: String) {
+        self.add_if_it_lasts(Duration::ZERO, subject, text);
+    }
+
+    /// Something that may be, but for no longer than `patience` while the servers run.
+    pub fn add_if_it_lasts(&mut self, patience: Duration, subject: String, text: String) {
+        let oracle = self.oracle;
+        self.problems.push(Problem {
+            oracle,
+            subject,
+            text,
+            patience,
+        });
+    }
+}
 
 type Oracle = fn(&Tables, &mut Report<'_>);
 

@@ -20,7 +20,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         if let Body::Striped(layout) | Body::Inline { layout, .. } = &inode.body {
             if !layout.is_valid() {
                 let text = format!("its layout makes no sense: {layout:?}");
-                report(format!("inode {ino} on shard {shard}"), text);
+                report.add(format!("inode {ino} on shard {shard}"), text);
             }
             allow(ino, layout);
         }
@@ -40,12 +40,12 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (&(server, ino), bytes) in &tables.objects {
         let subject = || format!("data object of inode {ino} on server {server}");
         match allowed.get(&ino) {
-            None => report(
+            None => report.add(
                 subject(),
                 format!("it has {bytes} bytes and belongs to no file"),
             ),
             Some(servers) if !servers.contains(&server) => {
-                report(
+                report.add(
                     subject(),
                     "the file's layout does not have that server".into(),
                 );

@@ -17,7 +17,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (&(shard, ino), inode) in &tables.inodes {
         if inode.kind == FileKind::Dir && !tables.parts.contains_key(&(shard, ino)) {
-            report(
+            report.add(
                 format!("directory {ino}"),
                 format!("its home {shard} holds no partition of it"),
             );
@@ -35,7 +35,7 @@ fn check_directory(
     let home = dir.birth_shard();
     if !tables.inodes.contains_key(&(home, dir)) {
         let shards: Vec<String> = holders.iter().map(|(shard, _)| shard.to_string()).collect();
-        report(
+        report.add(
             subject(),
             format!(
                 "shards {} hold partitions of it, but it has no inode",
@@ -47,7 +47,7 @@ fn check_directory(
     let mut held = BTreeSet::new();
     for &(shard, record) in holders {
         if record.parts.is_empty() {
-            report(
+            report.add(
                 subject(),
                 format!("shard {shard} has a record of no partitions of it"),
             );
@@ -55,7 +55,7 @@ fn check_directory(
         for part in &record.parts {
             let index = part.index;
             if !record.map.is_active(index) {
-                report(
+                report.add(
                     subject(),
                     format!("shard {shard} holds partition {index}, which its map does not know"),
                 );
@@ -63,7 +63,7 @@ fn check_directory(
             }
             if record.map.shard_of_partition(index) != shard {
                 let owner = record.map.shard_of_partition(index);
-                report(
+                report.add(
                     subject(),
                     format!(
                         "shard {shard} holds partition {index}, which its map gives to {owner}"
@@ -77,14 +77,14 @@ fn check_directory(
     }
     for &(shard, record) in holders {
         for index in record.map.active().filter(|index| !held.contains(index)) {
-            report(
+            report.add(
                 subject(),
                 format!("shard {shard} knows of partition {index}, which no shard holds"),
             );
         }
         if record.map.home() != home {
             let found = record.map.home();
-            report(
+            report.add(
                 subject(),
                 format!("shard {shard} takes {found} for its home instead of {home}"),
             );
@@ -95,19 +95,19 @@ fn check_directory(
     for (start, end, shard, index) in ranges {
         if start > covered {
             let text = format!("no shard owns the names from {covered:?} to {start:?}");
-            report(subject(), text);
+            report.add(subject(), text);
         }
         if start < covered {
             let text = format!(
                 "partition {index} on shard {shard} begins at {start:?}, but what is before \
                  {covered:?} has another owner"
             );
-            report(subject(), text);
+            report.add(subject(), text);
         }
         covered = covered.max(end);
     }
     if covered < Position::END {
-        report(
+        report.add(
             subject(),
             format!("no shard owns the names from {covered:?} on"),
         );

@@ -5,7 +5,12 @@ use super::Report;
 use crate::tables::Tables;
 use pandofs_api::SplitId;
 use pandofs_types::ShardId;
+use pandofs_types::limits::STAGING_TIMEOUT;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long copies may stay whose source gave up without a word, as it does when it is killed.
+const PATIENCE: Duration = STAGING_TIMEOUT.saturating_add(Duration::from_secs(10));
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
     let under_way: BTreeSet<(ShardId, SplitId)> = tables
@@ -26,12 +31,13 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         );
         if !under_way.contains(&(shard, split)) {
             let copies = tables.staged.get(&(shard, split)).copied().unwrap_or(0);
-            report(
+            report.add_if_it_lasts(
+                PATIENCE,
                 subject,
                 format!("{copies} entries are staged, but there is no such split"),
             );
         } else if !tables.staging.contains_key(&(shard, split)) {
-            report(
+            report.add(
                 subject,
                 "entries are staged without the record of their chunks".into(),
             );
@@ -40,19 +46,19 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     for (&(shard, dir), record) in &tables.splits {
         let subject = format!("split of directory {dir} on shard {shard}");
         let Some(parts) = tables.parts.get(&(shard, dir)) else {
-            report(
+            report.add(
                 subject,
                 "the shard holds no partition of that directory".into(),
             );
             continue;
         };
         if record.split.source != shard {
-            report(
+            report.add(
                 subject,
                 format!("it says its source is shard {}", record.split.source),
             );
         } else if parts.part(record.index).is_none() || parts.map.is_active(record.child) {
-            report(
+            report.add(
                 subject,
                 format!(
                     "partition {} cannot split off {} any more",

@@ -14,7 +14,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
             (FileKind::Dir, &Body::Dir { parent }) => {
                 parents.insert(ino, parent);
             }
-            (FileKind::Dir, _) | (_, Body::Dir { .. }) => report(
+            (FileKind::Dir, _) | (_, Body::Dir { .. }) => report.add(
                 format!("inode {ino}"),
                 format!("it is {:?} and holds what another kind holds", inode.kind),
             ),
@@ -23,7 +23,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (key, entry) in &tables.entries {
         match parents.get(&entry.ino) {
-            Some(&parent) if parent != key.dir => report(
+            Some(&parent) if parent != key.dir => report.add(
                 format!("directory {}", entry.ino),
                 format!("it says its parent is {parent}, its name is in {}", key.dir),
             ),
@@ -55,7 +55,7 @@ fn report_detached(parents: &BTreeMap<Ino, Ino>, report: &mut Report<'_>) {
         };
         match end {
             None => attached.extend(way),
-            Some(text) => report(format!("directory {start}"), text),
+            Some(text) => report.add(format!("directory {start}"), text),
         }
     }
 }

@@ -11,7 +11,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
             .copied()
             .unwrap_or_default();
         if (u64::from(inode.xattrs), u64::from(inode.xattr_bytes)) != (count, bytes) {
-            report(
+            report.add(
                 format!("inode {ino} on shard {shard}"),
                 format!(
                     "it counts {} attributes with {} bytes and has {count} with {bytes}",
@@ -22,7 +22,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for (&(shard, ino), (count, _)) in &tables.xattrs {
         if !tables.inodes.contains_key(&(shard, ino)) {
-            report(
+            report.add(
                 format!("inode {ino} on shard {shard}"),
                 format!("it is not there, but {count} attributes of it are"),
             );

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pandofs_check::{Problem, check, lasting};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Checks of a file system in use before a problem is believed.
 const PASSES: usize = 5;
@@ -32,7 +32,8 @@ It looks at everything that is stored and changes nothing. While the file system
 operation over several servers may be seen on one of them and not yet on the next, which looks like a
 problem and is none: when something is found it is looked for again, up to 5 times with 1 s between,
 and only what is found each time in the same words is reported. What changed all the while is counted
-as undecided; check again when it is quieter.";
+as undecided; check again when it is quieter. What a killed server may leave behind for a while is
+waited for, up to a minute or so.";
 
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]
@@ -149,7 +150,11 @@ impl Fsck {
         }
         let (dump, records) = dump::offline(&cluster.map, &directories)?;
         Ok(Checked {
-            problems: check(&dump),
+            // The rest goes away by itself once the servers run.
+            problems: check(&dump)
+                .into_iter()
+                .filter(|problem| problem.patience.is_zero())
+                .collect(),
             undecided: Vec::new(),
             records,
             passes: 1,
@@ -162,21 +167,27 @@ impl Fsck {
 /// # Errors
 /// [`dump::ServerAway`] when a server does not answer.
 pub fn check_online(cluster: &Cluster, progress: &mut dyn FnMut(u64)) -> Result<Checked> {
+    let started = Instant::now();
     let mut checks = Vec::new();
     let mut records = 0;
     loop {
         let (dump, count) = dump::online(&cluster.map, &mut |read| progress(records + read))?;
         records += count;
         checks.push(check(&dump));
-        let found = lasting(&checks);
-        let clean = found.problems.is_empty() && found.unsettled.is_empty();
-        if clean || checks.len() == PASSES {
-            return Ok(Checked {
-                problems: found.problems,
-                undecided: found.unsettled,
-                records,
-                passes: checks.len(),
-            });
+        let mut found = lasting(&checks);
+        let mut checked = Checked {
+            problems: Vec::new(),
+            undecided: found.unsettled,
+            records,
+            passes: checks.len(),
+        };
+        let enough = checks.len() >= PASSES;
+        let patient = |problem: &Problem| problem.patience > started.elapsed();
+        if (enough && !found.problems.iter().any(patient))
+            || (found.problems.is_empty() && checked.undecided.is_empty())
+        {
+            checked.problems.append(&mut found.problems);
+            return Ok(checked);
         }
         std::thread::sleep(PAUSE);
     }
@@ -237,6 +248,7 @@ mod tests {
             oracle: "links",
             subject: subject.into(),
             text: "it counts 2 links and has 1 names".into(),
+            patience: Duration::ZERO,
         };
         let mut checked = Checked {
             problems: vec![],

@@ -17,7 +17,7 @@ Examples:
   pandofs umount --lazy /mnt/pando
       out of sight at once, gone when its last user is
 
-A mount that 'pandofs up' made comes back at once: stop 'up' instead.";
+The servers of 'pandofs up' go on.";
 
 /// Unmount a PandoFS and wait until its process has ended
 #[derive(Args, Clone, Debug)]

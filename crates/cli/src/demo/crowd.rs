@@ -185,7 +185,7 @@ impl Crowd {
                 watch(sum, step)?;
                 if let Some(view) = view {
                     let (lines, short) = view.picture(&self.dir);
-                    step.picture(&lines, || short);
+                    step.picture(&lines, short);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Crowd {
         );
         if let Some(view) = view {
             let (lines, short) = view.picture(&self.dir);
-            step.picture(&lines, || short);
+            step.picture(&lines, short);
         }
         Ok(took)
     }

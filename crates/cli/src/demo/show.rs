@@ -27,7 +27,8 @@ pub struct Step<'s> {
     lines: RefCell<Vec<ProgressBar>>,
     started: Instant,
     told: Cell<Instant>,
-    done: Cell<u64>,
+    /// The picture in a few words, where there is no terminal.
+    short: RefCell<String>,
 }
 
 impl Show {
@@ -65,7 +66,7 @@ impl Show {
             lines: RefCell::default(),
             started: now,
             told: Cell::new(now),
-            done: Cell::new(0),
+            short: RefCell::default(),
         }
     }
 }
@@ -73,18 +74,26 @@ impl Show {
 impl Step<'_> {
     /// So many things are done.
     pub fn set(&self, done: u64) {
-        self.done.set(done);
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-        } else {
-            self.tell(String::new);
+        } else if self.told.get().elapsed() >= LINE_INTERVAL {
+            self.told.set(Instant::now());
+            let done = units::count(done);
+            let of = self
+                .total
+                .map(|total| format!(" of {}", units::count(total)));
+            eprintln!(
+                "   {done}{} {}",
+                of.unwrap_or_default(),
+                self.short.borrow()
+            );
         }
     }
 
-    /// Shows more below the bar; where there is no terminal, `short` now and then.
-    pub fn picture(&self, lines: &[String], short: impl FnOnce() -> String) {
+    /// Shows more below the bar; where there is no terminal, `short` with the next line.
+    pub fn picture(&self, lines: &[String], short: String) {
         let Some(bars) = &self.show.bars else {
-            self.tell(short);
+            *self.short.borrow_mut() = short;
             return;
         };
         let mut shown = self.lines.borrow_mut();
@@ -99,19 +108,6 @@ impl Step<'_> {
             line.set_message(lines.get(at).cloned().unwrap_or_default());
             line.tick();
         }
-    }
-
-    fn tell(&self, more: impl FnOnce() -> String) {
-        if self.told.get().elapsed() < LINE_INTERVAL {
-            return;
-        }
-        self.told.set(Instant::now());
-        let done = units::count(self.done.get());
-        let of = self
-            .total
-            .map(|total| format!(" of {}", units::count(total)))
-            .unwrap_or_default();
-        eprintln!("   {done}{of} {}", more());
     }
 
     /// Something worth keeping on the screen.

@@ -219,6 +219,13 @@ impl Supervisor<'_> {
         let at = self.index(role);
         let member = &mut self.members[at];
         let log = member.recipe.log.display().to_string();
+        if role == Role::Mount && status.success() {
+            self.voice.note(
+                "the mount was unmounted; the servers go on. To have it back, start 'up' again, or use \
+                 'pandofs mount'",
+            );
+            return;
+        }
         if !restart {
             self.voice
                 .problem(&format!("{role} (pid {pid}) {end}; its log is {log}"));
