@@ -291,7 +291,6 @@ impl Shard {
         if found_own && total.aborted.is_none() {
             merge(&mut total, coordination.go_on());
         }
-        self.send_commits(total.send);
         if total.committed {
             let results = coordination.results();
             let own: Vec<_> = coordination
@@ -326,6 +325,9 @@ impl Shard {
             self.store_coordination(overlay, &coordinated);
             self.coordinations.insert(tx.sequence, coordinated);
         }
+        // Now that the operation is where it belongs: while it is not, the horizon that goes with the
+        // messages says that it has ended, and a participant that has not heard of it ignores it.
+        self.send_commits(total.send);
         Ok(())
     }
 
