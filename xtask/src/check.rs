@@ -1,0 +1,158 @@
+//! All rules over the whole workspace.
+
+use crate::finding::Finding;
+use crate::source::{Source, test_only};
+use crate::workspace::{Package, Problem, Workspace};
+use crate::{dependencies, documents, purity, tidy};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Prints what is wrong.
+pub fn run() -> ExitCode {
+    let outcome = std::env::current_dir()
+        .map_err(|error| Problem::Read(PathBuf::from("."), error))
+        .and_then(|here| Workspace::load(&here))
+        .and_then(|workspace| check(&workspace).map(|found| (workspace, found)));
+    match outcome {
+        Ok((workspace, found)) if found.is_empty() => {
+            println!(
+                "xtask check: {} crates keep the house rules",
+                workspace.packages.len()
+            );
+            ExitCode::SUCCESS
+        }
+        Ok((_, found)) => {
+            for finding in &found {
+                println!("{finding}");
+            }
+            println!("xtask check: {} places break a house rule", found.len());
+            ExitCode::FAILURE
+        }
+        Err(problem) => {
+            eprintln!("xtask check: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Everything that is wrong with the workspace, in order of files and lines.
+pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
+    let mut found = dependencies::check(&workspace.packages);
+    for package in &workspace.packages {
+        check_package(&workspace.root, package, &mut found)?;
+    }
+    if let Some(map) = workspace.text(Path::new("ARCHITECTURE.md"))? {
+        found.extend(documents::architecture_names(&map, &workspace.packages));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn check_package(root: &Path, package: &Package, found: &mut Vec<Finding>) -> Result<(), Problem> {
+    let src = package.dir.join("src");
+    let mut sources = Vec::new();
+    for path in package.rust_files(root)? {
+        let text = std::fs::read_to_string(root.join(&path))
+            .map_err(|e| Problem::Read(path.clone(), e))?;
+        let in_src = path.starts_with(&src);
+        found.extend(tidy::text(&path, &text, in_src));
+        match Source::parse(&path, &text) {
+            Ok(source) => {
+                found.extend(tidy::code(&source));
+                if in_src {
+                    sources.push(source);
+                }
+            }
+            Err(unreadable) => found.push(unreadable),
+        }
+    }
+    found.extend(documents::header_has_invariant(package, &sources));
+    if dependencies::is_pure(&package.name) {
+        let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_only).collect();
+        for source in sources {
+            if !tests.iter().any(|test| source.path.starts_with(test)) {
+                found.extend(purity::check(&source));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A workspace on disk whose files break rules of every kind, found with their places.
+    #[test]
+    fn a_bad_workspace_is_found_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "Cargo.toml",
+            "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n",
+        );
+        let package = |name: &str, dependencies: &str| {
+            format!(
+                "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\n{dependencies}"
+            )
+        };
+        write(
+            "crates/types/Cargo.toml",
+            &package("pandofs-types", "pandofs-wire = { path = \"../wire\" }\n"),
+        );
+        write(
+            "crates/types/src/lib.rs",
+            concat!(
+                "//! Words.\n//!\n//! Invariant: pure.\nmod fixtures;\n",
+                "#[cfg(test)]\nmod tests;\npub fn f() { std::thread::yield_now() }\n",
+            ),
+        );
+        write(
+            "crates/types/src/tests.rs",
+            "fn now() { std::time::SystemTime::now(); }\n",
+        );
+        write(
+            "crates/types/src/fixtures.rs",
+            concat!("// TO", "DO: more\n"),
+        );
+        write("crates/wire/Cargo.toml", &package("pandofs-wire", ""));
+        write("crates/wire/src/lib.rs", "//! No promise.\n");
+        write("crates/wire/tests/t.rs", "#[test]\n#[ignore]\nfn t() {}\n");
+        write("ARCHITECTURE.md", "`types`\n");
+
+        let workspace = Workspace::load(dir.path()).unwrap();
+        let found: Vec<(String, usize, &str)> = check(&workspace)
+            .unwrap()
+            .into_iter()
+            .map(|it| (it.file.display().to_string(), it.line, it.rule))
+            .collect();
+        let expected = [
+            ("ARCHITECTURE.md", 0, "architecture-names-crates"),
+            ("crates/types/Cargo.toml", 6, "dependency-direction"),
+            ("crates/types/src/fixtures.rs", 1, "unfinished"),
+            ("crates/types/src/lib.rs", 7, "pure-source"),
+            ("crates/wire/src/lib.rs", 1, "header-invariant"),
+            ("crates/wire/tests/t.rs", 2, "ignored-test"),
+        ];
+        let expected: Vec<(String, usize, &str)> = expected
+            .into_iter()
+            .map(|(file, line, rule)| (file.to_owned(), line, rule))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_directory_without_a_workspace_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            Workspace::load(dir.path()),
+            Err(Problem::Cargo(_))
+        ));
+    }
+}
