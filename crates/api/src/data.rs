@@ -31,7 +31,7 @@ pub struct Extent {
 impl Layout {
     /// Whether the figures make sense (they come from the network or the disk).
     pub fn is_valid(&self) -> bool {
-        self.unit >= 4_096
+        self.unit >= pandofs_types::limits::MIN_STRIPE_UNIT_BYTES
             && self.count >= 1
             && self.count <= self.servers
             && self.first.0 < self.servers

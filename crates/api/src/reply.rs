@@ -55,8 +55,6 @@ pub enum FileBody {
     /// The bytes are in the inode; the file's size may be larger, the rest reads as zeros.
     /// `data` is only given in answer to `ReadInline`; otherwise it is empty.
     Inline {
-        /// Grows with every write.
-        version: u64,
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
         /// What the layout will be when the file is striped.
@@ -114,8 +112,6 @@ pub enum Refusal {
     TryAgain,
     /// The file's data is not inline, or the write does not fit: use the layout.
     NotInline { layout: Layout, striped: bool },
-    /// The inline data was written meanwhile: read it again.
-    InlineChanged,
     /// The sequence number is older than the last one answered on that slot.
     StaleSequence,
     /// The request makes no sense; the text says why.

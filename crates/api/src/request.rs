@@ -119,9 +119,9 @@ pub enum Request {
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// The client has copied the inline data of this version into data objects; from now on the file
-    /// is striped. `Refusal::InlineChanged` if it was written meanwhile. Answers `Inode`.
-    Stripe { ino: Ino, version: u64 },
+    /// The file outgrows its inode: the shard copies the inline data into a data object; the file is
+    /// striped when this is answered. Answers `Inode`.
+    Stripe { ino: Ino },
     /// Data objects were written up to `end` bytes (0: nothing grew). Answers `Inode`.
     WroteData { ino: Ino, end: u64, mtime: Time },
     /// Answers `Value`.

@@ -301,7 +301,12 @@ pub enum PeerMessage {
     },
     /// The session has closed these inodes, which have moved from `from` to `to`. If it is lost, they
     /// count as open until the session ends.
-    Released { from: ShardId, to: ShardId, session: SessionId, inos: Vec<Ino> },
+    Released {
+        from: ShardId,
+        to: ShardId,
+        session: SessionId,
+        inos: Vec<Ino>,
+    },
     /// These inodes died: drop their forwarding records.
     ForgetForwarding {
         from: ShardId,

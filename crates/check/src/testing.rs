@@ -86,7 +86,6 @@ fn file(nlink: u32) -> InodeRecord {
         FileKind::File,
         nlink,
         Body::Inline {
-            version: 0,
             data: vec![],
             layout: layout(),
         },

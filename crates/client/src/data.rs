@@ -16,7 +16,6 @@ use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
-use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Client {
@@ -236,50 +235,18 @@ impl Core {
         }
     }
 
-    /// Moves the file's bytes from its inode to data objects: copies them, and has the shard change
-    /// over if nobody has written to the inode meanwhile.
+    /// Has the shard move the file's bytes from its inode to a data object.
     fn stripe(&self, caller: &Credentials, file: &File) -> Result<()> {
-        // Within this client: B copies the inode's bytes, A changes over and writes anew, B's copy
-        // arrives and undoes A's write.
-        let _one_at_a_time = file.striping.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = Target::Inode(file.ino);
-        while let Body::Inline(_) = file.snapshot().body {
-            let token = file.token();
-            let inode =
-                inode_of(self.ask(caller, target, Request::ReadInline { ino: file.ino })?)?;
-            file.learn(token, &inode);
-            let (version, data, layout) = match inode.body {
-                FileBody::Inline {
-                    version,
-                    data,
-                    layout,
-                } => (version, data, layout),
-                FileBody::Striped(layout) => {
-                    file.striped(layout);
-                    break;
-                }
-                FileBody::None => return Err(FsError::Invalid.into()),
-            };
-            self.write_objects(file.ino, &layout, 0, &data)?;
-            let token = file.token();
-            match self.ask(
-                caller,
-                target,
-                Request::Stripe {
-                    ino: file.ino,
-                    version,
-                },
-            ) {
-                Ok(reply) => {
-                    file.learn(token, &inode_of(reply)?);
-                    file.striped(layout);
-                }
-                Err(Failure::InlineChanged) => {}
-                Err(Failure::NotInline {
-                    layout,
-                    striped: true,
-                }) => file.striped(layout),
-                Err(failure) => return Err(failure.into()),
+        let token = file.token();
+        let request = Request::Stripe { ino: file.ino };
+        let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
+        file.learn(token, &inode);
+        match inode.body {
+            FileBody::Striped(layout) => file.striped(layout),
+            _ => {
+                return Err(ClientError::Protocol(
+                    "a file stayed in its inode".to_string(),
+                ));
             }
         }
         Ok(())

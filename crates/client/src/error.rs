@@ -57,8 +57,6 @@ pub(crate) enum Failure {
         layout: Layout,
         striped: bool,
     },
-    /// As [`pandofs_api::Refusal::InlineChanged`].
-    InlineChanged,
     /// The shard that was asked for its part of a directory has none.
     NoPart,
 }
@@ -80,7 +78,7 @@ impl From<Failure> for ClientError {
     fn from(failure: Failure) -> ClientError {
         match failure {
             Failure::Client(error) => error,
-            Failure::NotInline { .. } | Failure::InlineChanged | Failure::NoPart => {
+            Failure::NotInline { .. } | Failure::NoPart => {
                 ClientError::Protocol(format!("a request was refused with {failure:?}"))
             }
         }

@@ -71,8 +71,6 @@ pub(crate) struct File {
     known: Mutex<Known>,
     /// Held while pending writes are reported, so that whoever asks meanwhile waits for the report.
     pub flushing: Mutex<()>,
-    /// Held while the file moves from its inode to data objects.
-    pub striping: Mutex<()>,
 }
 
 impl File {
@@ -88,7 +86,6 @@ impl File {
             ino,
             known: Mutex::new(known),
             flushing: Mutex::new(()),
-            striping: Mutex::new(()),
         }
     }
 
@@ -221,7 +218,6 @@ mod tests {
         inode(
             size,
             FileBody::Inline {
-                version: 1,
                 data: Vec::new(),
                 layout: LAYOUT,
             },

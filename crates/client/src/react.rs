@@ -88,7 +88,6 @@ impl Core {
             Refusal::NotInline { layout, striped } => {
                 Next::Done(Err(Failure::NotInline { layout, striped }))
             }
-            Refusal::InlineChanged => Next::Done(Err(Failure::InlineChanged)),
             Refusal::StaleSequence => give_up(ClientError::Protocol(
                 "a shard has seen a later request on this slot: client and shard disagree about \
                  which requests were answered"

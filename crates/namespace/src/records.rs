@@ -4,7 +4,7 @@
 use crate::Stop;
 use pandofs_api::{DirSettings, Layout, Refusal, Reply, SplitId};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
-use pandofs_types::{Attr, FileKind, Ino, ShardId, Time};
+use pandofs_types::{Attr, FileKind, Ino, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// An inode.
@@ -40,7 +40,6 @@ pub enum Body {
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The first bytes of the file; what of its size lies beyond is a hole.
     Inline {
-        version: u64,
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
         layout: Layout,
@@ -147,6 +146,14 @@ pub enum ReclaimRecord {
     },
     /// The file was cut to this many bytes; its data objects are to follow.
     Cut { layout: Layout, size: u64 },
+    /// The file has outgrown its inode; what the inode held is to be written to the first data object.
+    /// Until it is, `tx` locks the inode: a write to the data object must not come before.
+    Fill {
+        tx: TxId,
+        layout: Layout,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
 }
 
 /// A split of which this shard is the source, from the first copied entry to the decision.

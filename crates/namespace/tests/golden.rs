@@ -10,7 +10,7 @@ use pandofs_namespace::records::{
     StagingRecord, decode, encode,
 };
 use pandofs_placement::PartitionIndex;
-use pandofs_types::{FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time};
+use pandofs_types::{FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time, TxId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -29,7 +29,7 @@ variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
     Horizon);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir);
-variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut);
+variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut, Fill);
 
 const SHARD: ShardId = ShardId(0x0203);
 const POSITION: Position = Position(0x0102_0304_0506_0780);
@@ -156,7 +156,6 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
 #[test]
 fn inodes_and_entries_are_pinned() {
     let inline = Body::Inline {
-        version: 4,
         data: b"sap".to_vec(),
         layout: samples::layout(),
     };
@@ -282,6 +281,17 @@ fn the_rest_is_pinned() {
             ReclaimRecord::Cut {
                 layout,
                 size: 70_000,
+            },
+        ),
+        (
+            "Fill",
+            ReclaimRecord::Fill {
+                tx: TxId {
+                    coordinator: ShardId(3),
+                    sequence: 9,
+                },
+                layout: samples::layout(),
+                data: b"sap".to_vec(),
             },
         ),
     ];

@@ -8,6 +8,7 @@ use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
     MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS, MAX_SHARDS, MIN_SPLIT_THRESHOLD,
+    MIN_STRIPE_UNIT_BYTES,
 };
 use pandofs_types::{Epoch, FsId, HashKey, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,8 @@ pub enum MapError {
     Name(String),
     #[error("a cluster has 1 to {MAX_SERVERS} servers, this one has {0}")]
     ServerCount(usize),
+    #[error("there are {servers} servers, numbered from 0, and one is called {server}")]
+    ServerId { server: ServerId, servers: usize },
     #[error("there are two servers {0}")]
     DuplicateServer(ServerId),
     #[error("server {server}: the address {address:?} is neither tcp:HOST:PORT nor unix:/PATH")]
@@ -259,6 +262,13 @@ fn check_servers(servers: &[ServerInfo]) -> Result<(), MapError> {
         if !ids.insert(server.id) {
             return Err(MapError::DuplicateServer(server.id));
         }
+        // Layouts of files count servers from 0.
+        if usize::from(server.id.0) >= servers.len() {
+            return Err(MapError::ServerId {
+                server: server.id,
+                servers: servers.len(),
+            });
+        }
         for address in &server.addresses {
             if !is_address(address) {
                 return Err(MapError::Address {
@@ -316,7 +326,12 @@ impl Settings {
         )?;
         within("max_partitions", largest, 1, partitions)?;
         within("initial_partitions", self.initial_partitions, 1, largest)?;
-        within("stripe_unit", self.stripe_unit, 1, u32::MAX)?;
+        within(
+            "stripe_unit",
+            self.stripe_unit,
+            MIN_STRIPE_UNIT_BYTES,
+            u32::MAX,
+        )?;
         within(
             "inline_bytes",
             self.inline_bytes,

@@ -4,6 +4,7 @@ use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
+use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
 use pandofs_namespace::{Choices, Effect, Stop, Txn, keys, ops, split, steps};
@@ -190,17 +191,23 @@ impl Shard {
                     result: Ok(reply.clone()),
                 };
                 self.txn(overlay).put_slot(session, request.key.slot, &kept);
+                if let Request::Stripe { ino } = request.request
+                    && let Some(ReclaimRecord::Fill { tx, .. }) =
+                        view_of(&self.config, overlay, false).reclaim(ino)?
+                {
+                    self.locks.acquire(tx, &[Lock::Inode(ino)]);
+                }
                 if self.replaying {
                     return Ok(());
                 }
                 self.remember_opened(session);
-                if let Some(ino) = cut_of(&request.request)
+                if let Some(ino) = objects_of(&request.request)
                     && matches!(
                         view_of(&self.config, overlay, false).reclaim(ino)?,
-                        Some(ReclaimRecord::Cut { .. })
+                        Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
                     )
                 {
-                    self.reclaims.wait_for_cut(ino, request, reply);
+                    self.reclaims.wait_for_objects(ino, request, reply);
                     return Ok(());
                 }
                 self.answer_request(&request, Ok(reply));
@@ -282,15 +289,16 @@ impl Shard {
     }
 }
 
-/// The inode whose data objects a request cuts.
-fn cut_of(request: &Request) -> Option<Ino> {
+/// The inode whose data objects follow a request before it is answered.
+pub(crate) fn objects_of(request: &Request) -> Option<Ino> {
     match request {
         Request::SetAttr { ino, set } if set.size.is_some() => Some(*ino),
         Request::Open {
             ino,
             truncate: true,
             ..
-        } => Some(*ino),
+        }
+        | Request::Stripe { ino } => Some(*ino),
         _ => None,
     }
 }

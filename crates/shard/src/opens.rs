@@ -27,7 +27,12 @@ impl Opens {
     /// or have come later: the larger count is the one that keeps the inode.
     pub fn tell_again(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
-            let opens = self.by_ino.entry(ino).or_default().entry(session).or_default();
+            let opens = self
+                .by_ino
+                .entry(ino)
+                .or_default()
+                .entry(session)
+                .or_default();
             *opens = (*opens).max(count);
         }
     }

@@ -12,7 +12,7 @@ use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL, SESSION_TIMEOUT};
-use pandofs_types::{Ino, ServerId, ShardId, Time};
+use pandofs_types::{FileKind, Ino, ServerId, ShardId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -24,8 +24,8 @@ pub struct Reclaims {
     work: BTreeMap<Ino, Work>,
     tickets: HashMap<u64, (Ino, ServerId)>,
     last_ticket: u64,
-    /// Requests to be answered when the data objects are cut.
-    cuts: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
+    /// Requests to be answered when the data objects have followed.
+    followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
     /// When this process took up the shard.
     started: Time,
 }
@@ -76,8 +76,8 @@ impl Reclaims {
         }
     }
 
-    pub fn wait_for_cut(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
-        self.cuts.entry(ino).or_default().push((request, reply));
+    pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
+        self.followed.entry(ino).or_default().push((request, reply));
     }
 
     /// Whether a client that had this inode open before the restart may still have to say so.
@@ -171,6 +171,17 @@ impl Shard {
                 }
                 shards.extend(trail.iter().copied());
             }
+            ReclaimRecord::Fill { layout, data, .. } => {
+                let data = data.clone();
+                ticket(
+                    layout.server_of(0),
+                    DataRequest::Write {
+                        ino,
+                        offset: 0,
+                        data,
+                    },
+                );
+            }
             ReclaimRecord::Cut { layout, size } => {
                 for object in 0..layout.count {
                     let length = layout.object_size(object, *size);
@@ -258,9 +269,19 @@ impl Shard {
         if self.txn(overlay).view().reclaim(ino)?.as_ref() != Some(done) {
             return Ok(());
         }
-        self.txn(overlay).delete_reclaim(ino);
+        let mut txn = self.txn(overlay);
+        let left = txn.view().stored_inode(ino)?;
+        if left.is_some_and(|inode| inode.kind != FileKind::Dir && inode.nlink == 0) {
+            // It was cut while it had no name: who has it open keeps it from here on.
+            txn.put_reclaim(ino, &ReclaimRecord::Orphan);
+        } else {
+            txn.delete_reclaim(ino);
+        }
         self.reclaims.done(ino);
-        for (request, reply) in self.reclaims.cuts.remove(&ino).unwrap_or_default() {
+        if let ReclaimRecord::Fill { tx, .. } = done {
+            self.release(*tx);
+        }
+        for (request, reply) in self.reclaims.followed.remove(&ino).unwrap_or_default() {
             self.answer_request(&request, Ok(reply));
         }
         if let Some(next) = self.reclaims.queue.pop_first() {

@@ -10,7 +10,8 @@ use crate::splits::Splits;
 use hashbrown::HashMap;
 use pandofs_api::{Age, DirSettings, PeerMessage, ShardStatus, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
-use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, decode};
+use pandofs_namespace::locks::Lock;
+use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
@@ -285,6 +286,15 @@ impl Shard {
                 held.push((part.tx, steps::locks_of(&view, step)?));
             }
         }
+        let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);
+        view.scan_prefix(&prefix, &mut |key, value| {
+            if let ReclaimRecord::Fill { tx, .. } = decode("reclaim record", value)? {
+                let ino = keys::parse_ino(key)
+                    .ok_or_else(|| Stop::Broken("a reclaim key is short".to_string()))?;
+                held.push((tx, vec![Lock::Inode(ino)]));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
         for (tx, locks) in held {
             self.locks.acquire(tx, &locks);
         }

@@ -1,13 +1,16 @@
 //! What comes in: reads are answered, mutations become proposals, messages go to who knows them.
 
+use crate::apply::objects_of;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use pandofs_api::{NewDir, PeerMessage, Refusal, Reply, Request, ShardRequest, Step};
+use pandofs_namespace::locks::Lock;
+use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
-use pandofs_types::{Ino, SessionId, ShardId, Time};
+use pandofs_types::{Ino, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -105,6 +108,20 @@ impl Shard {
         };
         if let Some(kept) = kept {
             if kept.sequence == request.key.sequence {
+                if let Some(ino) = objects_of(&request.request)
+                    && matches!(
+                        view_of(&self.config, overlay, false).reclaim(ino)?,
+                        Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
+                    )
+                    && let Ok(reply) = kept.result
+                {
+                    // It was applied before a restart and the data objects are still to follow: after
+                    // an answer the client would write to them, and they be cut or filled then.
+                    if self.answers.begin(request.key, ticket) {
+                        self.reclaims.wait_for_objects(ino, request, reply);
+                    }
+                    return Ok(());
+                }
                 self.answer(ticket, kept.result, self.config.force_every_batch);
                 return Ok(());
             }
@@ -298,8 +315,12 @@ impl Shard {
         inos: &[Ino],
     ) -> Result<(), Stop> {
         let mut moved: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
+        let mut held: BTreeMap<TxId, Vec<Ino>> = BTreeMap::new();
         for &ino in inos {
-            if !self.opens.is_open(ino) {
+            if let Err(Stop::Locked(tx)) = self.locks.check(&Lock::Inode(ino), None) {
+                // It may be on its way to another shard, which is told that it is still open.
+                held.entry(tx).or_default().push(ino);
+            } else if !self.opens.is_open(ino) {
                 let view = view_of(&self.config, overlay, false);
                 if let Some(shard) = view.forwarding(ino)? {
                     moved.entry(shard).or_default().push(ino);
@@ -309,6 +330,16 @@ impl Shard {
             }
         }
         let from = self.config.shard;
+        for (tx, inos) in held {
+            let to = from;
+            let again = PeerMessage::Released {
+                from,
+                to,
+                session,
+                inos,
+            };
+            self.wait_for(tx, Input::Peer(again));
+        }
         for (to, inos) in moved {
             self.send(
                 to,

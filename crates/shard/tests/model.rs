@@ -11,7 +11,9 @@ fn run(variant: u64, shards: u16, change: impl Fn(&mut ClusterConfig)) {
     let config = Config::from_environment(OPERATIONS).variant(variant);
     let mut cluster = ClusterConfig::scattered(config.seed, shards);
     change(&mut cluster);
-    check(config, || Paths::new(Cluster::new(cluster.clone()), "tree", pandofs_traits()));
+    check(config, || {
+        Paths::new(Cluster::new(cluster.clone()), "tree", pandofs_traits())
+    });
 }
 
 #[test]

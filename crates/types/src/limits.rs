@@ -52,6 +52,8 @@ pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of a file kept inside its inode; a larger file is striped over data objects.
 pub const MAX_INLINE_BYTES: usize = 4_096;
+/// Bytes of the smallest stripe unit: a page, and what an inode may have held.
+pub const MIN_STRIPE_UNIT_BYTES: u32 = 4_096;
 /// Bytes of one stripe unit, unless told.
 pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 
@@ -223,6 +225,7 @@ const _: () = {
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
+    assert!(MAX_INLINE_BYTES <= MIN_STRIPE_UNIT_BYTES as usize);
     // The entry that reaches the limit can be large by its attributes.
     assert!(
         SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096

@@ -25,7 +25,9 @@ pub enum RequestBody {
     /// The session lives.
     Ping,
     /// The session ends: all it has open is closed.
-    Goodbye { session: SessionId },
+    Goodbye {
+        session: SessionId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

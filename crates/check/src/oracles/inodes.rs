@@ -15,12 +15,11 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         .collect();
     for (&(shard, ino), inode) in &tables.inodes {
         let subject = || format!("inode {ino} on shard {shard}");
-        let orphan = matches!(
-            tables.reclaim.get(&(shard, ino)),
-            Some(ReclaimRecord::Orphan)
-        );
+        let reclaim = tables.reclaim.get(&(shard, ino));
+        let orphan = matches!(reclaim, Some(ReclaimRecord::Orphan));
+        let kept = orphan || matches!(reclaim, Some(ReclaimRecord::Cut { .. }));
         let has_name = named.contains(&(shard, ino));
-        if !has_name && !orphan && ino != Ino::ROOT {
+        if !has_name && !kept && ino != Ino::ROOT {
             report.add(subject(), format!("no name leads to this {:?}", inode.kind));
         }
         if has_name && orphan {

@@ -31,7 +31,8 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 layout: Some(layout),
                 ..
             }
-            | ReclaimRecord::Cut { layout, .. } => {
+            | ReclaimRecord::Cut { layout, .. }
+            | ReclaimRecord::Fill { layout, .. } => {
                 allow(ino, layout);
             }
             ReclaimRecord::Gone { layout: None, .. } | ReclaimRecord::Orphan => {}

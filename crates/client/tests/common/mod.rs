@@ -274,7 +274,6 @@ pub fn layout(servers: u16) -> Layout {
 /// An empty file kept in its inode.
 pub fn file(ino: Ino) -> InodeReply {
     let body = FileBody::Inline {
-        version: 0,
         data: Vec::new(),
         layout: layout(1),
     };

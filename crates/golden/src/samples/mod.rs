@@ -201,7 +201,7 @@ mod tests {
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part);
     variants!(refusal_of, REFUSALS, Refusal:
-        Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline, InlineChanged,
+        Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
         StaleSequence, Malformed);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,

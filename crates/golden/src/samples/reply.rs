@@ -11,7 +11,6 @@ pub fn inode_reply() -> InodeReply {
     InodeReply {
         attr: attr(FILE, FileKind::File),
         body: FileBody::Inline {
-            version: 4,
             data: b"sap".to_vec(),
             layout: layout(),
         },
@@ -130,7 +129,6 @@ pub fn refusals() -> Named<Refusal> {
                 striped: false,
             },
         ),
-        ("InlineChanged", Refusal::InlineChanged),
         ("StaleSequence", Refusal::StaleSequence),
         ("Malformed", Refusal::Malformed("mode 0o10000".to_owned())),
     ]

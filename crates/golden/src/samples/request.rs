@@ -151,7 +151,7 @@ pub fn requests() -> Named<Request> {
                 data: b"sap".to_vec(),
             },
         ),
-        ("Stripe", Request::Stripe { ino, version: 9 }),
+        ("Stripe", Request::Stripe { ino }),
         (
             "WroteData",
             Request::WroteData {

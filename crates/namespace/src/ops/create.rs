@@ -103,7 +103,6 @@ pub fn apply(
             (
                 0,
                 Body::Inline {
-                    version: 0,
                     data: Vec::new(),
                     layout,
                 },

@@ -134,9 +134,7 @@ pub fn check(
         Request::WriteInline { ino, offset, data } => {
             write_inline::check(view, locks, *ino, *offset, data).map(|_| None)
         }
-        Request::Stripe { ino, version } => {
-            stripe::check(view, locks, *ino, *version).map(|_| None)
-        }
+        Request::Stripe { ino } => stripe::check(view, locks, *ino).map(|_| None),
         Request::WroteData { ino, .. } => wrote_data::check(view, locks, *ino).map(|_| None),
         Request::SetXattr {
             ino,
@@ -222,8 +220,8 @@ pub fn mutate(
             let inode = write_inline::check(&view, locks, *ino, *offset, data)?;
             write_inline::apply(txn, caller, *ino, inode, *offset, data, choices)?
         }
-        Request::Stripe { ino, version } => {
-            let inode = stripe::check(&view, locks, *ino, *version)?;
+        Request::Stripe { ino } => {
+            let inode = stripe::check(&view, locks, *ino)?;
             stripe::apply(txn, *ino, inode)?
         }
         Request::WroteData { ino, end, mtime } => {
@@ -315,12 +313,7 @@ pub fn inode_reply(
 fn file_body(inode: &crate::records::InodeRecord, with_data: bool) -> FileBody {
     use crate::records::Body;
     match &inode.body {
-        Body::Inline {
-            version,
-            data,
-            layout,
-        } => FileBody::Inline {
-            version: *version,
+        Body::Inline { data, layout } => FileBody::Inline {
             data: if with_data { data.clone() } else { Vec::new() },
             layout: *layout,
         },

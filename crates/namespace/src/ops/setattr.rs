@@ -151,9 +151,8 @@ pub(crate) fn cut(
     choices: &Choices,
 ) -> Result<(), Stop> {
     match &mut inode.body {
-        Body::Inline { version, data, .. } => {
+        Body::Inline { data, .. } => {
             data.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-            *version += 1;
         }
         Body::Striped(layout) if size < inode.size || size == 0 => {
             let size = match txn.view().reclaim(ino)? {

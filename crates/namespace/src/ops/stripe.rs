@@ -1,25 +1,34 @@
-//! A file outgrows its inode: its client has copied the inline data into data objects.
+//! A file outgrows its inode: what the inode holds goes into its first data object.
+//!
+//! The shard writes it, not the client that wants more room: of two clients that copied it themselves,
+//! the slower one's copy would undo what the faster one has written since. Until it is written the
+//! inode is locked.
 
 use super::inode_reply;
-use crate::records::{Body, InodeRecord};
+use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{Refusal, Reply};
-use pandofs_types::{FsError, Ino};
+use pandofs_api::Reply;
+use pandofs_types::{FsError, Ino, TxId};
 
-/// Two clients that do this at once copy the same bytes to the same place; the second one finds the
-/// file striped, which is what it wants.
-pub fn check(view: &View<'_>, locks: &Locks, ino: Ino, seen: u64) -> Result<InodeRecord, Stop> {
+/// A second client that asks finds the file striped, which is what it wants.
+pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
     match &inode.body {
-        Body::Inline { version, .. } if *version != seen => Err(Refusal::InlineChanged.into()),
         Body::Inline { .. } | Body::Striped(_) => Ok(inode),
         _ => Err(FsError::Invalid.into()),
     }
 }
 
 pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<Reply, Stop> {
-    if let Body::Inline { layout, .. } = inode.body {
+    if let Body::Inline { layout, data, .. } = inode.body {
+        if !data.is_empty() {
+            let tx = TxId {
+                coordinator: txn.shard,
+                sequence: txn.new_sequence(),
+            };
+            txn.put_reclaim(ino, &ReclaimRecord::Fill { tx, layout, data });
+        }
         inode.body = Body::Striped(layout);
         txn.put_inode(ino, &inode);
     }

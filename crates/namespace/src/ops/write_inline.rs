@@ -49,7 +49,7 @@ pub fn apply(
     written: &[u8],
     choices: &Choices,
 ) -> Result<Reply, Stop> {
-    let Body::Inline { version, data, .. } = &mut inode.body else {
+    let Body::Inline { data, .. } = &mut inode.body else {
         return Err(Stop::Broken(format!("inode {ino} was inline when checked")));
     };
     let start = offset as usize;
@@ -58,7 +58,6 @@ pub fn apply(
         data.resize(end, 0);
     }
     data[start..end].copy_from_slice(written);
-    *version += 1;
     inode.size = inode.size.max(end as u64);
     inode.mtime = choices.time;
     inode.ctime = choices.time;

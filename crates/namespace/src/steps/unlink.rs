@@ -41,7 +41,11 @@ pub fn execute(txn: &mut Txn<'_, '_>, ino: Ino, time: Time, choices: &Choices) -
         forget_inode(txn, ino, inode)?;
     } else {
         txn.put_inode(ino, &inode);
-        txn.put_reclaim(ino, &ReclaimRecord::Orphan);
+        // A cut goes on; whoever finishes it finds that the inode has no name.
+        let cut = matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Cut { .. }));
+        if !cut {
+            txn.put_reclaim(ino, &ReclaimRecord::Orphan);
+        }
     }
     Ok(())
 }
