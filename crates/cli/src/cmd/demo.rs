@@ -88,12 +88,13 @@ impl Worker {
     /// # Errors
     /// The first call that fails.
     pub fn run(&self) -> Result<Outcome> {
-        demo::work(&Work {
+        let part = Work {
             job: self.job,
             dir: self.dir.clone(),
             files: self.first..self.end,
             every: self.every,
-        })?;
+        };
+        demo::work(&part, &mut std::io::stdout().lock())?;
         Ok(Outcome::Done)
     }
 }

@@ -88,6 +88,13 @@ impl ClusterView {
         (seen.picture.clone(), short)
     }
 
+    /// As [`picture`](Self::picture), looking now. Waits for servers that are away.
+    pub fn last_picture(&self, dir: &Path) -> (Vec<String>, String) {
+        self.picture(dir);
+        self.shared.look();
+        self.picture(dir)
+    }
+
     /// Looks now. `None` when a server is away.
     pub fn entries_per_server(&self) -> Option<Vec<u64>> {
         entries(&self.shared.cluster).into_iter().collect()

@@ -62,11 +62,11 @@ fn number(name: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Does one process's part with a program's plain calls, and says how far it is on standard output.
+/// Does one process's part with a program's plain calls, and tells `out` how far it is.
 ///
 /// # Errors
 /// The first call that fails, with its path.
-pub fn work(work: &Work) -> Result<()> {
+pub fn work(work: &Work, out: &mut dyn Write) -> Result<()> {
     let step = usize::try_from(work.every.max(1)).context("--every")?;
     let mut done = 0_u64;
     let mut told = Instant::now();
@@ -76,18 +76,17 @@ pub fn work(work: &Work) -> Result<()> {
             .with_context(|| format!("{} {}", work.job.name(), path.display()))?;
         done += 1;
         if told.elapsed() >= TELL_INTERVAL {
-            tell(done)?;
+            tell(out, done)?;
             told = Instant::now();
         }
     }
-    tell(done)
+    tell(out, done)
 }
 
-fn tell(done: u64) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+fn tell(out: &mut dyn Write, done: u64) -> Result<()> {
     writeln!(out, "{done}")
         .and_then(|()| out.flush())
-        .context("standard output")
+        .context("cannot tell how far it is")
 }
 
 fn perform(job: Job, path: &Path) -> Result<()> {
@@ -197,7 +196,7 @@ impl Crowd {
             job.name()
         );
         if let Some(view) = view {
-            let (lines, short) = view.picture(&self.dir);
+            let (lines, short) = view.last_picture(&self.dir);
             step.picture(&lines, short);
         }
         Ok(took)
@@ -319,7 +318,7 @@ mod tests {
                 files: first..10,
                 every: 2,
             };
-            work(&part).unwrap();
+            work(&part, &mut Vec::new()).unwrap();
         }
         crowd.list_and_compare(10, &show, "list").unwrap();
         let said = |count| {
@@ -338,7 +337,7 @@ mod tests {
             files: 0..11,
             every: 1,
         };
-        let error = format!("{:#}", work(&stat).unwrap_err());
+        let error = format!("{:#}", work(&stat, &mut Vec::new()).unwrap_err());
         assert!(
             error.contains("stat") && error.contains("file-00000010"),
             "{error}"
@@ -349,7 +348,7 @@ mod tests {
             files: 0..10,
             every: 1,
         };
-        work(&remove).unwrap();
+        work(&remove, &mut Vec::new()).unwrap();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     }
 }

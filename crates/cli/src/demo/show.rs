@@ -1,7 +1,7 @@
 //! What the person sees while it runs: bars that are redrawn on a terminal, plain lines elsewhere.
 
 use crate::units;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -44,11 +44,15 @@ impl Show {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(total.map_or_else(ProgressBar::new_spinner, ProgressBar::new));
             let template = match total {
-                Some(_) => "{msg}\n  {wide_bar:.green} {human_pos}/{human_len}  {per_sec}  {eta}",
+                Some(_) => "{msg}\n  {wide_bar:.green} {human_pos}/{human_len}  {rate}  {eta}",
                 None => "{spinner} {msg}  {human_pos}",
             };
             if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+                let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                    // A bar that cannot be drawn is no reason to stop.
+                    let _ = write!(out, "{}/s", units::count(state.per_sec() as u64));
+                };
+                bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ ").with_key("rate", rate));
             }
             bar.set_message(title.to_owned());
             bar.enable_steady_tick(Duration::from_millis(200));
