@@ -13,7 +13,7 @@ use pandofs_wire::message::AnswerBody;
 use std::collections::BTreeMap;
 
 const SERVERS: u16 = 3;
-/// Enough for new directories to be placed on shards of every server (`ddg(4,16)`).
+/// So many that, with each on a random one of the shards, every server gets some.
 const DIRS: usize = 300;
 
 fn entry(body: AnswerBody) -> EntryReply {

@@ -32,13 +32,15 @@ use tempfile::TempDir;
 pub const DEADLINE: Duration = Duration::from_secs(30);
 pub const FS: FsId = FsId(0x1234);
 pub const ID: ServerId = ServerId(0);
+pub const SHARDS: u16 = 8;
 
 /// Where server `id` listens.
 pub fn socket(dir: &Path, id: u16) -> PathBuf {
     dir.join(format!("server-{id}.sock"))
 }
 
-/// A map of `servers` servers with sockets in `dir` and eight shards.
+/// A map of `servers` servers with sockets in `dir` and [`SHARDS`] shards. Directories are placed at
+/// random, so that a few of them touch every server.
 pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
     let info = |id| ServerInfo {
         id: ServerId(id),
@@ -56,9 +58,9 @@ pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
         FS,
         name,
         HashKey(1, 2),
-        8,
+        SHARDS,
         servers,
-        DirPolicy::default(),
+        DirPolicy::Random,
         settings,
     )
     .unwrap()
