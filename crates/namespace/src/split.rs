@@ -7,10 +7,12 @@
 //! 3. Either both have done it or neither. A crash before the last step leaves the source the owner, and
 //!    the copies are thrown away.
 
-use crate::records::{EntryRecord, InodeRecord, Part, SplitRecord, StagingRecord, decode, encode};
+use crate::records::{
+    EntryRecord, InodeRecord, Part, PartsRecord, SplitRecord, StagingRecord, decode, encode,
+};
 use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
 use pandofs_api::{MovedInode, SplitChunk, SplitId, SplitItem};
-use pandofs_placement::{PartitionIndex, range};
+use pandofs_placement::{ClusterMap, PartitionIndex, range};
 use pandofs_types::limits::{MAX_PARTITIONS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId};
 use std::ops::ControlFlow;
@@ -24,26 +26,33 @@ pub fn wanted(
     dir: Ino,
     index: PartitionIndex,
 ) -> Result<Option<PartitionIndex>, Stop> {
-    let Some(parts) = view.parts(dir)? else {
-        return Ok(None);
-    };
-    let Some(part) = parts.part(index) else {
-        return Ok(None);
-    };
+    Ok(view
+        .parts(dir)?
+        .and_then(|parts| child_wanted(view.map, &parts, index)))
+}
+
+/// The same, of partitions that were read already.
+pub fn child_wanted(
+    map: &ClusterMap,
+    parts: &PartsRecord,
+    index: PartitionIndex,
+) -> Option<PartitionIndex> {
+    let part = parts.part(index)?;
     let settings = &parts.settings;
-    let threshold = settings
-        .threshold
-        .unwrap_or(view.map.settings.split_threshold);
+    let threshold = settings.threshold.unwrap_or(map.settings.split_threshold);
     let initial = settings.initial_partitions.unwrap_or(0);
+    let over = part.entries > u64::from(threshold);
+    if !over && initial <= 1 {
+        return None;
+    }
     let max = settings
         .max_partitions
-        .unwrap_or_else(|| view.map.max_partitions())
+        .unwrap_or_else(|| map.max_partitions())
         .max(initial);
-    let Some(child) = parts.map.split_child(index, max.min(MAX_PARTITIONS as u32)) else {
-        return Ok(None);
-    };
-    let over = part.entries > u64::from(threshold);
-    Ok((over || child.0 < initial).then_some(child))
+    let child = parts
+        .map
+        .split_child(index, max.min(MAX_PARTITIONS as u32))?;
+    (over || child.0 < initial).then_some(child)
 }
 
 /// Slots to fix when `dir` splits for the first time or is made with several partitions.

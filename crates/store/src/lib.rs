@@ -9,6 +9,7 @@
 //! conformance suite (feature `suite`).
 
 mod batch;
+mod cache;
 mod error;
 mod memory;
 mod overlay;

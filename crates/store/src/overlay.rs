@@ -1,5 +1,6 @@
 //! Uncommitted writes over a store.
 
+use crate::cache::ReadCache;
 use crate::port::Visit;
 use crate::{Batch, Cached, KvRead, Store, StoreError};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -12,6 +13,8 @@ use std::ops::ControlFlow;
 const SORTED_PER_INSERTION: usize = 32;
 
 /// Writes that no store has yet, over one that shows through where they do not cover it.
+///
+/// It keeps what it reads from the store, so nothing else may write to the store while it lives.
 ///
 /// A shard applies many records to one overlay and hands the result to the store as one batch. A
 /// point lookup is one probe of a hash table before it asks the store; the order of keys is only
@@ -29,6 +32,7 @@ pub struct Overlay<'s> {
     journal: Vec<u32>,
     /// Writes that earlier batches took out of the journal.
     journal_taken: usize,
+    cache: RefCell<ReadCache>,
 }
 
 impl<'s> Overlay<'s> {
@@ -41,6 +45,7 @@ impl<'s> Overlay<'s> {
             sorted: RefCell::new(Vec::new()),
             journal: Vec::new(),
             journal_taken: 0,
+            cache: RefCell::default(),
         }
     }
 
@@ -59,13 +64,17 @@ impl<'s> Overlay<'s> {
         self.writes.is_empty()
     }
 
-    /// Takes the writes out, one for each key, and leaves the overlay empty. Until the batch is in
-    /// the store, reads do not see it.
+    /// Takes the writes out, one for each key, and leaves the overlay empty. The caller writes the batch
+    /// to the store before it reads again.
     pub fn take_batch(&mut self) -> Batch {
         self.places.clear();
         self.sorted.get_mut().clear();
         self.journal_taken += self.journal.len();
         self.journal.clear();
+        let cache = self.cache.get_mut();
+        for (key, value) in &self.writes {
+            cache.wrote(key, value.as_deref());
+        }
         Batch::from(std::mem::take(&mut self.writes))
     }
 
@@ -161,14 +170,30 @@ impl KvRead for Overlay<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.written(key) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
-            None => self.store.get(key),
+            None => {
+                if let Some(known) = self.cache.borrow_mut().get(key) {
+                    return Ok(known.clone());
+                }
+                let value = self.store.get(key)?;
+                self.cache.borrow_mut().insert(key, value.clone());
+                Ok(value)
+            }
         }
     }
 
     fn get_cached(&self, key: &[u8]) -> Result<Cached, StoreError> {
         match self.written(key) {
             Some(value) => Ok(Cached::Known(value.map(<[u8]>::to_vec))),
-            None => self.store.get_cached(key),
+            None => {
+                if let Some(known) = self.cache.borrow_mut().get(key) {
+                    return Ok(Cached::Known(known.clone()));
+                }
+                let cached = self.store.get_cached(key)?;
+                if let Cached::Known(value) = &cached {
+                    self.cache.borrow_mut().insert(key, value.clone());
+                }
+                Ok(cached)
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Choices, advance, inode_reply};
 use crate::locks::Lock;
 use crate::permission::{SEARCH, WRITE, check_dir, inherit};
 use crate::records::{Body, EntryRecord, InodeRecord};
+use crate::split::child_wanted;
 use crate::{Effect, Locks, Owned, Stop, Txn, View};
 use pandofs_api::{EntryReply, Layout, NewNode, Refusal, Reply};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
@@ -145,7 +146,9 @@ pub fn apply(
     advance(&mut parts.mtime, time);
     advance(&mut parts.ctime, time);
     txn.put_parts(dir, &parts);
-    txn.effects.push(Effect::Grew { dir, index });
+    if child_wanted(txn.map, &parts, index).is_some() {
+        txn.effects.push(Effect::Grew { dir, index });
+    }
     if open {
         txn.effects.push(Effect::Opened { ino });
     }

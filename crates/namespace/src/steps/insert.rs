@@ -5,6 +5,7 @@ use crate::locks::Lock;
 use crate::ops::advance;
 use crate::permission::{SEARCH, WRITE, check_dir, must_own};
 use crate::records::EntryRecord;
+use crate::split::child_wanted;
 use crate::{Effect, Locks, Stop, Txn, View};
 use pandofs_api::{Step, StepResult};
 use pandofs_types::{FileKind, FsError, Ino, TxId};
@@ -116,10 +117,12 @@ pub fn execute(txn: &mut Txn<'_, '_>, step: &Step, all: &[StepResult]) -> Result
     advance(&mut parts.mtime, *time);
     advance(&mut parts.ctime, *time);
     txn.put_parts(*dir, &parts);
-    txn.effects.push(Effect::Grew {
-        dir: *dir,
-        index: owned.index,
-    });
+    if child_wanted(txn.map, &parts, owned.index).is_some() {
+        txn.effects.push(Effect::Grew {
+            dir: *dir,
+            index: owned.index,
+        });
+    }
     Ok(())
 }
 

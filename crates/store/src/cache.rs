@@ -1,0 +1,98 @@
+//! Values read lately, so that reading them again asks no store.
+
+use hashbrown::HashMap;
+
+/// Bytes of keys and values in one generation.
+const GENERATION_BYTES: usize = 16 << 20;
+/// What an entry takes besides its key and value, about.
+const ENTRY_BYTES: usize = 96;
+
+/// Two generations of what was read: a hit in the old one moves to the young one, and when the young one
+/// is full it becomes the old one. What was not read for a whole generation is thus forgotten, at no
+/// cost for what is used.
+#[derive(Default)]
+pub(crate) struct ReadCache {
+    young: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    old: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    young_bytes: usize,
+}
+
+impl ReadCache {
+    /// What is known of a key: its value, or that there is none.
+    pub fn get(&mut self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
+        if !self.young.contains_key(key) {
+            let (key, value) = self.old.remove_entry(key)?;
+            self.insert_young(key, value);
+        }
+        self.young.get(key)
+    }
+
+    /// A key was read from the store.
+    pub fn insert(&mut self, key: &[u8], value: Option<Vec<u8>>) {
+        self.insert_young(key.to_vec(), value);
+    }
+
+    /// A key is about to be written to the store: what is known of it changes.
+    pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let known = match self.young.get_mut(key) {
+            Some(known) => Some(known),
+            None => self.old.get_mut(key),
+        };
+        if let Some(known) = known {
+            let reused = known.take().map(|mut old| {
+                old.clear();
+                old
+            });
+            *known = value.map(|value| {
+                let mut kept = reused.unwrap_or_default();
+                kept.extend_from_slice(value);
+                kept
+            });
+        }
+    }
+
+    fn insert_young(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.young_bytes += ENTRY_BYTES + key.len() + value.as_ref().map_or(0, Vec::len);
+        self.young.insert(key, value);
+        if self.young_bytes > GENERATION_BYTES {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_stays_and_what_is_not_goes() {
+        let mut cache = ReadCache::default();
+        cache.insert(b"hot", Some(vec![1]));
+        cache.insert(b"cold", None);
+        for number in 0..3_u8 {
+            for part in 0..=16_u8 {
+                cache.insert(&[number, part], Some(vec![0; 1 << 20]));
+            }
+            assert_eq!(cache.get(b"hot"), Some(&Some(vec![1])));
+        }
+        assert_eq!(cache.get(b"cold"), None);
+    }
+
+    #[test]
+    fn a_write_changes_what_is_known_in_either_generation() {
+        let mut cache = ReadCache::default();
+        cache.insert(b"a", Some(vec![1]));
+        cache.insert(b"b", None);
+        cache.old = std::mem::take(&mut cache.young);
+        cache.insert(b"c", Some(vec![3]));
+        cache.wrote(b"a", None);
+        cache.wrote(b"b", Some(&[2]));
+        cache.wrote(b"c", Some(&[4]));
+        cache.wrote(b"d", Some(&[5]));
+        assert_eq!(cache.get(b"a"), Some(&None));
+        assert_eq!(cache.get(b"b"), Some(&Some(vec![2])));
+        assert_eq!(cache.get(b"c"), Some(&Some(vec![4])));
+        assert_eq!(cache.get(b"d"), None, "what nobody reads is not kept");
+    }
+}
