@@ -70,7 +70,7 @@ const RULES: [Rule; 19] = [
     inner("namespace", &["types", "placement", "api", "store"]),
     inner("commit", &["types", "api"]),
     inner("shard", &["types", "placement", "api", "store", "namespace", "commit"]),
-    inner("check", &["types", "placement", "api", "namespace", "store"]),
+    inner("check", &["types", "placement", "api", "namespace", "commit", "store"]),
     outer("wire", &["types", "placement", "api"]),
     outer("client", &["types", "placement", "api", "wire"]),
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
