@@ -241,13 +241,15 @@ impl Node {
     }
 
     fn handle(&mut self, envelope: Envelope, context: &mut Context<'_>) {
-        let from = envelope.from;
-        self.learn(from, envelope.horizon);
+        let (from, horizon) = (envelope.from, envelope.horizon);
         match envelope.message {
             CommitMessage::Do { .. }
             | CommitMessage::Ack { .. }
             | CommitMessage::Outcome { .. }
-            | CommitMessage::Inquire { .. } => self.participate(envelope, context),
+            | CommitMessage::Inquire { .. } => {
+                self.participate(envelope, context);
+                self.raise_horizon(from, horizon, context);
+            }
             CommitMessage::Prepared { .. }
             | CommitMessage::Committed { .. }
             | CommitMessage::Refused { .. }
@@ -255,15 +257,6 @@ impl Node {
             | CommitMessage::InquireOutcome { .. } => {
                 self.hear_participant(from, envelope.message, context);
             }
-        }
-        self.forget_ended(from, context);
-    }
-
-    fn learn(&mut self, coordinator: ShardId, horizon: u64) {
-        let known = self.stored.horizons.entry(coordinator).or_insert(0);
-        if horizon > *known {
-            *known = horizon;
-            self.changed = true;
         }
     }
 

@@ -48,7 +48,7 @@ pub enum Violation {
     NotEnded {
         shard: Option<ShardId>,
     },
-    /// After healing and a further operation a participant remembers one that ended.
+    /// After healing and two further operations a participant remembers one that ended.
     NotForgotten {
         shard: ShardId,
         tx: TxId,

@@ -36,20 +36,35 @@ impl Node {
         }
     }
 
-    /// Tombstones that no delayed `Do` can meet any more.
-    pub(crate) fn forget_ended(&mut self, coordinator: ShardId, context: &Context<'_>) {
+    pub(crate) fn horizon_of(&self, coordinator: ShardId) -> u64 {
+        self.stored.horizons.get(&coordinator).copied().unwrap_or(0)
+    }
+
+    /// Drops tombstones that no delayed `Do` can meet any more.
+    pub(crate) fn raise_horizon(
+        &mut self,
+        coordinator: ShardId,
+        horizon: u64,
+        context: &Context<'_>,
+    ) {
+        if context.fault == Fault::ForgetsAtOnce {
+            self.stored
+                .participations
+                .retain(|_, it| it.state != ParticipationState::Ended);
+        }
+        if horizon <= self.horizon_of(coordinator) {
+            return;
+        }
+        self.changed = true;
+        self.stored.horizons.insert(coordinator, horizon);
         if context.fault == Fault::KeepsTombstones {
             return;
         }
-        let horizon = self.stored.horizons.get(&coordinator).copied().unwrap_or(0);
-        let at_once = context.fault == Fault::ForgetsAtOnce;
-        let before = self.stored.participations.len();
-        self.stored.participations.retain(|(tx, _), participation| {
+        self.stored.participations.retain(|(tx, _), it| {
             tx.coordinator != coordinator
-                || participation.state != ParticipationState::Ended
-                || (tx.sequence >= horizon && !at_once)
+                || tx.sequence >= horizon
+                || it.state != ParticipationState::Ended
         });
-        self.changed |= self.stored.participations.len() < before;
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one message")]
@@ -75,11 +90,8 @@ impl Node {
                 }
                 return;
             }
-        } else if tx.sequence < self.stored.horizons.get(&coordinator).copied().unwrap_or(0) {
+        } else if tx.sequence < self.horizon_of(coordinator) {
             context.stats.requests_below_the_horizon += 1;
-            return;
-        }
-        if self.waits(tx, number) {
             return;
         }
         let (plan, index) = identify(&step);
@@ -144,28 +156,21 @@ impl Node {
             }
             return;
         }
+        if tx.sequence < self.horizon_of(tx.coordinator) {
+            return;
+        }
         let why = Refused::Unknown;
         if context.fault == Fault::DeniesWithoutRecord {
             self.said
                 .push((tx.coordinator, CommitMessage::Refused { tx, number, why }));
             return;
         }
-        // Below the horizon the question is an old one: the answer decides nothing.
-        if tx.sequence
-            >= self
-                .stored
-                .horizons
-                .get(&tx.coordinator)
-                .copied()
-                .unwrap_or(0)
-        {
-            context.stats.denials += 1;
-            self.decided.push(Decided {
-                tx,
-                commit: false,
-                by: self.shard,
-            });
-        }
+        context.stats.denials += 1;
+        self.decided.push(Decided {
+            tx,
+            commit: false,
+            by: self.shard,
+        });
         let state = ParticipationState::Refused { why };
         self.record(Participation {
             tx,
@@ -176,6 +181,7 @@ impl Node {
     }
 
     fn be_told(&mut self, tx: TxId, number: StepNumber, commit: bool, context: &mut Context<'_>) {
+        let horizon = self.horizon_of(tx.coordinator);
         match self.stored.participations.get_mut(&(tx, number)) {
             Some(known) => {
                 if let Some((step, _)) = known.settle() {
@@ -192,8 +198,12 @@ impl Node {
                     if commit {
                         self.stored.performed.push((tx, step));
                     }
+                } else if known.state != ParticipationState::Ended {
+                    // It decided or refused by itself, and is acknowledged, not told.
+                    return;
                 }
             }
+            None if tx.sequence < horizon => {}
             None => {
                 context.stats.outcomes_before_requests += 1;
                 let state = ParticipationState::Ended;
@@ -218,18 +228,6 @@ impl Node {
         self.stored
             .participations
             .insert((participation.tx, participation.number), participation);
-    }
-
-    fn waits(&self, tx: TxId, number: StepNumber) -> bool {
-        self.waiting.iter().any(|waiting| {
-            let Waiting::Message(envelope) = waiting else {
-                return false;
-            };
-            matches!(
-                envelope.message,
-                CommitMessage::Do { tx: other, number: n, .. } if other == tx && n == number
-            )
-        })
     }
 }
 
