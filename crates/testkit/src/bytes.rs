@@ -106,7 +106,7 @@ mod tests {
         bytes.set_size(9_000);
         assert_eq!(bytes.read(4_093, 6), b"\0abc\0\0");
         assert_eq!(bytes.read(8_999, 10), [0]);
-        assert_eq!(bytes.read(9_000, 10), []);
+        assert!(bytes.read(9_000, 10).is_empty());
         bytes.set_size(0);
         assert_eq!(bytes, Bytes::default());
     }

@@ -3,7 +3,7 @@
 use crate::compare::Comparer;
 use crate::generate::Generator;
 use crate::model::{Expected, Model};
-use crate::op::{HandleId, Op, Path, Step};
+use crate::op::{Blob, HandleId, Op, Path, Step};
 use crate::subject::Subject;
 use pandofs_types::FileKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,6 +59,20 @@ impl Config {
 #[derive(Debug)]
 struct Mismatch {
     message: String,
+    /// What kind of difference it is, so that a history that is made smaller does not end in another.
+    kind: String,
+}
+
+impl Mismatch {
+    fn new(at: &str, text: &str) -> Mismatch {
+        let letters = text
+            .chars()
+            .filter(|letter| letter.is_alphabetic() || *letter == ' ');
+        Mismatch {
+            message: format!("{at}\n    {text}"),
+            kind: letters.take(40).collect(),
+        }
+    }
 }
 
 /// A subject and the model side by side.
@@ -134,13 +148,14 @@ impl<S: Subject> Pair<S> {
                 for name in self.model.xattr_names(&path) {
                     steps.push(as_root(Op::GetXattr {
                         path: path.clone(),
-                        name,
+                        name: Blob(name),
                     }));
                 }
             }
             for step in steps {
-                self.step(&step).map_err(|Mismatch { message }| Mismatch {
-                    message: format!("comparing the trees: {message}"),
+                self.step(&step).map_err(|found| Mismatch {
+                    message: format!("comparing the trees: {}", found.message),
+                    ..found
                 })?;
             }
         }
@@ -176,9 +191,7 @@ impl<S: Subject> Pair<S> {
             })?;
         }
         self.compare_trees()?;
-        let wrong = |text: String| Mismatch {
-            message: format!("at the end: {text}"),
-        };
+        let wrong = |text: String| Mismatch::new("at the end:", &text);
         let settled = catch_unwind(AssertUnwindSafe(|| self.subject.settle()))
             .unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic))));
         let Some(counted) = settled.map_err(wrong)? else {
@@ -195,9 +208,7 @@ impl<S: Subject> Pair<S> {
 }
 
 fn mismatch(step: &Step, text: &str) -> Mismatch {
-    Mismatch {
-        message: format!("{step:?}\n    {text}"),
-    }
+    Mismatch::new(&format!("{step:?}"), text)
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
@@ -231,8 +242,8 @@ pub fn check<S: Subject>(config: Config, mut make: impl FnMut() -> S) {
                 report += &format!("    {step:?}\n");
             }
         }
-        Err(_) => {
-            let (small, found) = shrink(config, &mut make, ran);
+        Err(again) => {
+            let (small, found) = shrink(config, &mut make, ran, again);
             report += &format!("{} operations are enough:\n", small.len());
             for step in &small {
                 report += &format!("    {step:?}\n");
@@ -284,16 +295,15 @@ fn replay<S: Subject>(
     pair.finish()
 }
 
-/// Leaves out operations as long as the rest still fails.
+/// Leaves out operations as long as the rest still fails in the same way.
 fn shrink<S: Subject>(
     config: Config,
     make: &mut dyn FnMut() -> S,
     mut steps: Vec<Step>,
+    found: Mismatch,
 ) -> (Vec<Step>, Mismatch) {
     let deadline = Instant::now() + SHRINK_TIME;
-    let mut last = Mismatch {
-        message: String::new(),
-    };
+    let mut last = found;
     let mut chunk = steps.len().div_ceil(2);
     loop {
         let mut at = 0;
@@ -302,20 +312,15 @@ fn shrink<S: Subject>(
             let mut without = steps.clone();
             without.drain(at..(at + chunk).min(steps.len()));
             match replay(config, make, &without) {
-                Err(found) => {
+                Err(found) if found.kind == last.kind => {
                     steps = without;
                     last = found;
                     shorter = true;
                 }
-                Ok(()) => at += chunk,
+                _ => at += chunk,
             }
         }
         if Instant::now() >= deadline || (chunk == 1 && !shorter) {
-            if last.message.is_empty()
-                && let Err(found) = replay(config, make, &steps)
-            {
-                last = found;
-            }
             return (steps, last);
         }
         if !shorter || chunk > 1 {

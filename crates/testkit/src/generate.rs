@@ -2,7 +2,7 @@
 
 use crate::bytes::PAGE;
 use crate::model::{FUTURE, Model};
-use crate::op::{HandleId, Op, Path, Special, Step, XattrMode};
+use crate::op::{Blob, HandleId, Op, Path, Special, Step, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Traits;
 use pandofs_types::{FileKind, SetTime, Time};
@@ -296,14 +296,14 @@ impl Generator {
     }
 
     /// Leads nowhere: the model does not follow links.
-    fn target(&mut self) -> Vec<u8> {
+    fn target(&mut self) -> Blob {
         let mut target = b"/nowhere/".to_vec();
         match self.rng.below(12) {
             0 => target.resize(4_095, b'z'),
             1 => target.resize(2_000, b'z'),
             _ => target.extend_from_slice(&self.name()),
         }
-        target
+        Blob(target)
     }
 
     fn chown(&mut self, model: &Model) -> Op {
@@ -352,7 +352,7 @@ impl Generator {
         Op::SetXattr {
             path: self.old_path(model),
             name: self.xattr_name(),
-            value: vec![fill; length],
+            value: Blob(vec![fill; length]),
             mode: *self.rng.pick(&[
                 XattrMode::Either,
                 XattrMode::Either,
@@ -362,7 +362,7 @@ impl Generator {
         }
     }
 
-    fn xattr_name(&mut self) -> Vec<u8> {
-        self.rng.pick(&XATTRS).to_vec()
+    fn xattr_name(&mut self) -> Blob {
+        Blob(self.rng.pick(&XATTRS).to_vec())
     }
 }

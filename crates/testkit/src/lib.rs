@@ -2,14 +2,17 @@
 //! operations on it and on a [`Subject`] and compares every answer, and the subjects. For tests only.
 
 pub mod bytes;
+pub mod cluster;
 pub mod compare;
 pub mod driver;
 pub mod generate;
+pub mod inodes;
 pub mod model;
 pub mod mount;
 pub mod op;
 pub mod rng;
 pub mod subject;
 
+pub use cluster::{Cluster, ClusterConfig, Network};
 pub use driver::{Config, check};
 pub use subject::{Census, Subject, Traits};

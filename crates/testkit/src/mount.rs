@@ -221,7 +221,7 @@ impl Shared {
                 sys::mknodat(root, relative(path), kind, mode_of(*mode), device)?;
             }
             Op::Symlink { path, target } => {
-                sys::symlinkat(OsStr::from_bytes(target), root, relative(path))?;
+                sys::symlinkat(OsStr::from_bytes(&target.0), root, relative(path))?;
             }
             Op::Link { from, to } => {
                 sys::linkat(root, relative(from), root, relative(to), AtFlags::empty())?;
@@ -275,11 +275,16 @@ impl Shared {
                     XattrMode::Create => XattrFlags::CREATE,
                     XattrMode::Replace => XattrFlags::REPLACE,
                 };
-                sys::lsetxattr(self.whole(path), OsStr::from_bytes(name), value, flags)?;
+                sys::lsetxattr(
+                    self.whole(path),
+                    OsStr::from_bytes(&name.0),
+                    &value.0,
+                    flags,
+                )?;
             }
             Op::GetXattr { path, name } => {
                 let mut value = vec![0; 1 << 16];
-                let name = OsStr::from_bytes(name);
+                let name = OsStr::from_bytes(&name.0);
                 let length = sys::lgetxattr(self.whole(path), name, &mut value[..])?;
                 value.truncate(length);
                 return Ok(Answer::Value(value));
@@ -293,7 +298,7 @@ impl Shared {
                 return Ok(Answer::Names(of_users.map(<[u8]>::to_vec).collect()));
             }
             Op::RemoveXattr { path, name } => {
-                sys::lremovexattr(self.whole(path), OsStr::from_bytes(name))?;
+                sys::lremovexattr(self.whole(path), OsStr::from_bytes(&name.0))?;
             }
             Op::Open {
                 path,

@@ -37,12 +37,31 @@ impl fmt::Debug for Path {
             if at > 0 {
                 f.write_str("/")?;
             }
-            write!(f, "{}", part[..part.len().min(20)].escape_ascii())?;
-            if part.len() > 20 {
-                write!(f, "..{}", part.len())?;
-            }
+            write_short(f, part)?;
         }
         f.write_str("\"")
+    }
+}
+
+/// Bytes that are printed as text, and cut when they are many.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Blob(pub Vec<u8>);
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        write_short(f, &self.0)?;
+        f.write_str("\"")
+    }
+}
+
+/// The first 20 bytes, and how many there are if they are more.
+fn write_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    write!(f, "{}", bytes[..bytes.len().min(20)].escape_ascii())?;
+    if bytes.len() > 20 {
+        write!(f, "..{}", bytes.len())
+    } else {
+        Ok(())
     }
 }
 
@@ -85,7 +104,7 @@ pub enum Op {
     },
     Symlink {
         path: Path,
-        target: Vec<u8>,
+        target: Blob,
     },
     Link {
         from: Path,
@@ -132,20 +151,20 @@ pub enum Op {
     },
     SetXattr {
         path: Path,
-        name: Vec<u8>,
-        value: Vec<u8>,
+        name: Blob,
+        value: Blob,
         mode: XattrMode,
     },
     GetXattr {
         path: Path,
-        name: Vec<u8>,
+        name: Blob,
     },
     ListXattr {
         path: Path,
     },
     RemoveXattr {
         path: Path,
-        name: Vec<u8>,
+        name: Blob,
     },
     /// Reads or writes or both; `truncate` only with `write`.
     Open {

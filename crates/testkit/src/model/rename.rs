@@ -24,10 +24,17 @@ impl Model {
                 return Err(Stop::Errors(errors));
             }
             (Ok(old), Err(Stop::Errors(mut errors))) => {
-                if old.node.is_none() {
-                    errors.insert(FsError::NotFound);
-                } else if !self.may(by, WRITE, old.dir) {
-                    errors.insert(FsError::Access);
+                match old.node {
+                    None => {
+                        errors.insert(FsError::NotFound);
+                    }
+                    Some(id) => {
+                        let mut more = Errors::default();
+                        more.none_if(self.may(by, WRITE, old.dir), FsError::Access);
+                        more.none_if(!self.kept_by_sticky(by, old.dir, id), FsError::NotPermitted);
+                        more.none_if(!to.0.starts_with(&from.0), FsError::Invalid);
+                        errors.append(&mut more.0);
+                    }
                 }
                 return Err(Stop::Errors(errors));
             }

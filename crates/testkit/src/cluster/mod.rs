@@ -1,0 +1,434 @@
+//! Shards in one thread, without a network, a disk or a clock: what a cluster of servers does, decided
+//! by one seed.
+
+mod files;
+mod inodes;
+mod node;
+mod session;
+
+use crate::bytes::Bytes;
+use crate::rng::Rng;
+use crate::subject::Census;
+use node::Node;
+use pandofs_api::{DataReply, DataRequest, Refusal, Reply, ShardRequest};
+use pandofs_check::ClusterDump;
+use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_shard::{Input, Output, Ticket};
+use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
+use pandofs_types::{FsId, HashKey, Ino, ServerId, ShardId, Time};
+use session::Session;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Nanoseconds that pass with each batch.
+const BATCH_TIME: i64 = 1_000;
+/// How long a request may go without an answer, or the background without coming to rest.
+const PATIENCE: std::time::Duration = SESSION_TIMEOUT.saturating_mul(5);
+
+/// What a cluster is like.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    pub seed: u64,
+    pub servers: u16,
+    pub shards: u16,
+    pub policy: DirPolicy,
+    pub settings: Settings,
+    /// Clients, each of which remembers for itself where things are.
+    pub clients: usize,
+    pub network: Network,
+    /// Batches, about, between two restarts of a shard; 0: none restarts.
+    pub restart_every: u64,
+}
+
+/// How messages between shards travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// In the order in which they were sent.
+    InOrder,
+    /// Each pair of shards has a connection of its own, and they are of different speed.
+    Connections,
+    /// As `Connections`, and of 1,000 messages this many are lost and as many come twice.
+    Unreliable(u16),
+}
+
+impl ClusterConfig {
+    /// Every directory on another shard, and as many splits as can be.
+    pub fn scattered(seed: u64, shards: u16) -> ClusterConfig {
+        ClusterConfig {
+            seed,
+            servers: shards.min(4),
+            shards,
+            policy: DirPolicy::Random,
+            settings: Settings {
+                split_threshold: 4,
+                max_partitions: Some(16),
+                stripe_unit: 4_096,
+                inline_bytes: 4_096,
+                ..Settings::default()
+            },
+            clients: 2,
+            network: Network::InOrder,
+            restart_every: 0,
+        }
+    }
+
+    fn map(&self) -> ClusterMap {
+        let server = |id| ServerInfo {
+            id: ServerId(id),
+            addresses: Vec::new(),
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: format!("rack {id}"),
+        };
+        ClusterMap::create(
+            FsId(7),
+            "test".to_owned(),
+            HashKey(self.seed, 2),
+            self.shards,
+            (0..self.servers).map(server).collect(),
+            self.policy,
+            self.settings.clone(),
+        )
+        .expect("the configuration makes a cluster")
+    }
+}
+
+/// What is on its way to a shard.
+#[derive(Clone, Debug)]
+struct Letter {
+    /// The connection it is on; letters of one connection stay in order.
+    connection: u32,
+    to: ShardId,
+    input: Input,
+}
+
+/// A cluster and its clients.
+pub struct Cluster {
+    config: ClusterConfig,
+    map: Arc<ClusterMap>,
+    nodes: Vec<Node>,
+    sessions: Vec<Session>,
+    objects: BTreeMap<(ServerId, Ino), Bytes>,
+    mail: VecDeque<Letter>,
+    answers: HashMap<Ticket, Result<Reply, Refusal>>,
+    /// Requests without an answer, to be asked again when their shard restarts.
+    asked: BTreeMap<Ticket, (ShardId, ShardRequest)>,
+    now: Time,
+    rng: Rng,
+    last_ticket: u64,
+    /// What was there before the test's own tree.
+    base: Option<Census>,
+}
+
+impl Cluster {
+    pub fn new(config: ClusterConfig) -> Cluster {
+        let map = Arc::new(config.map());
+        // 2020-09-13: after the past times that tests set, before the future ones.
+        let now = Time(1_600_000_000_000_000_000);
+        let shards = (0..config.shards).map(ShardId);
+        let nodes = shards.map(|shard| Node::create(shard, &map, now)).collect();
+        let sessions = (0..config.clients)
+            .map(|number| Session::new(number, &map))
+            .collect();
+        Cluster {
+            rng: Rng::new(config.seed),
+            config,
+            map,
+            nodes,
+            sessions,
+            objects: BTreeMap::new(),
+            mail: VecDeque::new(),
+            answers: HashMap::new(),
+            asked: BTreeMap::new(),
+            now,
+            last_ticket: 0,
+            base: None,
+        }
+    }
+
+    /// Asks a shard and lets the cluster work until the answer is there.
+    ///
+    /// # Panics
+    /// When it does not come, or a shard finds its state broken.
+    fn call(&mut self, request: ShardRequest) -> Result<Reply, Refusal> {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        let to = request.shard;
+        self.asked.insert(ticket, (to, request.clone()));
+        self.post(
+            u32::MAX,
+            to,
+            Input::Request {
+                ticket,
+                request: request.clone(),
+            },
+        );
+        let deadline = Time(self.now.0 + PATIENCE.as_nanos() as i64);
+        loop {
+            if let Some(answer) = self.answers.remove(&ticket) {
+                self.asked.remove(&ticket);
+                return answer;
+            }
+            assert!(
+                self.now < deadline,
+                "no answer in {PATIENCE:?} to {request:?}"
+            );
+            self.work();
+        }
+    }
+
+    fn post(&mut self, connection: u32, to: ShardId, input: Input) {
+        self.mail.push_back(Letter {
+            connection,
+            to,
+            input,
+        });
+    }
+
+    /// Lets one shard work on what has come in, or time pass if nothing is on its way.
+    fn work(&mut self) {
+        if self.config.restart_every > 0 && self.rng.chance(1, self.config.restart_every) {
+            let shard = ShardId(self.rng.below(self.nodes.len() as u64) as u16);
+            self.restart(shard);
+        }
+        let Some(first) = self.take_letter() else {
+            self.pass_time();
+            return;
+        };
+        let shard = first.to;
+        let mut batch = vec![first.input];
+        // A lane takes up all that has come in; how much that is varies.
+        while self.rng.chance(1, 2) {
+            let Some(at) = self.mail.iter().position(|letter| letter.to == shard) else {
+                break;
+            };
+            batch.extend(self.mail.remove(at).map(|letter| letter.input));
+        }
+        self.run_batch(shard, batch);
+    }
+
+    /// Takes the next letter of some connection off the mail.
+    fn take_letter(&mut self) -> Option<Letter> {
+        if self.mail.is_empty() {
+            return None;
+        }
+        let at = match self.config.network {
+            Network::InOrder => 0,
+            Network::Connections | Network::Unreliable(_) => {
+                let chosen = self.rng.below(self.mail.len() as u64) as usize;
+                let connection = self.mail[chosen].connection;
+                let first = self
+                    .mail
+                    .iter()
+                    .position(|letter| letter.connection == connection);
+                first.expect("the chosen one is on it")
+            }
+        };
+        let letter = self.mail.remove(at)?;
+        if let Network::Unreliable(per_mille) = self.config.network
+            && matches!(letter.input, Input::Peer(_))
+        {
+            let fate = self.rng.below(1_000);
+            if fate < u64::from(per_mille) {
+                return self.take_letter();
+            }
+            if fate < u64::from(per_mille) * 2 {
+                self.mail.push_back(letter.clone());
+            }
+        }
+        Some(letter)
+    }
+
+    fn pass_time(&mut self) {
+        self.now.0 += TICK_INTERVAL.as_nanos() as i64;
+        for shard in 0..self.nodes.len() as u16 {
+            self.run_batch(ShardId(shard), vec![Input::Tick]);
+        }
+    }
+
+    fn run_batch(&mut self, shard: ShardId, batch: Vec<Input>) {
+        self.now.0 += BATCH_TIME;
+        if std::env::var("TRACE").is_ok() {
+            for i in &batch {
+                if *i != Input::Tick {
+                    eprintln!("{} @{} IN {i:?}", shard, self.now.0 % 1_000_000_000_000);
+                }
+            }
+        }
+        let outputs = self.nodes[usize::from(shard.0)].run(batch, self.now, &mut self.rng);
+        for output in outputs {
+            if std::env::var("TRACE").is_ok() {
+                eprintln!("{} OUT {output:?}", shard);
+            }
+            self.carry_out(shard, output);
+        }
+    }
+
+    fn carry_out(&mut self, from: ShardId, output: Output) {
+        match output {
+            Output::Answer { ticket, result, .. } => {
+                // Who asked may have had an answer from before a restart.
+                if self.asked.contains_key(&ticket) {
+                    self.answers.insert(ticket, result);
+                }
+            }
+            Output::Send { to, message, .. } => {
+                let connection = u32::from(from.0) << 16 | u32::from(to.0);
+                self.post(connection, to, Input::Peer(message));
+            }
+            Output::Data {
+                server,
+                ticket,
+                request,
+                ..
+            } => {
+                let reply = self.data(server, request);
+                self.post(u32::MAX - 1, from, Input::DataDone { ticket, reply });
+            }
+            Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+        }
+    }
+
+    /// Does this to a data object.
+    fn data(&mut self, server: ServerId, request: DataRequest) -> DataReply {
+        match request {
+            DataRequest::Read {
+                ino,
+                offset,
+                length,
+            } => {
+                let object = self.objects.get(&(server, ino));
+                let data = object.map(|object| object.read(offset, u64::from(length)));
+                return DataReply::Data(data.unwrap_or_default());
+            }
+            DataRequest::Write { ino, offset, data } => {
+                self.objects
+                    .entry((server, ino))
+                    .or_default()
+                    .write(offset, &data);
+            }
+            DataRequest::Truncate { ino, length } => {
+                if let Some(object) = self.objects.get_mut(&(server, ino))
+                    && object.size() > length
+                {
+                    object.set_size(length);
+                }
+            }
+            DataRequest::Remove { ino } => {
+                self.objects.remove(&(server, ino));
+            }
+            DataRequest::Sync { .. } => {}
+            DataRequest::Usage { .. } | DataRequest::Space => {
+                unreachable!("shards do not ask for {request:?}")
+            }
+        }
+        DataReply::Done
+    }
+
+    /// A shard's process dies and starts again: the store has what was flushed and some of the rest,
+    /// the log everything. What was on its way to it is lost, and clients ask again.
+    fn restart(&mut self, shard: ShardId) {
+        self.mail.retain(|letter| letter.to != shard);
+        let outputs = self.nodes[usize::from(shard.0)].restart(&self.map, self.now, &mut self.rng);
+        for output in outputs {
+            self.carry_out(shard, output);
+        }
+        // Before anything else of a client comes what it has open.
+        for session in 0..self.sessions.len() {
+            let opens = self.sessions[session].opens_at(shard);
+            if !opens.is_empty() {
+                let request = self.sessions[session].reopen(shard, opens);
+                self.last_ticket += 1;
+                self.post(
+                    u32::MAX,
+                    shard,
+                    Input::Request {
+                        ticket: Ticket(self.last_ticket),
+                        request,
+                    },
+                );
+            }
+        }
+        let again: Vec<_> = self
+            .asked
+            .iter()
+            .filter(|(_, (to, _))| *to == shard)
+            .collect();
+        let again: Vec<_> = again
+            .into_iter()
+            .map(|(ticket, (_, r))| (*ticket, r.clone()))
+            .collect();
+        for (ticket, request) in again {
+            self.post(u32::MAX, shard, Input::Request { ticket, request });
+        }
+    }
+
+    /// Lets the background come to rest, and has all oracles of `fsck` look at what is stored.
+    fn come_to_rest(&mut self) -> Result<Census, String> {
+        let restarts = std::mem::take(&mut self.config.restart_every);
+        let deadline = Time(self.now.0 + PATIENCE.as_nanos() as i64);
+        while !self.is_at_rest() {
+            if self.now >= deadline {
+                let busy: Vec<_> = self
+                    .nodes
+                    .iter()
+                    .map(Node::status)
+                    .filter(is_busy)
+                    .collect();
+                return Err(format!("it did not come to rest in {PATIENCE:?}: {busy:?}"));
+            }
+            self.work();
+        }
+        self.config.restart_every = restarts;
+        let problems = pandofs_check::check(&self.dump());
+        if !problems.is_empty() {
+            let lines: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
+            return Err(format!("the oracles say:\n    {}", lines.join("\n    ")));
+        }
+        let statuses: Vec<_> = self.nodes.iter().map(Node::status).collect();
+        Ok(Census {
+            entries: statuses.iter().map(|status| status.entries).sum(),
+            inodes: statuses.iter().map(|status| status.inodes).sum(),
+        })
+    }
+
+    /// Nothing is on its way and nothing is to be done; seen several times, since what begins by itself
+    /// begins with a tick.
+    fn is_at_rest(&mut self) -> bool {
+        for _ in 0..8 {
+            if !self.mail.is_empty() || self.nodes.iter().any(|node| is_busy(&node.status())) {
+                return false;
+            }
+            self.pass_time();
+        }
+        true
+    }
+
+    fn dump(&self) -> ClusterDump {
+        let mut objects: BTreeMap<ServerId, Vec<(Ino, u64)>> = self
+            .map
+            .servers
+            .iter()
+            .map(|server| (server.id, Vec::new()))
+            .collect();
+        for ((server, ino), bytes) in &self.objects {
+            objects
+                .entry(*server)
+                .or_default()
+                .push((*ino, bytes.size()));
+        }
+        let shards = self
+            .nodes
+            .iter()
+            .map(|node| (node.id(), node.pairs()))
+            .collect();
+        ClusterDump {
+            map: (*self.map).clone(),
+            shards,
+            objects,
+        }
+    }
+}
+
+fn is_busy(status: &pandofs_api::ShardStatus) -> bool {
+    status.undecided + status.waiting + status.reclaiming > 0
+}

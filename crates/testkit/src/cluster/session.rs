@@ -1,0 +1,314 @@
+//! One client's requests: where it believes things to be, and how it is put right. A small brother of
+//! what the client library does over sockets.
+
+use super::Cluster;
+use crate::inodes::Done;
+use crate::op::Failure;
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_placement::{ClusterMap, DirMap};
+use pandofs_types::limits::{MAX_REDIRECTS, TICK_INTERVAL};
+use pandofs_types::{
+    Credentials, Epoch, FsError, HashKey, Ino, Name, Position, SessionId, ShardId, SlotId,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// Times that a request is made again because it is told to try again.
+const MAX_TRIES: usize = 20_000;
+
+pub struct Session {
+    id: SessionId,
+    sequence: u64,
+    hash_key: HashKey,
+    maps: HashMap<Ino, DirMap>,
+    inodes: HashMap<Ino, ShardId>,
+    /// How often a file is open.
+    opens: BTreeMap<Ino, u32>,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// To the shard of this position of a directory.
+    Place {
+        dir: Ino,
+        position: Position,
+    },
+    Inode(Ino),
+    Shard(ShardId),
+}
+
+/// The end of a request that the operation itself reacts to.
+#[derive(Debug)]
+pub enum Refused {
+    Failure(Failure),
+    NotInline {
+        striped: bool,
+        layout: pandofs_api::Layout,
+    },
+    /// The shard has no part of the directory.
+    NoPart,
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Failure {
+        match refused {
+            Refused::Failure(failure) => failure,
+            other => Failure::Other(format!("refused: {other:?}")),
+        }
+    }
+}
+
+impl Session {
+    pub fn new(number: usize, map: &ClusterMap) -> Session {
+        Session {
+            id: SessionId(number as u64 + 1),
+            sequence: 0,
+            hash_key: map.hash_key,
+            maps: HashMap::new(),
+            inodes: HashMap::new(),
+            opens: BTreeMap::new(),
+        }
+    }
+
+    pub fn place(&self, dir: Ino, name: &Name) -> Target {
+        Target::Place {
+            dir,
+            position: self.hash_key.position(name.as_bytes()),
+        }
+    }
+
+    pub fn map(&self, dir: Ino) -> DirMap {
+        self.maps
+            .get(&dir)
+            .cloned()
+            .unwrap_or_else(|| DirMap::single(dir.birth_shard()))
+    }
+
+    pub fn shard_of_inode(&self, ino: Ino) -> ShardId {
+        self.inodes.get(&ino).copied().unwrap_or(ino.birth_shard())
+    }
+
+    pub fn learn_inode(&mut self, ino: Ino, shard: ShardId) {
+        self.inodes.insert(ino, shard);
+    }
+
+    pub fn learn_map(&mut self, dir: Ino, map: &DirMap) {
+        if map.home() == dir.birth_shard() {
+            self.maps
+                .entry(dir)
+                .or_insert_with(|| DirMap::single(dir.birth_shard()))
+                .merge(map);
+        }
+    }
+
+    fn shard_of(&self, target: Target) -> ShardId {
+        match target {
+            Target::Place { dir, position } => self.map(dir).shard_of(position),
+            Target::Inode(ino) => self.shard_of_inode(ino),
+            Target::Shard(shard) => shard,
+        }
+    }
+
+    pub fn opened(&mut self, ino: Ino) {
+        *self.opens.entry(ino).or_default() += 1;
+    }
+
+    pub fn closed(&mut self, ino: Ino) {
+        let count = self.opens.get_mut(&ino).expect("what is closed was open");
+        *count -= 1;
+        if *count == 0 {
+            self.opens.remove(&ino);
+        }
+    }
+
+    /// What is open, as far as it may be on this shard.
+    pub fn opens_at(&self, shard: ShardId) -> Vec<(Ino, u32)> {
+        let here = |ino: &Ino| self.shard_of_inode(*ino) == shard;
+        self.opens
+            .iter()
+            .filter(|(ino, _)| here(ino))
+            .map(|(ino, count)| (*ino, *count))
+            .collect()
+    }
+
+    pub fn reopen(&mut self, shard: ShardId, opens: Vec<(Ino, u32)>) -> ShardRequest {
+        self.request(&Credentials::ROOT, shard, Request::Reopen { opens })
+    }
+
+    fn request(&mut self, by: &Credentials, shard: ShardId, request: Request) -> ShardRequest {
+        self.sequence += 1;
+        let key = RequestKey {
+            session: self.id,
+            slot: SlotId(0),
+            sequence: self.sequence,
+        };
+        ShardRequest {
+            shard,
+            epoch: Epoch(1),
+            key,
+            caller: by.clone(),
+            request,
+        }
+    }
+}
+
+impl Cluster {
+    /// Asks until there is an answer.
+    pub(super) fn ask(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        target: Target,
+        request: Request,
+    ) -> Result<Reply, Refused> {
+        let mut request = request;
+        let (mut redirects, mut tries) = (0, 0);
+        loop {
+            let session = &mut self.sessions[client];
+            if let Request::Rename {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            } = &mut request
+            {
+                *new_shard = session.shard_of(session.place(*new_dir, new_name));
+            }
+            if let Request::Link {
+                ino, inode_shard, ..
+            } = &mut request
+            {
+                *inode_shard = session.shard_of_inode(*ino);
+            }
+            let shard = session.shard_of(target);
+            let asked = session.request(by, shard, request.clone());
+            let refusal = match self.call(asked) {
+                Ok(reply) => return Ok(reply),
+                Err(refusal) => refusal,
+            };
+            match refusal {
+                Refusal::Fs(error) => return Err(Refused::Failure(error.into())),
+                Refusal::NotInline { layout, striped } => {
+                    return Err(Refused::NotInline { layout, striped });
+                }
+                Refusal::TryAgain => {
+                    tries += 1;
+                    assert!(
+                        tries < MAX_TRIES,
+                        "told to try again {tries} times: {request:?}"
+                    );
+                    if self.rng.chance(1, 4) {
+                        self.now.0 += TICK_INTERVAL.as_nanos() as i64 / 5;
+                    }
+                    self.work();
+                    continue;
+                }
+                Refusal::Misdirected(map) => {
+                    if let Target::Shard(_) = target {
+                        return Err(Refused::NoPart);
+                    }
+                    let dir = dir_of(&request);
+                    self.learn(client, by, dir, map)?;
+                }
+                Refusal::NewNameMisdirected(map) => {
+                    let Request::Rename { new_dir, .. } = &request else {
+                        panic!("only a rename has a new name: {request:?}");
+                    };
+                    self.learn(client, by, *new_dir, map)?;
+                }
+                Refusal::Moved { ino, shard } => self.sessions[client].learn_inode(ino, shard),
+                other => panic!("{request:?} was refused with {other:?}"),
+            }
+            redirects += 1;
+            assert!(
+                redirects < MAX_REDIRECTS,
+                "sent elsewhere {redirects} times: {request:?}"
+            );
+        }
+    }
+
+    /// Learns a directory's map from who was asked wrongly, or from the directory's home.
+    fn learn(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        dir: Ino,
+        map: Option<DirMap>,
+    ) -> Result<(), Refused> {
+        let before = self.sessions[client].map(dir);
+        if let Some(map) = map {
+            self.sessions[client].learn_map(dir, &map);
+        }
+        if self.sessions[client].map(dir) != before {
+            return Ok(());
+        }
+        let asked = self.ask(
+            client,
+            by,
+            Target::Inode(dir),
+            Request::GetAttr { ino: dir },
+        );
+        match asked {
+            Ok(Reply::Inode(inode)) => match inode.dir {
+                Some(home) => {
+                    self.sessions[client].learn_map(dir, &home.map);
+                    Ok(())
+                }
+                None => Err(Refused::Failure(FsError::NotDir.into())),
+            },
+            Ok(other) => Err(unexpected(&other).into()),
+            Err(Refused::Failure(Failure::Fs(FsError::Stale))) => {
+                Err(Refused::Failure(FsError::NotFound.into()))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// As [`Cluster::ask`], for operations that are refused with errors alone.
+    pub(super) fn expect(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        target: Target,
+        request: Request,
+    ) -> Done<Reply> {
+        self.ask(client, by, target, request).map_err(Failure::from)
+    }
+
+    pub(super) fn at_name(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        dir: Ino,
+        name: &Name,
+        request: Request,
+    ) -> Done<Reply> {
+        let target = self.sessions[client].place(dir, name);
+        self.expect(client, by, target, request)
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        Refused::Failure(failure)
+    }
+}
+
+pub fn unexpected(reply: &Reply) -> Failure {
+    Failure::Other(format!("answered {reply:?}"))
+}
+
+fn dir_of(request: &Request) -> Ino {
+    match request {
+        Request::Lookup { dir, .. }
+        | Request::Create { dir, .. }
+        | Request::Mkdir { dir, .. }
+        | Request::Unlink { dir, .. }
+        | Request::Rmdir { dir, .. }
+        | Request::Link { dir, .. }
+        | Request::Rename { dir, .. }
+        | Request::ReadDir { dir, .. }
+        | Request::DirPart { dir } => *dir,
+        other => panic!("{other:?} was answered with a directory's map"),
+    }
+}
