@@ -28,8 +28,6 @@ pub enum Step {
         kind: FileKind,
         shard: ShardId,
         replace: bool,
-        /// The parent's placement state afterwards (dir-grain), if the operation changes it.
-        grain: Option<GrainState>,
         caller: Credentials,
         time: Time,
     },

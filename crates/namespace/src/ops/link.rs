@@ -42,7 +42,6 @@ pub fn plan(
         kind: FileKind::File,
         shard: inode_shard,
         replace: false,
-        grain: None,
         caller: caller.clone(),
         time: choices.time,
     };

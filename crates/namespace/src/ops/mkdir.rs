@@ -4,11 +4,15 @@
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
 use crate::permission::{SEARCH, WRITE, check_dir, inherit};
+use crate::records::PartsRecord;
 use crate::{Locks, Stop, View};
 use pandofs_api::{NewDir, Refusal, Step};
 use pandofs_placement::place_directory;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
 
+/// Also gives the parent's partitions with the placement state that follows the choice. It is stored when
+/// the operation begins, whatever becomes of it: of many that are under way at once each must see the
+/// choices of those before, or all of them would take the same shard.
 pub fn plan(
     view: &View<'_>,
     locks: &Locks,
@@ -17,7 +21,7 @@ pub fn plan(
     name: &Name,
     mode: u16,
     choices: &Choices,
-) -> Result<Plan, Stop> {
+) -> Result<(Plan, PartsRecord), Stop> {
     if mode > 0o7777 {
         return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
     }
@@ -35,11 +39,11 @@ pub fn plan(
         return Err(FsError::Exists.into());
     }
     check_dir(caller, WRITE, &owned.parts)?;
-    let parts = &owned.parts;
+    let mut parts = owned.parts;
     let policy = parts.settings.policy.unwrap_or(view.map.policy);
     let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
     let placed = place_directory(policy, &parts.grain, dir == Ino::ROOT, random);
-    let (gid, mode) = inherit(caller, parts, FileKind::Dir, mode);
+    let (gid, mode) = inherit(caller, &parts, FileKind::Dir, mode);
     let new = NewDir {
         parent: dir,
         mode,
@@ -49,6 +53,7 @@ pub fn plan(
         settings: parts.settings.clone(),
         time: choices.time,
     };
+    parts.grain = placed.parent_after;
     let insert = Step::Insert {
         dir,
         name: name.clone(),
@@ -56,11 +61,10 @@ pub fn plan(
         kind: FileKind::Dir,
         shard: placed.shard,
         replace: false,
-        grain: Some(placed.parent_after),
         caller: caller.clone(),
         time: choices.time,
     };
-    Ok(Plan {
+    let plan = Plan {
         steps: vec![
             (view.shard, insert),
             (placed.shard, Step::NewDir { new: Box::new(new) }),
@@ -68,5 +72,6 @@ pub fn plan(
         answer: PlanAnswer::Made {
             shard: placed.shard,
         },
-    })
+    };
+    Ok((plan, parts))
 }

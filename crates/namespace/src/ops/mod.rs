@@ -155,7 +155,7 @@ pub fn check(
             setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
         }
         Request::Mkdir { dir, name, mode } => {
-            mkdir::plan(view, locks, caller, *dir, name, *mode, choices).map(Some)
+            mkdir::plan(view, locks, caller, *dir, name, *mode, choices).map(|(plan, _)| Some(plan))
         }
         Request::Unlink { dir, name } => {
             remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
@@ -248,6 +248,11 @@ pub fn mutate(
                 }
                 setattr::Checked::Plan(plan) => return Ok(Mutation::Plan(plan)),
             }
+        }
+        Request::Mkdir { dir, name, mode } => {
+            let (plan, parts) = mkdir::plan(&view, locks, caller, *dir, name, *mode, choices)?;
+            txn.put_parts(*dir, &parts);
+            return Ok(Mutation::Plan(plan));
         }
         planned => {
             let plan = check(&view, locks, caller, planned, choices)?;

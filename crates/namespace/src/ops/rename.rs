@@ -70,7 +70,6 @@ pub fn plan(
                 kind: entry.kind,
                 shard: entry.shard,
                 replace: !no_replace,
-                grain: None,
                 caller: caller.clone(),
                 time,
             },

@@ -79,7 +79,6 @@ pub fn execute(txn: &mut Txn<'_, '_>, step: &Step, all: &[StepResult]) -> Result
         ino,
         kind,
         shard,
-        grain,
         time,
         ..
     } = step
@@ -110,9 +109,6 @@ pub fn execute(txn: &mut Txn<'_, '_>, step: &Step, all: &[StepResult]) -> Result
             .expect("the partition was found by this index");
         part.entries += 1;
         part.subdirs += u32::from(kind == FileKind::Dir);
-    }
-    if let Some(grain) = grain {
-        parts.grain = *grain;
     }
     advance(&mut parts.mtime, *time);
     advance(&mut parts.ctime, *time);
