@@ -11,8 +11,8 @@ finish() {
     if mountpoint -q "$scratch/mount"; then
         "$pandofs" umount "$scratch/mount" || true
     fi
-    if [[ $code -ne 0 && -d $scratch/data ]]; then
-        # What the servers said is worth more than the room it takes.
+    if [[ $code -ne 0 && $code -ne 130 && $code -ne 143 && -d $scratch/data ]]; then
+        # What the servers said is worth more than the room it takes; not when a person stopped it.
         kept=$(mktemp -d "${TMPDIR:-/tmp}/pandofs-run-logs.XXXXXX")
         (cd "$scratch/data" && find . -name '*log.txt' -exec cp --parents {} "$kept" \;)
         echo "run: failed; the servers' logs are in $kept" >&2

@@ -23,6 +23,9 @@ Examples:
 A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
 server's start; entries, inodes and splits are of the file system.";
 
+/// Between two questions of `--wait`.
+const WAIT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Show servers, shards, entries, splits, logs and counters
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -39,7 +42,7 @@ pub struct Status {
     /// Show every shard
     #[arg(long)]
     shards: bool,
-    /// Wait up to this long until all servers answer
+    /// Wait up to this long until the cluster is there and all its servers answer
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     wait: Option<Duration>,
 }
@@ -48,11 +51,12 @@ impl Status {
     /// # Errors
     /// When the cluster is not found; a server that is away is an outcome.
     pub fn run(&self) -> Result<Outcome> {
-        let cluster = self.source.find(None)?;
+        let deadline = Instant::now() + self.wait.unwrap_or_default();
+        let cluster = self.find(deadline)?;
         if let Some(period) = self.watch {
             return self.watch(&cluster, period.max(Duration::from_millis(100)));
         }
-        let views = self.ask(&cluster);
+        let views = ask(&cluster, deadline);
         if self.json {
             let report = Report::new(&cluster, &views);
             let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -68,16 +72,14 @@ impl Status {
         Ok(outcome(&views))
     }
 
-    /// Until all answer, or the time is over.
-    fn ask(&self, cluster: &Cluster) -> Vec<ServerView> {
-        const PAUSE: Duration = Duration::from_millis(50);
-        let deadline = Instant::now() + self.wait.unwrap_or_default();
+    /// With `--wait`, also a cluster that is about to be made is found.
+    fn find(&self, deadline: Instant) -> Result<Cluster> {
         loop {
-            let views = admin::ask_all(&cluster.map);
-            if outcome(&views) == Outcome::Done || Instant::now() >= deadline {
-                return views;
+            let found = self.source.find(None);
+            if found.is_ok() || Instant::now() >= deadline {
+                return found;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(WAIT_PAUSE);
         }
     }
 
@@ -105,6 +107,17 @@ impl Status {
             before = Some((asked, counts));
             std::thread::sleep(period.saturating_sub(asked.elapsed()));
         }
+    }
+}
+
+/// Until all answer, or the time is over.
+fn ask(cluster: &Cluster, deadline: Instant) -> Vec<ServerView> {
+    loop {
+        let views = admin::ask_all(&cluster.map);
+        if outcome(&views) == Outcome::Done || Instant::now() >= deadline {
+            return views;
+        }
+        std::thread::sleep(WAIT_PAUSE);
     }
 }
 
