@@ -6,6 +6,8 @@ SHELL := /bin/bash
 # The command as it is built for use; `make run TAR=linux.tar.xz` takes another source tree.
 TAR ?=
 FILES ?= 100000
+# Further options of `pandofs-bench run`.
+BENCH ?=
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
 
 .NOTPARALLEL:
@@ -16,6 +18,7 @@ help: ## Show this help
 	@echo
 	@echo 'make run TAR=FILE    unpack another source tree than /usr/include'
 	@echo 'make run FILES=N     another number of files than 100000'
+	@echo "make bench BENCH='--files 5000 --rounds 3 --processes 8'    other measurements"
 
 deps: ## Install what building and running need (says what and why)
 	scripts/deps.sh build run
@@ -49,10 +52,12 @@ e2e: ## End-to-end tests on a real mount only
 	cargo build --release --package pandofs-cli
 	scripts/e2e.sh $(PANDOFS)
 
-bench: ## Measure, beside ext4, bindfs and an in-memory FUSE file system
+bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system (as root)
 	scripts/deps.sh build run bench
-	cargo build --release --workspace
-	scripts/bench.sh $(PANDOFS)
+	cargo build --release --package pandofs-cli --package pandofs-bench
+	cargo build --release --package pandofs-fuse --example memfs
+	target=$$(scripts/cargo-target.sh)/release && $$target/pandofs-bench run --pandofs $$target/pandofs \
+		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH)
 
 clean: ## Remove what was built
 	cargo clean
