@@ -12,8 +12,8 @@ use clap::Args;
 use pandofs_api::DirSettings;
 use pandofs_client::DirInfo;
 use pandofs_placement::DirPolicy;
-use pandofs_types::Position;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
+use pandofs_types::{Position, ServerId};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -195,6 +195,17 @@ impl Report {
     /// How many partitions are active.
     pub fn partitions(&self) -> u32 {
         self.partitions
+    }
+
+    /// Entries of the whole directory.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Entries on one server.
+    pub fn entries_on(&self, server: ServerId) -> u64 {
+        let parts = self.parts.iter().filter(|part| part.server == server.0);
+        parts.map(|part| part.entries).sum()
     }
 
     /// One line for each shard that carries a part of it.

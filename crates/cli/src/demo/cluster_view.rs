@@ -4,6 +4,7 @@ use crate::cmd::dir::Report;
 use crate::source::Cluster;
 use crate::units;
 use crate::{admin, backend};
+use anyhow::{Context, Result, ensure};
 use pandofs_client::Client;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,41 @@ impl ClusterView {
         self.picture(dir);
         self.shared.look();
         self.picture(dir)
+    }
+
+    /// Requests to shards so far, and of these the redirected ones, on all servers.
+    pub fn requests(&self) -> (u64, u64) {
+        let views = admin::ask_all(&self.shared.cluster.map);
+        let up = views.iter().filter_map(|view| view.status.as_ref().ok());
+        up.fold((0, 0), |sum, status| {
+            (sum.0 + status.requests, sum.1 + status.redirected)
+        })
+    }
+
+    /// Checks that a directory is spread evenly over the servers.
+    ///
+    /// # Errors
+    /// When a server has over 10 % more or less than its share, or the directory cannot be asked about.
+    pub fn check_spread(&self, dir: &Path) -> Result<()> {
+        let name = dir.file_name().context("the directory has no name")?;
+        let inside = Path::new("/").join(name);
+        let report = self
+            .shared
+            .report(&inside)
+            .with_context(|| inside.display().to_string())?;
+        let servers = self.shared.cluster.map.leading_servers();
+        let even = report.entries() as f64 / servers.len() as f64;
+        // Names fall on one side or the other of a split by chance.
+        let margin = 0.1 * even + 3.0 * even.sqrt();
+        for server in servers {
+            let has = report.entries_on(server);
+            ensure!(
+                (has as f64 - even).abs() <= margin,
+                "server {server} has {has} entries of {}, and {even:.0} would be even",
+                inside.display()
+            );
+        }
+        Ok(())
     }
 
     /// Looks now. `None` when a server is away.

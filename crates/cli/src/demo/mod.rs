@@ -23,6 +23,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// How often a directory must have outgrown the threshold on each server to have spread out evenly.
+const SPREAD_OUT_PARTITIONS: u64 = 2;
+
 /// What is to be shown.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -66,13 +69,21 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
         processes: plan.processes,
     };
     let files = plan.files;
+    let threshold = plan.cluster.map.settings.split_threshold;
 
     let title = format!(
         "create {} files in one directory from {} processes",
         units::count(files),
         plan.processes
     );
+    let before = view.requests();
     let time = crowd.run(Job::Create, 0..files, &show, &title, Some(&view))?;
+    let after = view.requests();
+    report.note(redirections(after.0 - before.0, after.1 - before.1));
+    if files >= SPREAD_OUT_PARTITIONS * plan.cluster.map.servers.len() as u64 * u64::from(threshold)
+    {
+        view.check_spread(&shared)?;
+    }
     report.add(
         "create, one directory",
         files,
@@ -132,6 +143,16 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
     }
     crate::print(&how_to_go_on())?;
     Ok(Outcome::Done)
+}
+
+fn redirections(requests: u64, redirected: u64) -> String {
+    let percent = redirected as f64 * 100.0 / requests.max(1) as f64;
+    format!(
+        "While the directory grew and spread, {} of {} requests ({percent:.4} %) came to a shard that \
+         did not have the name any more.",
+        units::count(redirected),
+        units::count(requests)
+    )
 }
 
 fn how_to_go_on() -> String {
