@@ -52,6 +52,9 @@ pub(crate) struct Connection {
     pub is_ready: bool,
     /// It is among those that have something to write.
     pub is_dirty: bool,
+    /// The system tells when it takes more. Only asked for while something could not be written: a
+    /// socket takes more each time its peer has read, which would wake the lane once for every answer.
+    pub awaits_room: bool,
     /// Nothing is taken from it until it has read some of its answers.
     pub is_paused: bool,
     /// The system has said that the peer closed its end: only a read that finds the end may stop.
@@ -71,6 +74,7 @@ impl Connection {
             owed: 0,
             is_ready: false,
             is_dirty: false,
+            awaits_room: false,
             is_paused: false,
             end_announced: false,
             may_read: false,

@@ -136,11 +136,10 @@ impl Lane {
         stream.set_nonblocking(true)?;
         let fd = stream.as_raw_fd();
         let key = self.connections.insert(Connection::new(stream, role, now));
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = self
-            .poll
-            .registry()
-            .register(&mut SourceFd(&fd), token(key), interest);
+        let registered =
+            self.poll
+                .registry()
+                .register(&mut SourceFd(&fd), token(key), Interest::READABLE);
         if let Err(error) = registered {
             self.connections.remove(key);
             return Err(error);
@@ -169,7 +168,22 @@ impl Lane {
                 continue;
             };
             connection.is_dirty = false;
-            match connection.write() {
+            let written = connection.write().and_then(|progress| {
+                let blocked = matches!(progress, Progress::Blocked);
+                if blocked != connection.awaits_room {
+                    let interest = match blocked {
+                        true => Interest::READABLE | Interest::WRITABLE,
+                        false => Interest::READABLE,
+                    };
+                    let fd = connection.stream.as_raw_fd();
+                    self.poll
+                        .registry()
+                        .reregister(&mut SourceFd(&fd), token(key), interest)?;
+                    connection.awaits_room = blocked;
+                }
+                Ok(progress)
+            });
+            match written {
                 Ok(Progress::Done) if connection.role == Role::Refused => self.close(key, now),
                 Ok(_) if connection.unsent.pending() > MAX_UNSENT_BYTES => {
                     tracing::warn!(
