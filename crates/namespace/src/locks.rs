@@ -3,7 +3,8 @@
 
 use crate::Stop;
 use hashbrown::{HashMap, HashSet};
-use pandofs_types::{Ino, Name, Position, TxId};
+use pandofs_types::{Ino, Name, Position, ShardId, TxId};
+use std::collections::BTreeSet;
 
 /// One thing that an operation holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,10 +56,57 @@ impl Locks {
         if self.is_empty() {
             return Ok(());
         }
-        match self.conflict(lock, own) {
+        let holder = self
+            .conflict(lock, own)
+            .or_else(|| self.changes_rights(lock, own));
+        match holder {
             Some(holder) => Err(Stop::Locked(holder)),
             None => Ok(()),
         }
+    }
+
+    /// Whoever is changing the rights to the directory of a name. The change is answered before this
+    /// shard hears that it was decided, and whoever asks after the answer must meet the new rights. (No
+    /// conflict in the other direction: rights that were checked may change afterwards.)
+    fn changes_rights(&self, lock: &Lock, own: Option<TxId>) -> Option<TxId> {
+        let Lock::Entry { dir, .. } = lock else {
+            return None;
+        };
+        let tx = self.inodes.get(dir).filter(|tx| Some(**tx) != own)?;
+        // A split only keeps the attributes as they are.
+        let splits = |ranges: &Vec<(Position, Position, TxId)>| ranges.iter().any(|r| r.2 == *tx);
+        (!self.ranges.get(dir).is_some_and(splits)).then_some(*tx)
+    }
+
+    /// Operations that change what a reader of `dir` sees from `start` on and that may have been answered
+    /// although they are still to be performed on this shard, which is `me`: those of other shards, whose
+    /// decision is on its way, and the end of a split, after which another shard answers for the names.
+    pub fn unseen(&self, dir: Ino, start: Position, me: ShardId) -> BTreeSet<TxId> {
+        let mut unseen = BTreeSet::new();
+        if self.is_empty() {
+            return unseen;
+        }
+        let decided_elsewhere = |tx: &&TxId| tx.coordinator != me;
+        if let Some(entries) = self.entries.get(&dir) {
+            let from_start = entries.iter().filter(|((at, _), _)| *at >= start);
+            unseen.extend(from_start.map(|(_, tx)| tx).filter(decided_elsewhere));
+        }
+        unseen.extend(self.inodes.get(&dir).filter(decided_elsewhere));
+        unseen.extend(self.parents.get(&dir).filter(decided_elsewhere));
+        if let Some(ranges) = self.ranges.get(&dir) {
+            unseen.extend(
+                ranges
+                    .iter()
+                    .filter(|range| range.1 > start)
+                    .map(|range| range.2),
+            );
+        }
+        unseen
+    }
+
+    /// Whether the operation holds anything here.
+    pub fn holds(&self, tx: TxId) -> bool {
+        self.held.contains_key(&tx)
     }
 
     fn conflict(&self, lock: &Lock, own: Option<TxId>) -> Option<TxId> {
@@ -247,7 +295,6 @@ impl Locks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::ShardId;
 
     fn tx(sequence: u64) -> TxId {
         TxId {

@@ -183,8 +183,12 @@ fn moving_inode(view: &View<'_>, entry: &EntryRecord) -> Result<Option<(Ino, Ino
     if entry.shard != view.shard || entry.kind == FileKind::Dir {
         return Ok(None);
     }
-    let inode = crate::ops::lookup::named_inode(view, entry.ino)?;
-    Ok((inode.nlink == 1).then_some((entry.ino, inode)))
+    // An operation of another shard may have freed the inode and still be about to change the entry; the
+    // entry is locked until then, and what is copied of it now is copied again.
+    let inode = view.stored_inode(entry.ino)?;
+    Ok(inode
+        .filter(|inode| inode.nlink == 1)
+        .map(|inode| (entry.ino, inode)))
 }
 
 /// One chunk of the moving half from the key `from` on (`None`: from its start), and the key to go on

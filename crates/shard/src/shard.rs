@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use crate::notices::Notices;
 use crate::opens::Opens;
-use crate::port::{Environment, Input, Output, Proposal, ShardConfig};
+use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::splits::Splits;
@@ -77,6 +77,8 @@ pub struct Shard {
     pub(crate) waiting_count: usize,
     /// Inputs that may go on now.
     pub(crate) ready: Vec<Input>,
+    /// What readers of directories wait for.
+    pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
     /// Operations that gave way to older ones, and when they start again.
     pub(crate) retries: BTreeMap<(Time, u64), (Input, Age)>,
     /// The age of an operation that is about to start again.
@@ -219,6 +221,7 @@ impl Shard {
             waiting: HashMap::new(),
             waiting_count: 0,
             ready: Vec::new(),
+            unseen: HashMap::new(),
             retries: BTreeMap::new(),
             ages: HashMap::new(),
             sent: BTreeMap::new(),
@@ -442,6 +445,7 @@ impl Shard {
     pub(crate) fn wait_for(&mut self, tx: TxId, input: Input) {
         if self.waiting_count >= pandofs_types::limits::MAX_WAITING_REQUESTS {
             if let Input::Request { ticket, request } = input {
+                self.unseen.remove(&ticket);
                 self.answers.forget(request.key);
                 self.outputs.push(Output::Answer {
                     ticket,

@@ -1,16 +1,18 @@
 //! What comes in: reads are answered, mutations become proposals, messages go to who knows them.
 
 use crate::apply::objects_of;
+use crate::coordinate::Origin;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
-use pandofs_api::{NewDir, PeerMessage, Refusal, Reply, Request, ShardRequest, Step};
+use pandofs_api::{NewDir, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step};
+use pandofs_commit::Decision;
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
-use pandofs_types::{Ino, SessionId, ShardId, Time, TxId};
+use pandofs_types::{Ino, Position, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -133,7 +135,26 @@ impl Shard {
         if !self.answers.begin(request.key, ticket) {
             return Ok(());
         }
+        if self.is_inherited(request.key) {
+            // It waits for the end of the operation that it began before the restart. Were it submitted
+            // again, the old one's end could be answered with "try again" while the new one goes on.
+            return Ok(());
+        }
         self.request_again(overlay, env, ticket, request)
+    }
+
+    /// Whether the request has begun an operation that was under way before this process started.
+    fn is_inherited(&self, key: RequestKey) -> bool {
+        let mut inherited = self.inherited.iter();
+        inherited.any(|tx| {
+            let coordinated = self.coordinations.get(&tx.sequence);
+            coordinated.is_some_and(|coordinated| match &coordinated.origin {
+                Origin::Client(request) => {
+                    request.key == key && coordinated.coordination.decision == Decision::Open
+                }
+                Origin::Split { .. } => false,
+            })
+        })
     }
 
     /// A request that is known to be new.
@@ -218,6 +239,10 @@ impl Shard {
             self.ready_after_apply(Input::Request { ticket, request });
             return Ok(());
         }
+        if let Some(tx) = self.still_unseen(ticket, &request.request) {
+            self.wait_for(tx, Input::Request { ticket, request });
+            return Ok(());
+        }
         let view = view_of(&self.config, overlay, true);
         match ops::read(&view, &self.locks, &request.caller, &request.request) {
             Ok(reply) => {
@@ -235,6 +260,30 @@ impl Shard {
             Err(stop) => return Err(stop),
         }
         Ok(())
+    }
+
+    /// An operation that a reader of a directory waits for: its client may have its answer, and this
+    /// shard not yet have heard of the decision. The reader waits for those that were under way when it
+    /// came, and not for others that begin meanwhile, so that it is served in the busiest directory.
+    fn still_unseen(&mut self, ticket: Ticket, request: &Request) -> Option<TxId> {
+        let (dir, from) = match request {
+            Request::ReadDir { dir, from, .. } => (*dir, *from),
+            Request::DirPart { dir } => (*dir, Position::FIRST),
+            Request::GetAttr { ino } => (*ino, Position::FIRST),
+            _ => return None,
+        };
+        if self.locks.is_empty() && self.unseen.is_empty() {
+            return None;
+        }
+        let me = self.config.shard;
+        let known = self.unseen.remove(&ticket);
+        let mut left = known.unwrap_or_else(|| self.locks.unseen(dir, from, me));
+        left.retain(|tx| self.locks.holds(*tx));
+        let first = left.first().copied();
+        if first.is_some() {
+            self.unseen.insert(ticket, left);
+        }
+        first
     }
 
     /// Makes the choices that the steps on this shard need.

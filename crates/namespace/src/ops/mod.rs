@@ -103,7 +103,16 @@ pub fn read(
             plus,
             max_entries,
             max_bytes,
-        } => readdir::read(view, caller, *dir, *from, *plus, *max_entries, *max_bytes),
+        } => readdir::read(
+            view,
+            locks,
+            caller,
+            *dir,
+            *from,
+            *plus,
+            *max_entries,
+            *max_bytes,
+        ),
         Request::DirPart { dir } => dir_part::read(view, *dir),
         other => Err(Refusal::Malformed(format!("{other:?} is not a read")).into()),
     }

@@ -4,7 +4,7 @@
 use super::inode_reply;
 use crate::permission::{READ, check_dir};
 use crate::records::{EntryRecord, decode};
-use crate::{Stop, View, keys};
+use crate::{Locks, Stop, View, keys, locks::Lock};
 use pandofs_api::{DirEntry, EntriesReply, Refusal, Reply};
 use pandofs_types::limits::{MAX_NAMES_PER_HASH, MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
 use pandofs_types::{Credentials, Ino, Name, Position};
@@ -18,6 +18,7 @@ const ENTRY_PLUS_BYTES: usize = 144;
 #[allow(clippy::too_many_arguments)]
 pub fn read(
     view: &View<'_>,
+    locks: &Locks,
     caller: &Credentials,
     dir: Ino,
     from: Position,
@@ -70,7 +71,7 @@ pub fn read(
         last = Some(position);
         if position >= from {
             bytes += name.as_bytes().len() + if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
-            entries.push(entry(view, plus, name, position, value)?);
+            entries.push(entry(view, locks, plus, dir, name, position, value)?);
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -83,21 +84,27 @@ pub fn read(
 
 fn entry(
     view: &View<'_>,
+    locks: &Locks,
     plus: bool,
+    dir: Ino,
     name: Name,
     position: Position,
     value: &[u8],
 ) -> Result<DirEntry, Stop> {
     let EntryRecord { ino, kind, shard } = decode("entry", value)?;
-    let inode = if plus && shard == view.shard {
-        Some(inode_reply(
-            view,
-            ino,
-            &super::lookup::named_inode(view, ino)?,
-        )?)
-    } else {
-        None
-    };
+    let mut inode = None;
+    // Attributes that an operation under way changes are left for the client to ask for.
+    if plus && shard == view.shard && locks.check(&Lock::Inode(ino), None).is_ok() {
+        inode = match view.stored_inode(ino)? {
+            Some(found) => Some(inode_reply(view, ino, &found)?),
+            // An operation that replaces the name has freed the inode and not yet changed the name.
+            None if is_held(locks, dir, position, &name) => None,
+            None => {
+                let text = format!("an entry leads to inode {ino}, which is not here");
+                return Err(Stop::Broken(text));
+            }
+        };
+    }
     Ok(DirEntry {
         name,
         position,
@@ -106,4 +113,13 @@ fn entry(
         shard,
         inode,
     })
+}
+
+fn is_held(locks: &Locks, dir: Ino, position: Position, name: &Name) -> bool {
+    let lock = Lock::Entry {
+        dir,
+        position: position.with_ordinal(0),
+        name: name.clone(),
+    };
+    locks.check(&lock, None).is_err()
 }

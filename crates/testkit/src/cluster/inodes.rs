@@ -49,6 +49,9 @@ impl Cluster {
 impl Inodes for Cluster {
     fn begin(&mut self, hash: u64) -> usize {
         self.rng = Rng::new(self.config.seed ^ hash);
+        if self.rng.chance(1, 4) {
+            self.slowness = self.rng.next_u64();
+        }
         // Some of what is under way goes on between two operations of the test.
         while self.rng.chance(1, 2) && !self.mail.is_empty() {
             self.work();

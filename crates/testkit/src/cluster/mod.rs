@@ -22,6 +22,9 @@ use std::sync::Arc;
 
 /// Nanoseconds that pass with each batch.
 const BATCH_TIME: i64 = 1_000;
+/// The connection of a shard with the data objects; those of clients follow.
+const LOCAL: u32 = u32::MAX - 1;
+const TO_CLIENTS: u32 = u32::MAX;
 /// How long a request may go without an answer, or the background without coming to rest.
 const PATIENCE: std::time::Duration = SESSION_TIMEOUT.saturating_mul(5);
 
@@ -45,7 +48,8 @@ pub struct ClusterConfig {
 pub enum Network {
     /// In the order in which they were sent.
     InOrder,
-    /// Each pair of shards has a connection of its own, and they are of different speed.
+    /// Each pair of shards has a connection of its own. Now these, now those are slow: what is sent over
+    /// them arrives when nothing else is on its way.
     Connections,
     /// As `Connections`, and of 1,000 messages this many are lost and as many come twice.
     Unreliable(u16),
@@ -114,6 +118,8 @@ pub struct Cluster {
     asked: BTreeMap<Ticket, (ShardId, ShardRequest)>,
     now: Time,
     rng: Rng,
+    /// Decides which connections are slow at the moment.
+    slowness: u64,
     last_ticket: u64,
     /// What was there before the test's own tree.
     base: Option<Census>,
@@ -139,6 +145,7 @@ impl Cluster {
             mail: VecDeque::new(),
             answers: HashMap::new(),
             asked: BTreeMap::new(),
+            slowness: 0,
             now,
             last_ticket: 0,
             base: None,
@@ -155,7 +162,7 @@ impl Cluster {
         let to = request.shard;
         self.asked.insert(ticket, (to, request.clone()));
         self.post(
-            u32::MAX,
+            TO_CLIENTS,
             to,
             Input::Request {
                 ticket,
@@ -214,8 +221,13 @@ impl Cluster {
         let at = match self.config.network {
             Network::InOrder => 0,
             Network::Connections | Network::Unreliable(_) => {
-                let chosen = self.rng.below(self.mail.len() as u64) as usize;
-                let connection = self.mail[chosen].connection;
+                let is_fast = |connection: &u32| {
+                    *connection >= LOCAL
+                        || !Rng::new(self.slowness ^ u64::from(*connection)).chance(1, 3)
+                };
+                let all: Vec<u32> = self.mail.iter().map(|letter| letter.connection).collect();
+                let fast: Vec<u32> = all.iter().copied().filter(is_fast).collect();
+                let connection = *self.rng.pick(if fast.is_empty() { &all } else { &fast });
                 let first = self
                     .mail
                     .iter()
@@ -247,18 +259,8 @@ impl Cluster {
 
     fn run_batch(&mut self, shard: ShardId, batch: Vec<Input>) {
         self.now.0 += BATCH_TIME;
-        if std::env::var("TRACE").is_ok() {
-            for i in &batch {
-                if *i != Input::Tick {
-                    eprintln!("{} @{} IN {i:?}", shard, self.now.0 % 1_000_000_000_000);
-                }
-            }
-        }
         let outputs = self.nodes[usize::from(shard.0)].run(batch, self.now, &mut self.rng);
         for output in outputs {
-            if std::env::var("TRACE").is_ok() {
-                eprintln!("{} OUT {output:?}", shard);
-            }
             self.carry_out(shard, output);
         }
     }
@@ -282,7 +284,7 @@ impl Cluster {
                 ..
             } => {
                 let reply = self.data(server, request);
-                self.post(u32::MAX - 1, from, Input::DataDone { ticket, reply });
+                self.post(LOCAL, from, Input::DataDone { ticket, reply });
             }
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
         }
@@ -339,7 +341,7 @@ impl Cluster {
                 let request = self.sessions[session].reopen(shard, opens);
                 self.last_ticket += 1;
                 self.post(
-                    u32::MAX,
+                    TO_CLIENTS,
                     shard,
                     Input::Request {
                         ticket: Ticket(self.last_ticket),
@@ -358,7 +360,7 @@ impl Cluster {
             .map(|(ticket, (_, r))| (*ticket, r.clone()))
             .collect();
         for (ticket, request) in again {
-            self.post(u32::MAX, shard, Input::Request { ticket, request });
+            self.post(TO_CLIENTS, shard, Input::Request { ticket, request });
         }
     }
 
