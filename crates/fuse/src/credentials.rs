@@ -42,7 +42,7 @@ impl From<&Request> for Caller {
 }
 
 impl Caller {
-    fn is_superuser(self) -> bool {
+    pub fn is_superuser(self) -> bool {
         self.uid == 0
     }
 

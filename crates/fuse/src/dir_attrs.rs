@@ -16,11 +16,12 @@
 //!
 //! - The times after a removal are this machine's, as the answer to a removal tells none.
 //! - When servers are asked while the directory is being changed, their answer may have that change in
-//!   it or not, and a name that is replaced by a renaming may have been there or not: then the number of
-//!   entries may be off by as many. Such attributes are only given out while the changing goes on; once
-//!   nothing has happened for [`QUIET`], servers are asked again. The number of links, which counts
-//!   subdirectories, is never too low: programs stop looking for directories when they have seen that
-//!   many (find, fts).
+//!   it or not: then the number of entries may be off by as many changes as were under way. Such
+//!   attributes are only given out while the changing goes on; once nothing has happened for
+//!   [`QUIET`], servers are asked again. The number of links, which counts subdirectories, is never too
+//!   low: programs stop looking for directories when they have seen that many (find, fts).
+//!
+//! After a renaming servers are asked, as its answer does not say whether a name was replaced.
 
 use crate::convert;
 use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
@@ -42,8 +43,6 @@ pub(crate) enum Outcome {
     Added { directory: bool, at: Time },
     /// It has one less.
     Removed { directory: bool },
-    /// One of its names was replaced by another one, or another one's place taken.
-    Renamed,
     /// It has what it had.
     Nothing,
     /// Whatever: ask.
@@ -208,7 +207,6 @@ impl DirAttrs {
         let (entries, directory, at) = match outcome {
             Outcome::Added { directory, at } => (1, directory, at),
             Outcome::Removed { directory } => (-1, directory, clock),
-            Outcome::Renamed => (0, false, clock),
             Outcome::Nothing => return,
             Outcome::Unclear => {
                 stripe.last_directory = stripe.last;
@@ -223,7 +221,6 @@ impl DirAttrs {
             return;
         };
         known.changed = now;
-        known.exact &= outcome != Outcome::Renamed;
         let attr = &mut known.attr;
         attr.size = attr.size.saturating_add_signed(entries);
         // What is not exact may have lost the link already.
@@ -435,18 +432,6 @@ mod tests {
         change.ended(Outcome::Removed { directory: true });
         let (attr, _) = attrs.known_at(DIR, Instant::now()).unwrap();
         assert_eq!(attr.nlink, 2);
-    }
-
-    #[test]
-    fn after_a_renaming_the_attributes_are_not_exact() {
-        let attrs = DirAttrs::new(SECOND);
-        let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
-        attrs.change(DIR).ended(Outcome::Renamed);
-        let (renamed, left) = attrs.known_at(DIR, start).unwrap();
-        assert!(renamed.mtime > Time(10));
-        assert_eq!((renamed.size, left), (3, QUIET));
-        assert_eq!(attrs.known_at(DIR, Instant::now() + QUIET), None);
     }
 
     #[test]

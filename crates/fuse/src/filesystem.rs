@@ -278,7 +278,7 @@ impl Filesystem for PandoFs {
             let (from, to) = ((ino(dir), &name), (ino(new_dir), &new_name));
             PandoFs::rename(self, request.into(), from, to, no_replace)
         });
-        reply_empty(reply, result.map(drop));
+        reply_empty(reply, result);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

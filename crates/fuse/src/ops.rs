@@ -141,36 +141,27 @@ impl PandoFs {
         }
     }
 
-    /// Renames; both directories' attributes are then no longer exactly known.
+    /// Renames. What that did to the directories' attributes servers have to be asked.
     pub fn rename(
         &self,
         caller: Caller,
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
         no_replace: bool,
-    ) -> Result<Ino> {
+    ) -> Result<()> {
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        // Whether it was a directory that moved is not said.
-        let outcome = if elsewhere.is_some() {
-            Outcome::Unclear
-        } else {
-            Outcome::Renamed
-        };
         let moved = self.change(
             caller,
             dir,
-            |_| outcome,
+            |_| Outcome::Unclear,
             |c| {
                 self.client
                     .rename(c, dir, name, new_dir, new_name, no_replace)
             },
         );
         drop(elsewhere);
-        if let Ok(moved) = moved {
-            // Its change time, if it is a directory.
-            self.dir_attrs.forget(moved);
-        }
-        moved
+        // Its own change time, if it is a directory.
+        moved.map(|moved| self.dir_attrs.forget(moved))
     }
 
     /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
