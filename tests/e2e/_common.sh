@@ -1,0 +1,148 @@
+# What the end-to-end tests share: a cluster, and ways to expect something and to say what was found.
+# A test begins with `source ./_common.sh`; scripts/e2e.sh gives it $PANDOFS and an empty $SCRATCH.
+# Nothing here depends on how fast the machine is: what is waited for is a condition, and the deadline
+# is there to fail at all.
+set -Eeuo pipefail
+trap 'echo "FAILED: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
+umask 022
+# Programs' messages are compared with English ones, and names sorted by their bytes.
+export LC_ALL=C
+: "${PANDOFS:?the path of the pandofs binary; run the tests with scripts/e2e.sh}"
+: "${SCRATCH:?an empty folder; run the tests with scripts/e2e.sh}"
+
+# Where the cluster of `start_cluster` keeps its data, where it is mounted, and what `up` printed.
+DATA=$SCRATCH/data
+MNT=$SCRATCH/mnt
+UP_OUTPUT=$SCRATCH/up-output.txt
+# The process id of its `pandofs up`; empty while there is none.
+UP=
+# Seconds that anything may take before the test gives it up.
+PATIENCE=120
+# Process ids that end with the test.
+started=()
+
+# say TEXT...: what was found, and when.
+say() {
+    printf '%4d s  %s\n' "$SECONDS" "$*"
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# skip WHY: nothing can be tested here; the runner says so and counts it as neither passed nor failed.
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+# expect WHAT COMMAND...: the command succeeds.
+expect() {
+    local what=$1
+    shift
+    "$@" || fail "$what: '$*' ended with $?"
+}
+
+# expect_equal WHAT FOUND WANTED
+expect_equal() {
+    [[ $2 == "$3" ]] || fail "$1: found '$2', wanted '$3'"
+}
+
+# expect_below WHAT FOUND LIMIT: two whole numbers.
+expect_below() {
+    [[ $2 -lt $3 ]] || fail "$1: found $2, wanted less than $3"
+}
+
+# expect_contains WHAT TEXT PART
+expect_contains() {
+    [[ $2 == *"$3"* ]] || fail "$1: '$3' is not in '$2'"
+}
+
+# expect_refused SAID COMMAND...: the command fails, and what it prints contains SAID.
+expect_refused() {
+    local said=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        fail "'$*' succeeded; it was to fail with '$said'"
+    fi
+    expect_contains "'$*' failed" "$output" "$said"
+}
+
+# wait_until WHAT COMMAND...: until the command succeeds, for $PATIENCE seconds at most.
+wait_until() {
+    local what=$1 deadline=$((SECONDS + PATIENCE))
+    shift
+    until "$@"; do
+        [[ $SECONDS -lt $deadline ]] || fail "waited $PATIENCE s for $what"
+        sleep 0.1
+    done
+}
+
+has_ended() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+# wait_for_end PID: waits for a process that this test started; its exit code is then in $CODE.
+wait_for_end() {
+    wait_until "process $1 to end" has_ended "$1"
+    CODE=0
+    wait "$1" || CODE=$?
+}
+
+is_mounted() {
+    awk -v point="$1" '$2 == point { found = 1 } END { exit !found }' /proc/self/mounts
+}
+
+# start_cluster [OPTION OF UP]...: a cluster with a mount, the one that is there or a new one.
+start_cluster() {
+    # One test after the other may stop and start it; each start has its own output.
+    : >"$UP_OUTPUT"
+    "$PANDOFS" up --data "$DATA" --mount "$MNT" "$@" >>"$UP_OUTPUT" 2>&1 &
+    UP=$!
+    started+=("$UP")
+    wait_until "the cluster to be up" cluster_is_up_or_ended
+    grep -q ' are up$' "$UP_OUTPUT" || fail "'pandofs up' ended: $(cat "$UP_OUTPUT")"
+}
+
+cluster_is_up_or_ended() {
+    grep -q ' are up$' "$UP_OUTPUT" || has_ended "$UP"
+}
+
+# stop_cluster: as Ctrl-C does it. It ends well, no process of it panicked, and what is on disk is
+# consistent.
+stop_cluster() {
+    local panics
+    kill -INT "$UP"
+    wait_for_end "$UP"
+    UP=
+    [[ $CODE -eq 0 ]] || fail "'pandofs up' ended with $CODE: $(cat "$UP_OUTPUT")"
+    ! is_mounted "$MNT" || fail "$MNT is still mounted"
+    panics=$(grep -rhs -A 5 'panicked at' "$DATA"/*log.txt "$DATA"/server-*/log.txt || true)
+    [[ -z $panics ]] || fail "a process panicked: $panics"
+    expect 'fsck of the stopped cluster' "$PANDOFS" fsck --offline --data "$DATA"
+}
+
+# check_online: fsck of the running cluster finds nothing.
+check_online() {
+    expect 'fsck of the running cluster' "$PANDOFS" fsck --data "$DATA"
+}
+
+server_pid() {
+    cat "$DATA/server-$1/pid"
+}
+
+all_servers_answer() {
+    "$PANDOFS" status --data "$DATA" --json >/dev/null 2>&1
+}
+
+stop_what_was_started() {
+    local pid
+    for pid in "${started[@]}"; do
+        # One that was stopped with SIGSTOP hears no other signal but these. With `up` its children end.
+        kill -CONT "$pid" 2>/dev/null || true
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+}
+trap stop_what_was_started EXIT
