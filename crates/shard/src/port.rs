@@ -36,8 +36,9 @@ pub enum Input {
     Peer(PeerMessage),
     /// The answer to an [`Output::Data`].
     DataDone { ticket: u64, reply: DataReply },
-    /// The session said goodbye or was silent for too long.
-    SessionGone { session: SessionId },
+    /// The session said goodbye (`ended`), or was silent for so long that what it has open is let go. A
+    /// silent one may still repeat a request and then wants the first one's answer.
+    SessionGone { session: SessionId, ended: bool },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

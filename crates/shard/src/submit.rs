@@ -34,8 +34,8 @@ impl Shard {
                 self.data_done(ticket, &reply);
                 Ok(())
             }
-            Input::SessionGone { session } => {
-                self.session_gone(session);
+            Input::SessionGone { session, ended } => {
+                self.session_gone(session, ended);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -404,11 +404,11 @@ impl Shard {
         Ok(())
     }
 
-    fn session_gone(&mut self, session: SessionId) {
+    fn session_gone(&mut self, session: SessionId, ended: bool) {
         for ino in self.opens.drop_session(session) {
             self.closed(ino);
         }
-        if self.answers.drop_session(session) {
+        if ended && self.answers.drop_session(session) {
             self.propose(&Record::ExpireSession { session });
         }
     }

@@ -56,8 +56,10 @@ pub fn read(
             keys::parse_entry(key).ok_or_else(|| Stop::Broken(format!("entry key {key:02x?}")))?;
         let position = match last {
             Some(last) if last.hash() == hashed.hash() => {
-                assert!(usize::from(last.ordinal()) < MAX_NAMES_PER_HASH);
-                last.with_ordinal(last.ordinal() + 1)
+                // Only who knows the file system's key can make more names than that share a hash; those
+                // then share a position, too.
+                let next = usize::from(last.ordinal()) + 1;
+                last.with_ordinal(next.min(MAX_NAMES_PER_HASH) as u8)
             }
             _ => {
                 // A group of names with one hash is never cut: their ordinals count from its start.

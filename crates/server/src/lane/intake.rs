@@ -227,7 +227,7 @@ impl Lane {
             .get_mut(key)
             .is_some_and(|connection| connection.role == Role::Client { session });
         if is_its_own && self.sessions.remove(session) {
-            self.session_gone(session);
+            self.session_gone(session, true);
         }
         self.answer(key, id, AnswerBody::Done);
     }

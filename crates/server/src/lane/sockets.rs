@@ -217,7 +217,7 @@ impl Lane {
     pub(super) fn drop_silent(&mut self, now: Instant) {
         for session in self.sessions.expire(now) {
             tracing::info!("client {session} has been silent for too long; its opens are let go");
-            self.session_gone(session);
+            self.session_gone(session, false);
             self.close_all(now, |connection| {
                 connection.role == Role::Client { session }
             });
@@ -228,8 +228,8 @@ impl Lane {
         });
     }
 
-    pub(super) fn session_gone(&mut self, session: SessionId) {
-        self.tell_all_shards(|| pandofs_shard::Input::SessionGone { session });
+    pub(super) fn session_gone(&mut self, session: SessionId, ended: bool) {
+        self.tell_all_shards(|| pandofs_shard::Input::SessionGone { session, ended });
     }
 
     pub(super) fn close_all(&mut self, now: Instant, which: impl Fn(&Connection) -> bool) {

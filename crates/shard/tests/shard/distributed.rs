@@ -4,7 +4,7 @@ use crate::support::{Cluster, name, sent};
 use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
-use pandofs_types::{FsError, Ino};
+use pandofs_types::{FsError, Ino, SessionId};
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster() -> Cluster {
@@ -201,4 +201,44 @@ fn a_directory_is_removed_where_it_is() {
         .collect();
     assert_eq!(status.iter().map(|s| s.inodes).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(status.iter().map(|s| s.entries).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_silent_session_still_gets_the_first_answer_and_an_ended_one_is_forgotten() {
+    let mut cluster = cluster();
+    let request = cluster.request(0, create_in_root("a"));
+    let answer = |outputs: &[Output]| match outputs {
+        [Output::Answer { result, .. }] => result.clone(),
+        other => panic!("{other:?}"),
+    };
+    let first = answer(&cluster.input(0, request.clone()).outputs);
+    assert!(matches!(first, Ok(Reply::Entry(_))), "{first:?}");
+    let session = SessionId(5);
+    cluster.input(
+        0,
+        Input::SessionGone {
+            session,
+            ended: false,
+        },
+    );
+    assert_eq!(answer(&cluster.input(0, request.clone()).outputs), first);
+    cluster.input(
+        0,
+        Input::SessionGone {
+            session,
+            ended: true,
+        },
+    );
+    let again = answer(&cluster.input(0, request).outputs);
+    assert_eq!(again, Err(Refusal::Fs(FsError::Exists)));
+}
+
+fn create_in_root(text: &str) -> Request {
+    Request::Create {
+        dir: Ino::ROOT,
+        name: name(text),
+        node: pandofs_api::NewNode::File,
+        mode: 0o644,
+        open: false,
+    }
 }
