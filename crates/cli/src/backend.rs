@@ -198,7 +198,7 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
         .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
     let defaults = pandofs_fuse::Options::default();
     Ok(pandofs_fuse::Options {
-        threads: options.threads.unwrap_or(defaults.threads),
+        threads: options.threads,
         entry_timeout: options.entry_timeout.0,
         attr_timeout: options.attr_timeout.0,
         negative_timeout: options.negative_timeout.0,

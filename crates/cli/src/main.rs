@@ -93,7 +93,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         _ => "warn",
     })?;
     match command {
-        Command::Up(up) => up.run(is_given(matches, "shards")),
+        Command::Up(up) => up.run(given(matches)),
         Command::Mount(mount) => mount.run(),
         Command::Umount(umount) => umount.run(),
         Command::Status(status) => status.run(),
@@ -107,10 +107,18 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
     }
 }
 
-/// Whether an option of the subcommand was given, rather than left at its default.
-fn is_given(matches: &ArgMatches, option: &str) -> bool {
-    let subcommand = matches.subcommand().map(|(_, matches)| matches);
-    subcommand.and_then(|matches| matches.value_source(option)) == Some(ValueSource::CommandLine)
+/// The options of the subcommand that were given, rather than left at their defaults.
+fn given(matches: &ArgMatches) -> Vec<String> {
+    let Some((_, options)) = matches.subcommand() else {
+        return Vec::new();
+    };
+    let on_command_line = |id: &&str| options.value_source(id) == Some(ValueSource::CommandLine);
+    options
+        .ids()
+        .map(clap::Id::as_str)
+        .filter(on_command_line)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Writes to standard output. Whoever reads it may have seen enough.
@@ -154,10 +162,8 @@ mod tests {
     fn an_option_that_was_given_is_told_from_a_default() {
         let line = |arguments: &[&str]| Cli::command().get_matches_from(arguments);
         let base = ["pandofs", "up", "--data", "d", "--no-mount"];
-        assert!(!is_given(&line(&base), "shards"));
-        assert!(is_given(
-            &line(&[&base[..], &["--shards", "64"]].concat()),
-            "shards"
-        ));
+        let names = given(&line(&[&base[..], &["--shards", "64"]].concat()));
+        assert!(names.contains(&"shards".to_owned()), "{names:?}");
+        assert!(!names.contains(&"threshold".to_owned()), "{names:?}");
     }
 }

@@ -9,6 +9,7 @@ use pandofs_types::limits::{
     MAX_INLINE_BYTES,
 };
 use pandofs_types::{FsId, HashKey, ServerId};
+use std::time::Duration;
 
 /// Chosen when a file system is made, and fixed from then on.
 #[derive(Args, Clone, Debug)]
@@ -84,6 +85,65 @@ impl FsOptions {
     }
 }
 
+impl FsOptions {
+    /// The first of the options `given` on the command line that an existing file system contradicts:
+    /// the option with its value, and the value there.
+    pub fn contradiction(&self, given: &[String], map: &ClusterMap) -> Option<(String, String)> {
+        let settings = &map.settings;
+        let max_partitions =
+            |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
+        let options: [(&str, String, String); 10] = [
+            ("name", self.name.clone(), map.name.clone()),
+            (
+                "shards",
+                self.shards.to_string(),
+                map.shard_count().to_string(),
+            ),
+            ("policy", policy_text(self.policy), policy_text(map.policy)),
+            (
+                "threshold",
+                self.threshold.to_string(),
+                settings.split_threshold.to_string(),
+            ),
+            (
+                "max-partitions",
+                max_partitions(self.max_partitions),
+                max_partitions(settings.max_partitions),
+            ),
+            (
+                "initial-partitions",
+                self.initial_partitions.to_string(),
+                settings.initial_partitions.to_string(),
+            ),
+            (
+                "stripe-unit",
+                self.stripe_unit.to_string(),
+                settings.stripe_unit.to_string(),
+            ),
+            (
+                "stripe-count",
+                self.stripe_count.to_string(),
+                settings.stripe_count.to_string(),
+            ),
+            (
+                "inline-bytes",
+                self.inline_bytes.to_string(),
+                settings.inline_bytes.to_string(),
+            ),
+            (
+                "flush-interval",
+                self.flush_interval.to_string(),
+                Time(Duration::from_millis(settings.flush_interval_ms)).to_string(),
+            ),
+        ];
+        options
+            .into_iter()
+            .filter(|(name, _, _)| given.iter().any(|given| given.replace('_', "-") == *name))
+            .find(|(_, wanted, there)| wanted != there)
+            .map(|(name, wanted, there)| (format!("--{name} {wanted}"), there))
+    }
+}
+
 /// Reads a placement policy.
 ///
 /// # Errors
@@ -151,6 +211,27 @@ pub mod tests {
         assert_eq!(map.policy, DirPolicy::default());
         let other = options().create_map(vec!["unix:/a".into()]).unwrap();
         assert_ne!((map.fs, map.hash_key), (other.fs, other.hash_key));
+    }
+
+    #[test]
+    fn only_what_was_given_can_contradict() {
+        let map = options().create_map(vec!["unix:/a".into()]).unwrap();
+        let mut wanted = options();
+        wanted.max_partitions = Some(7);
+        wanted.flush_interval = Time(Duration::ZERO);
+        let given = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            wanted.contradiction(&given(&["shards", "no_mount"]), &map),
+            None
+        );
+        assert_eq!(
+            wanted.contradiction(&given(&["name", "max_partitions"]), &map),
+            Some(("--max-partitions 7".into(), "the default".into()))
+        );
+        assert_eq!(
+            wanted.contradiction(&given(&["flush_interval"]), &map),
+            Some(("--flush-interval 0s".into(), "5s".into()))
+        );
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn a_cluster_comes_back_with_its_data_and_restarts_killed_servers() {
     );
     let wrong = run(&["up", "--no-mount", "--shards", "16", "--data", text]);
     assert!(
-        stderr(&wrong).contains("cannot be changed"),
+        stderr(&wrong).contains("that is fixed when it is made"),
         "{}",
         stderr(&wrong)
     );

@@ -8,7 +8,7 @@ use crate::unmount::clean_dead_mount;
 use crate::{backend, mounts};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_types::limits::DEFAULT_CACHE_TIMEOUT;
+use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -62,9 +62,9 @@ pub struct MountOptions {
     /// How long the kernel may believe that there is no such name
     #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
     pub negative_timeout: Time,
-    /// Threads that take requests from the kernel [default: as many as processors, 2 at least]
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
+    /// Threads that take requests from the kernel: programs that are served at once
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS)]
+    pub threads: usize,
     /// Give programs an error when a server has been away for this long [default: wait for it]
     #[arg(long, value_name = "TIME")]
     pub soft: Option<Time>,
@@ -91,9 +91,7 @@ impl MountOptions {
         option("--entry-timeout", self.entry_timeout.to_string());
         option("--attr-timeout", self.attr_timeout.to_string());
         option("--negative-timeout", self.negative_timeout.to_string());
-        if let Some(threads) = self.threads {
-            option("--threads", threads.to_string());
-        }
+        option("--threads", self.threads.to_string());
         if let Some(soft) = self.soft {
             option("--soft", soft.to_string());
         }
@@ -144,7 +142,7 @@ impl MountOptions {
             ("attr_timeout", _) => self.attr_timeout = time()?,
             ("negative_timeout", _) => self.negative_timeout = time()?,
             ("soft", _) => self.soft = Some(time()?),
-            ("threads", Some(value)) => self.threads = Some(value.parse()?),
+            ("threads", Some(value)) => self.threads = value.parse()?,
             _ => bail!("no such option; see 'pandofs mount --help'"),
         }
         Ok(())

@@ -69,17 +69,17 @@ pub struct Up {
 }
 
 impl Up {
-    /// Runs until it is told to stop.
+    /// Runs until it is told to stop. `given`: the options on the command line, without defaults.
     ///
     /// # Errors
     /// When the cluster cannot be run, or did not stop cleanly.
-    pub fn run(&self, shards_given: bool) -> Result<Outcome> {
+    pub fn run(&self, given: Vec<String>) -> Result<Outcome> {
         let dir = self.data_dir()?;
         let _held = dir.hold()?;
         let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
         let wanted = NewCluster {
             servers: self.servers,
-            shards: shards_given.then_some(self.options.shards),
+            given,
             tcp: self.tcp,
             options: &self.options,
         };

@@ -18,8 +18,8 @@ pub const DEFAULT_SERVERS: u16 = 4;
 #[derive(Clone, Debug)]
 pub struct NewCluster<'a> {
     pub servers: Option<u16>,
-    /// Given on the command line.
-    pub shards: Option<u16>,
+    /// The options that were given on the command line.
+    pub given: Vec<String>,
     /// The first server's TCP address; the others have the ports after it.
     pub tcp: Option<SocketAddr>,
     pub options: &'a FsOptions,
@@ -50,11 +50,11 @@ pub fn open_or_create(
                 dir.root().display()
             );
         }
-        if let Some(shards) = wanted.shards.filter(|&shards| shards != map.shard_count()) {
+        if let Some((option, there)) = wanted.options.contradiction(&wanted.given, &map) {
             bail!(
-                "--shards {shards}: the file system in {} has {}, which cannot be changed",
-                dir.root().display(),
-                map.shard_count()
+                "{option}: the file system in {} has {there}, and that is fixed when it is made; leave \
+                 the option out, or choose another --data for a new one",
+                dir.root().display()
             );
         }
         follow_move(dir, map, voice)?
@@ -84,9 +84,7 @@ fn create(dir: &DataDir, wanted: &NewCluster<'_>) -> Result<ClusterMap> {
     let addresses = (0..servers)
         .map(|id| address(dir, wanted.tcp, id))
         .collect::<Result<_>>()?;
-    let mut options = wanted.options.clone();
-    options.shards = wanted.shards.unwrap_or(options.shards);
-    let map = options.create_map(addresses)?;
+    let map = wanted.options.create_map(addresses)?;
     let in_the_making = dir.in_the_making();
     if !in_the_making.exists() {
         if let Some(found) = map
