@@ -227,9 +227,9 @@ impl DirAttrs {
         if directory && (entries > 0 || known.exact) {
             attr.nlink = attr.nlink.saturating_add_signed(entries as i32);
         }
-        // Clocks differ; that something changed must show all the same.
-        let at = at.max(Time(attr.mtime.0.max(attr.ctime.0).saturating_add(1)));
-        (attr.mtime, attr.ctime) = (at, at);
+        // As servers do: a time that lies ahead stays.
+        attr.mtime = attr.mtime.max(at);
+        attr.ctime = attr.ctime.max(at);
     }
 }
 

@@ -126,7 +126,11 @@ fn a_mount_in_use_stays_and_can_be_detached() {
 fn what_is_unmounted_by_another_is_over() {
     let Some(at) = mountpoint() else { return };
     let mounted = mount(&at);
-    let done = Command::new("fusermount3").arg("-u").arg(at.path()).status().unwrap();
+    let done = Command::new("fusermount3")
+        .arg("-u")
+        .arg(at.path())
+        .status()
+        .unwrap();
     assert!(done.success());
     mounted.join().unwrap();
 }
