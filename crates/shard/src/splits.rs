@@ -1,6 +1,7 @@
 //! Splits under way: copying, the last step, and what is staged here for others. All of it may be lost
 //! in a crash: a split that was not handed over is given up and begins again.
 
+use crate::opens::Opens;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -9,14 +10,14 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     Adopt, CommitMessage, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step,
 };
-use pandofs_namespace::records::{SplitRecord, StagingRecord, decode};
+use pandofs_namespace::records::{EntryRecord, SplitRecord, StagingRecord, decode};
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{PartitionIndex, slot_array};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{
     RESEND_INTERVAL, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES, STAGING_TIMEOUT,
 };
-use pandofs_types::{Ino, Name, Position, ShardId, Time, TxId};
+use pandofs_types::{FileKind, Ino, Name, Position, SessionId, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -53,8 +54,9 @@ struct Copying {
     sent: Time,
     /// Copied names that have changed since.
     dirty: BTreeSet<Name>,
-    /// Copied inodes, by which a change is traced to its name.
-    inodes: HashMap<Ino, Name>,
+    /// Copied names of each inode that is here, by which a change of it is traced to them: also of those
+    /// that do not move along because they have other names, as they may lose these.
+    names: HashMap<Ino, BTreeSet<Name>>,
     hand_proposed: bool,
 }
 
@@ -211,7 +213,7 @@ impl Shard {
             in_flight: None,
             sent: Time(0),
             dirty: BTreeSet::new(),
-            inodes: HashMap::new(),
+            names: HashMap::new(),
             hand_proposed: false,
         };
         self.splits.copying.insert(dir, copying);
@@ -254,7 +256,7 @@ impl Shard {
             self.propose_hand(dir);
             return Ok(());
         };
-        remember(copying, &items);
+        remember(copying, config.shard, &items)?;
         let number = copying.acknowledged;
         let chunk = SplitChunk {
             split: record.split,
@@ -344,8 +346,8 @@ impl Shard {
                         continue;
                     };
                     for copying in self.splits.copying.values_mut() {
-                        if let Some(name) = copying.inodes.get(&ino) {
-                            copying.dirty.insert(name.clone());
+                        if let Some(names) = copying.names.get(&ino) {
+                            copying.dirty.extend(names.iter().cloned());
                         }
                     }
                 }
@@ -387,22 +389,15 @@ impl Shard {
             time: parts.mtime,
         };
         let (mtime, ctime) = (parts.mtime, parts.ctime);
-        let (changed, gone, inodes) = match self.splits.copying.get_mut(&dir) {
+        let (changed, gone, opens) = match self.splits.copying.get(&dir) {
             Some(copying) if !self.replaying => {
                 // Taken again if the locks cannot be had now.
                 let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
-                (changed, gone, copying.inodes.keys().copied().collect())
+                let opens = opens_that_move(&self.opens, &view, dir, copying, &changed)?;
+                (changed, gone, opens)
             }
             _ => (Vec::new(), Vec::new(), Vec::new()),
         };
-        let new_inodes = changed
-            .iter()
-            .filter_map(|item: &SplitItem| Some(item.inode.as_ref()?.ino));
-        let opens = self.opens.of(inodes
-            .into_iter()
-            .chain(new_inodes)
-            .collect::<BTreeSet<_>>()
-            .into_iter());
         let mut adopt = Adopt {
             split: id,
             child: record.child,
@@ -652,12 +647,45 @@ fn read_names(
     Ok((items, gone))
 }
 
-fn remember(copying: &mut Copying, items: &[SplitItem]) {
-    for item in items {
-        if let Some(inode) = &item.inode {
-            copying.inodes.insert(inode.ino, item.name.clone());
+/// Of the inodes that go to the target with their names: who has them open, and how often.
+fn opens_that_move(
+    opens: &Opens,
+    view: &View<'_>,
+    dir: Ino,
+    copying: &Copying,
+    changed: &[SplitItem],
+) -> Result<Vec<(Ino, SessionId, u32)>, Stop> {
+    let of_changed = changed
+        .iter()
+        .filter_map(|item| Some(item.inode.as_ref()?.ino));
+    let inodes: BTreeSet<Ino> = copying.names.keys().copied().chain(of_changed).collect();
+    let mut moving = Vec::new();
+    for open in opens.of(inodes.into_iter()) {
+        let ino = open.0;
+        let moves = |item: &SplitItem| item.inode.as_ref().is_some_and(|inode| inode.ino == ino);
+        let mut found = changed.iter().any(moves);
+        for name in copying.names.get(&ino).into_iter().flatten() {
+            found = found
+                || split::read_item(view, dir, name)?
+                    .as_ref()
+                    .is_some_and(moves);
+        }
+        if found {
+            moving.push(open);
         }
     }
+    Ok(moving)
+}
+
+fn remember(copying: &mut Copying, here: ShardId, items: &[SplitItem]) -> Result<(), Stop> {
+    for item in items {
+        let entry: EntryRecord = decode("entry of a split", &item.entry)?;
+        if entry.shard == here && entry.kind != FileKind::Dir {
+            let names = copying.names.entry(entry.ino).or_default();
+            names.insert(item.name.clone());
+        }
+    }
+    Ok(())
 }
 
 /// Cuts off what does not fit into one message with the last step, as further chunks.

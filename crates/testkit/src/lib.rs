@@ -2,6 +2,7 @@
 //! operations on it and on a [`Subject`] and compares every answer, and the subjects. For tests only.
 
 pub mod bytes;
+pub mod client;
 pub mod cluster;
 pub mod compare;
 pub mod driver;

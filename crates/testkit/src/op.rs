@@ -81,6 +81,16 @@ pub enum XattrMode {
     Replace,
 }
 
+impl From<XattrMode> for pandofs_api::XattrMode {
+    fn from(mode: XattrMode) -> pandofs_api::XattrMode {
+        match mode {
+            XattrMode::Either => pandofs_api::XattrMode::Either,
+            XattrMode::Create => pandofs_api::XattrMode::Create,
+            XattrMode::Replace => pandofs_api::XattrMode::Replace,
+        }
+    }
+}
+
 /// A name for an open file, chosen by the test.
 pub type HandleId = u8;
 

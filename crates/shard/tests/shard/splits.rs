@@ -199,3 +199,59 @@ fn a_crash_at_any_message_of_a_split_leaves_one_owner() {
         }
     }
 }
+
+/// A file with two names stays where it is; when it has lost one of them before the split ends it goes
+/// along, although it was copied without its inode.
+#[test]
+fn a_file_that_loses_its_other_name_during_a_split_goes_along() {
+    let mut cluster = cluster();
+    let moving = |text: &str| {
+        let position = cluster.map.hash_key.position(text.as_bytes());
+        position.radix_index(1) == 1
+    };
+    let texts: Vec<String> = (0..)
+        .map(|n| format!("file{n}"))
+        .filter(|t| moving(t))
+        .take(9)
+        .collect();
+    for text in &texts[..8] {
+        cluster.call(0, create(text)).unwrap();
+    }
+    let Ok(Reply::Entry(entry)) = cluster.call(0, lookup(&texts[0])) else {
+        panic!("{} is there", texts[0]);
+    };
+    let ino = entry.ino;
+    // Its other name is in the half that moves, too: both are copied without the inode.
+    cluster.call(0, unlink(&texts[1])).unwrap();
+    let link = Request::Link {
+        dir: Ino::ROOT,
+        name: name(&texts[1]),
+        ino,
+        inode_shard: ShardId(0),
+    };
+    cluster.call(0, link).unwrap();
+
+    // One more name begins the split; what it sends is held back.
+    let begins = cluster.request(0, create(&texts[8]));
+    let mut held = cluster.input(0, begins).outputs;
+    let removal = cluster.request(0, unlink(&texts[1]));
+    held.extend(cluster.input(0, removal).outputs);
+    cluster.carry(held, &mut None);
+    let status = cluster.nodes[0].shard.status();
+    assert_eq!(status.splits, 1, "{status:?}");
+    let Err(Refusal::Moved { shard, .. }) = cluster.call(0, Request::GetAttr { ino }) else {
+        panic!("{ino} has not moved");
+    };
+    let reply = cluster.call(shard.0, Request::GetAttr { ino });
+    let Ok(Reply::Inode(inode)) = reply else {
+        panic!("{ino} is lost: {reply:?}");
+    };
+    assert_eq!(inode.attr.nlink, 1);
+}
+
+fn unlink(text: &str) -> Request {
+    Request::Unlink {
+        dir: Ino::ROOT,
+        name: name(text),
+    }
+}

@@ -279,16 +279,11 @@ impl Inodes for Cluster {
         value: &[u8],
         mode: XattrMode,
     ) -> Done<()> {
-        let mode = match mode {
-            XattrMode::Either => pandofs_api::XattrMode::Either,
-            XattrMode::Create => pandofs_api::XattrMode::Create,
-            XattrMode::Replace => pandofs_api::XattrMode::Replace,
-        };
         let request = Request::SetXattr {
             ino,
             name: name.to_vec(),
             value: value.to_vec(),
-            mode,
+            mode: mode.into()
         };
         self.expect(client, by, Target::Inode(ino), request)
             .map(|_| ())

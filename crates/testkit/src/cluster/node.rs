@@ -6,7 +6,7 @@ use pandofs_check::ShardPairs;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store};
-use pandofs_types::{ShardId, Time};
+use pandofs_types::{Credentials, ShardId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ impl Node {
     pub fn create(id: ShardId, map: &Arc<ClusterMap>, now: Time) -> Node {
         let store = MemoryStore::new();
         let mut overlay = Overlay::new(&store);
-        Shard::create(&config(id, map), &mut overlay, now).expect("a shard can be made");
+        Shard::create(&config(id, map), &mut overlay, now, &Credentials::ROOT)
+            .expect("a shard can be made");
         let batch = overlay.take_batch();
         drop(overlay);
         store.write(&batch).expect("memory takes it");

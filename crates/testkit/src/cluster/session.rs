@@ -186,6 +186,10 @@ impl Cluster {
                 Ok(reply) => return Ok(reply),
                 Err(refusal) => refusal,
             };
+            assert!(
+                redirects < MAX_REDIRECTS,
+                "sent elsewhere {redirects} times, now with {refusal:?} by {shard}: {request:?}"
+            );
             match refusal {
                 Refusal::Fs(error) => return Err(Refused::Failure(error.into())),
                 Refusal::NotInline { layout, striped } => {
@@ -220,10 +224,6 @@ impl Cluster {
                 other => panic!("{request:?} was refused with {other:?}"),
             }
             redirects += 1;
-            assert!(
-                redirects < MAX_REDIRECTS,
-                "sent elsewhere {redirects} times: {request:?}"
-            );
         }
     }
 
