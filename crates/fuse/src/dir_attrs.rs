@@ -331,7 +331,7 @@ mod tests {
         });
         assert_eq!(
             shown(&attrs, start),
-            Some((5, 3, 21)),
+            Some((5, 3, 20)),
             "times do not go back"
         );
         attrs
