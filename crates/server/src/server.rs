@@ -13,12 +13,12 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard};
 use pandofs_store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
-use pandofs_types::ServerId;
 use pandofs_types::limits::{
     DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES, MAX_CONNECTIONS, MAX_OPEN_OBJECTS,
 };
+use pandofs_types::{Credentials, ServerId};
 use pandofs_wire::address::{Address, Listener};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,8 @@ impl Server {
     }
 
     /// Writes the first state of the server's shards to an empty store, for use with
-    /// [`Server::start_on`].
+    /// [`Server::start_on`]. The root directory belongs to the user of this process, who could not use
+    /// the file system otherwise.
     ///
     /// # Errors
     /// The store's.
@@ -94,11 +95,18 @@ impl Server {
         store: &dyn Store,
     ) -> Result<(), StartError> {
         let now = Clock::default().now();
+        let owner = Credentials {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            groups: Vec::new(),
+        };
         let mut overlay = Overlay::new(store);
         for config in recovery::configs(&Arc::new(map.clone()), id) {
-            Shard::create(&config, &mut overlay, now).map_err(|source| StartError::Shard {
-                shard: config.shard,
-                source,
+            Shard::create(&config, &mut overlay, now, &owner).map_err(|source| {
+                StartError::Shard {
+                    shard: config.shard,
+                    source,
+                }
             })?;
         }
         store.write(&overlay.take_batch())?;

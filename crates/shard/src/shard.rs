@@ -15,7 +15,7 @@ use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRe
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::{FileKind, Ino, ShardId, Time, TxId};
+use pandofs_types::{Credentials, FileKind, Ino, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -100,12 +100,13 @@ pub struct Finished {
 }
 
 impl Shard {
-    /// The first state of a shard of a new file system; shard 0 gets the root directory, open to
-    /// everybody as `/tmp` is not: mode 0755, owner 0.
+    /// The first state of a shard of a new file system; shard 0 gets the root directory, which belongs
+    /// to `owner` and which only they may write to: mode 0755.
     pub fn create(
         config: &ShardConfig,
         overlay: &mut Overlay<'_>,
         now: Time,
+        owner: &Credentials,
     ) -> Result<(), ShardError> {
         let mut meta = Meta {
             format: keys::FORMAT_VERSION,
@@ -132,8 +133,8 @@ impl Shard {
             let inode = InodeRecord {
                 kind: FileKind::Dir,
                 mode: 0o755,
-                uid: 0,
-                gid: 0,
+                uid: owner.uid,
+                gid: owner.gid,
                 nlink: 1,
                 rdev: 0,
                 size: 0,
@@ -150,8 +151,8 @@ impl Shard {
             let parts = PartsRecord {
                 map: DirMap::single(config.shard),
                 mode: inode.mode,
-                uid: 0,
-                gid: 0,
+                uid: owner.uid,
+                gid: owner.gid,
                 settings: DirSettings::default(),
                 grain: GrainState::root(config.shard),
                 mtime: now,

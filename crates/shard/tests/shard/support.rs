@@ -59,7 +59,8 @@ impl Cluster {
                 let store = MemoryStore::new();
                 let config = config(&map, shard);
                 let mut overlay = Overlay::new(&store);
-                Shard::create(&config, &mut overlay, Time(1)).unwrap();
+                let owner = pandofs_types::Credentials::ROOT;
+                Shard::create(&config, &mut overlay, Time(1), &owner).unwrap();
                 let batch = overlay.take_batch();
                 drop(overlay);
                 store.write(&batch).unwrap();
