@@ -70,6 +70,11 @@ need_fuse() {
             exit 1
         fi
     fi
+    if [[ ! -r /dev/fuse || ! -w /dev/fuse ]]; then
+        echo "deps: $(id -un) may not use /dev/fuse, so nothing can be mounted: run" \
+            "'sudo chmod 666 /dev/fuse', as most systems have it, or go on as root" >&2
+        exit 1
+    fi
 }
 
 for group in "$@"; do
