@@ -1,28 +1,21 @@
 //! Splits under way: copying, the last step, and what is staged here for others. All of it may be lost
 //! in a crash: a split that was not handed over is given up and begins again.
 
-use crate::opens::Opens;
+mod hand;
+mod upkeep;
+
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use hashbrown::{HashMap, HashSet};
-use pandofs_api::{
-    Adopt, CommitMessage, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step,
-};
-use pandofs_namespace::records::{EntryRecord, SplitRecord, StagingRecord, decode};
+use pandofs_api::{Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step};
+use pandofs_namespace::records::{EntryRecord, SplitRecord, decode};
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{PartitionIndex, slot_array};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{
-    RESEND_INTERVAL, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES, STAGING_TIMEOUT,
-};
-use pandofs_types::{FileKind, Ino, Name, Position, SessionId, ShardId, Time, TxId};
+use pandofs_types::limits::SPLIT_DELTA_ENTRIES;
+use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
-
-/// How long a split that was given up pauses before it is looked at again.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub struct Splits {
@@ -357,137 +350,6 @@ impl Shard {
         Ok(())
     }
 
-    /// Locks the moving half and hands it over with what changed since it was copied.
-    pub(crate) fn apply_hand(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        dir: Ino,
-        id: SplitId,
-        chunks: u32,
-        choices: &Choices,
-    ) -> Result<(), Stop> {
-        let view = view_of(&self.config, overlay, false);
-        let record = match view.split(dir)? {
-            Some(record) if record.split == id => record,
-            _ => return Ok(()),
-        };
-        let Some(parts) = view.parts(dir)? else {
-            return Err(Stop::Broken(format!(
-                "directory {dir} is split and not here"
-            )));
-        };
-        let mut map = parts.map.clone();
-        map.activate(record.child);
-        let part = NewPart {
-            dir,
-            map,
-            mode: parts.mode,
-            uid: parts.uid,
-            gid: parts.gid,
-            grain: parts.grain,
-            settings: parts.settings,
-            time: parts.mtime,
-        };
-        let (mtime, ctime) = (parts.mtime, parts.ctime);
-        let (changed, gone, opens) = match self.splits.copying.get(&dir) {
-            Some(copying) if !self.replaying => {
-                // Taken again if the locks cannot be had now.
-                let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
-                let opens = opens_that_move(&self.opens, &view, dir, copying, &changed)?;
-                (changed, gone, opens)
-            }
-            _ => (Vec::new(), Vec::new(), Vec::new()),
-        };
-        let mut adopt = Adopt {
-            split: id,
-            child: record.child,
-            part,
-            chunks,
-            changed,
-            gone,
-            opens,
-            mtime,
-            ctime,
-        };
-        let extra = overflow(&mut adopt, dir);
-        let give_up = Step::GiveUp { dir, split: id };
-        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, choices) {
-            Ok(()) => {
-                let from = self.config.shard;
-                if !self.replaying {
-                    // Ahead of the message that begins the last step, on the same link; should one be
-                    // lost, the target finds a chunk missing and refuses.
-                    let late: Vec<_> = extra
-                        .into_iter()
-                        .map(|chunk| crate::port::Output::Send {
-                            to: record.target,
-                            message: PeerMessage::SplitChunk {
-                                from,
-                                to: record.target,
-                                chunk,
-                            },
-                            durable: true,
-                        })
-                        .collect();
-                    let last = self.outputs.len().saturating_sub(1);
-                    self.outputs.splice(last..last, late);
-                }
-                Ok(())
-            }
-            Err(Stop::Locked(_) | Stop::Refuse(_)) => {
-                // The next tick tries again; the gate sees to it that the locks go.
-                if let Some(copying) = self.splits.copying.get_mut(&dir) {
-                    copying.hand_proposed = false;
-                }
-                Ok(())
-            }
-            Err(stop) => Err(stop),
-        }
-    }
-
-    pub(crate) fn hand_aborted(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        dir: Ino,
-        id: SplitId,
-    ) -> Result<(), Stop> {
-        split::abandon(&mut self.txn(overlay), dir, id)?;
-        self.after_abandon(overlay, dir, id)
-    }
-
-    /// A split is given up here: forgets the copying, tells the target.
-    pub(crate) fn after_abandon(
-        &mut self,
-        _overlay: &Overlay<'_>,
-        dir: Ino,
-        id: SplitId,
-    ) -> Result<(), Stop> {
-        let target = self
-            .splits
-            .copying
-            .get(&dir)
-            .map(|copying| copying.record.target);
-        self.splits.end(dir, id);
-        self.lift_gate(dir);
-        if let Some(to) = target
-            && !self.replaying
-        {
-            let from = self.config.shard;
-            self.send(
-                to,
-                PeerMessage::SplitAbandoned {
-                    from,
-                    to,
-                    split: id,
-                    dir,
-                },
-                false,
-            );
-        }
-        self.splits.again.entry(Time(0)).or_default().insert(dir);
-        Ok(())
-    }
-
     /// A chunk was staged here, or did not fit.
     pub(crate) fn after_stage(&mut self, chunk: &SplitChunk, accepted: bool) {
         if self.replaying {
@@ -519,116 +381,6 @@ impl Shard {
             }
         }
     }
-
-    /// Splits that were being copied when the process stopped are given up.
-    pub(crate) fn recover_splits(&mut self, overlay: &Overlay<'_>) -> Result<(), Stop> {
-        let config = self.config.clone();
-        let view = view_of(&config, overlay, false);
-        let mut found = Vec::new();
-        view.scan_prefix(
-            &keys::prefix(keys::Kind::Split, config.shard),
-            &mut |key, value| {
-                let dir = keys::parse_ino(key)
-                    .ok_or_else(|| Stop::Broken("a split's key is short".to_string()))?;
-                found.push((dir, decode::<SplitRecord>("split", value)?));
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
-        for (dir, record) in found {
-            let handing = self.coordinations.values().any(|coordinated| {
-                matches!(&coordinated.origin,
-                    crate::coordinate::Origin::Split { split, .. } if *split == record.split)
-            });
-            if !handing {
-                self.propose(&Record::SplitAbandon {
-                    dir,
-                    split: record.split,
-                });
-                let (from, to) = (config.shard, record.target);
-                let split = record.split;
-                self.send(
-                    to,
-                    PeerMessage::SplitAbandoned {
-                        from,
-                        to,
-                        split,
-                        dir,
-                    },
-                    false,
-                );
-            }
-        }
-        let prefix = keys::prefix(keys::Kind::Staging, config.shard);
-        let splits = &mut self.splits;
-        view.scan_prefix(&prefix, &mut |key, value| {
-            let _: StagingRecord = decode("staging", value)?;
-            let id = keys::parse_split(key)
-                .ok_or_else(|| Stop::Broken("a staging key is short".to_string()))?;
-            splits.staging.insert(id, Time(0));
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
-    pub(crate) fn tick_splits(
-        &mut self,
-        overlay: &Overlay<'_>,
-        env: &mut Environment<'_>,
-    ) -> Result<(), Stop> {
-        let now = env.now;
-        let since = before(now, RESEND_INTERVAL);
-        let mut late = Vec::new();
-        let mut hand = Vec::new();
-        for (&dir, copying) in &mut self.splits.copying {
-            match &copying.in_flight {
-                // A chunk that was just sent carries no time yet.
-                Some(_) if copying.sent == Time(0) => copying.sent = now,
-                Some(chunk) if copying.sent < since => {
-                    copying.sent = now;
-                    late.push((copying.record.target, chunk.clone()));
-                }
-                None if !copying.hand_proposed => hand.push(dir),
-                _ => {}
-            }
-        }
-        late.sort_by_key(|(_, chunk)| chunk.split);
-        hand.sort();
-        let from = self.config.shard;
-        for (to, chunk) in late {
-            self.send(to, PeerMessage::SplitChunk { from, to, chunk }, false);
-        }
-        for dir in hand {
-            self.copy_on(overlay, dir)?;
-        }
-        let limit = before(now, STAGING_TIMEOUT);
-        let mut stale = Vec::new();
-        for (&split, moved) in &mut self.splits.staging {
-            if *moved == Time(0) {
-                *moved = now;
-            } else if *moved < limit {
-                stale.push(split);
-            }
-        }
-        stale.sort();
-        for split in stale {
-            self.splits.staging.remove(&split);
-            self.propose(&Record::SplitDrop { split });
-        }
-        self.look_again(overlay, env)
-    }
-
-    /// Directories whose split was given up a while ago.
-    fn look_again(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
-        if let Some(fresh) = self.splits.again.remove(&Time(0)) {
-            let due = Time(env.now.0 + PAUSE.as_nanos() as i64);
-            self.splits.again.entry(due).or_default().extend(fresh);
-        }
-        let later = self.splits.again.split_off(&Time(env.now.0 + 1));
-        let due = std::mem::replace(&mut self.splits.again, later);
-        for dir in due.into_values().flatten() {
-            self.consider_all_splits(overlay, env, dir)?;
-        }
-        Ok(())
-    }
 }
 
 /// Items and missing names, as they are now.
@@ -647,36 +399,6 @@ fn read_names(
     Ok((items, gone))
 }
 
-/// Of the inodes that go to the target with their names: who has them open, and how often.
-fn opens_that_move(
-    opens: &Opens,
-    view: &View<'_>,
-    dir: Ino,
-    copying: &Copying,
-    changed: &[SplitItem],
-) -> Result<Vec<(Ino, SessionId, u32)>, Stop> {
-    let of_changed = changed
-        .iter()
-        .filter_map(|item| Some(item.inode.as_ref()?.ino));
-    let inodes: BTreeSet<Ino> = copying.names.keys().copied().chain(of_changed).collect();
-    let mut moving = Vec::new();
-    for open in opens.of(inodes.into_iter()) {
-        let ino = open.0;
-        let moves = |item: &SplitItem| item.inode.as_ref().is_some_and(|inode| inode.ino == ino);
-        let mut found = changed.iter().any(moves);
-        for name in copying.names.get(&ino).into_iter().flatten() {
-            found = found
-                || split::read_item(view, dir, name)?
-                    .as_ref()
-                    .is_some_and(moves);
-        }
-        if found {
-            moving.push(open);
-        }
-    }
-    Ok(moving)
-}
-
 fn remember(copying: &mut Copying, here: ShardId, items: &[SplitItem]) -> Result<(), Stop> {
     for item in items {
         let entry: EntryRecord = decode("entry of a split", &item.entry)?;
@@ -686,35 +408,4 @@ fn remember(copying: &mut Copying, here: ShardId, items: &[SplitItem]) -> Result
         }
     }
     Ok(())
-}
-
-/// Cuts off what does not fit into one message with the last step, as further chunks.
-fn overflow(adopt: &mut Adopt, dir: Ino) -> Vec<SplitChunk> {
-    let mut chunks = Vec::new();
-    loop {
-        let mut bytes = 0;
-        let fits = adopt
-            .changed
-            .iter()
-            .take_while(|item| {
-                bytes += split::size(item);
-                bytes <= SPLIT_CHUNK_BYTES
-            })
-            .count()
-            .max(1);
-        if adopt.changed.len() <= fits {
-            return chunks;
-        }
-        let rest = adopt.changed.split_off(fits);
-        let items = std::mem::replace(&mut adopt.changed, rest);
-        let gone = std::mem::take(&mut adopt.gone);
-        chunks.push(SplitChunk {
-            split: adopt.split,
-            dir,
-            number: adopt.chunks,
-            items,
-            gone,
-        });
-        adopt.chunks += 1;
-    }
 }

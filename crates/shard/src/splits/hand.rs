@@ -1,0 +1,205 @@
+//! The last step of a split, and splits that are given up.
+
+use super::{Copying, read_names};
+use crate::opens::Opens;
+use crate::shard::{Shard, view_of};
+use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step};
+use pandofs_namespace::{Choices, Stop, View, split};
+use pandofs_store::Overlay;
+use pandofs_types::limits::SPLIT_CHUNK_BYTES;
+use pandofs_types::{Ino, SessionId, Time};
+use std::collections::BTreeSet;
+
+impl Shard {
+    /// Locks the moving half and hands it over with what changed since it was copied.
+    pub(crate) fn apply_hand(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+        chunks: u32,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let view = view_of(&self.config, overlay, false);
+        let record = match view.split(dir)? {
+            Some(record) if record.split == id => record,
+            _ => return Ok(()),
+        };
+        let Some(parts) = view.parts(dir)? else {
+            return Err(Stop::Broken(format!(
+                "directory {dir} is split and not here"
+            )));
+        };
+        let mut map = parts.map.clone();
+        map.activate(record.child);
+        let part = NewPart {
+            dir,
+            map,
+            mode: parts.mode,
+            uid: parts.uid,
+            gid: parts.gid,
+            grain: parts.grain,
+            settings: parts.settings,
+            time: parts.mtime,
+        };
+        let (mtime, ctime) = (parts.mtime, parts.ctime);
+        let (changed, gone, opens) = match self.splits.copying.get(&dir) {
+            Some(copying) if !self.replaying => {
+                // Taken again if the locks cannot be had now.
+                let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
+                let opens = opens_that_move(&self.opens, &view, dir, copying, &changed)?;
+                (changed, gone, opens)
+            }
+            _ => (Vec::new(), Vec::new(), Vec::new()),
+        };
+        let mut adopt = Adopt {
+            split: id,
+            child: record.child,
+            part,
+            chunks,
+            changed,
+            gone,
+            opens,
+            mtime,
+            ctime,
+        };
+        let extra = overflow(&mut adopt, dir);
+        let give_up = Step::GiveUp { dir, split: id };
+        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, choices) {
+            Ok(()) => {
+                let from = self.config.shard;
+                if !self.replaying {
+                    // Ahead of the message that begins the last step, on the same link; should one be
+                    // lost, the target finds a chunk missing and refuses.
+                    let late: Vec<_> = extra
+                        .into_iter()
+                        .map(|chunk| crate::port::Output::Send {
+                            to: record.target,
+                            message: PeerMessage::SplitChunk {
+                                from,
+                                to: record.target,
+                                chunk,
+                            },
+                            durable: true,
+                        })
+                        .collect();
+                    let last = self.outputs.len().saturating_sub(1);
+                    self.outputs.splice(last..last, late);
+                }
+                Ok(())
+            }
+            Err(Stop::Locked(_) | Stop::Refuse(_)) => {
+                // The next tick tries again; the gate sees to it that the locks go.
+                if let Some(copying) = self.splits.copying.get_mut(&dir) {
+                    copying.hand_proposed = false;
+                }
+                Ok(())
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    pub(crate) fn hand_aborted(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+    ) -> Result<(), Stop> {
+        split::abandon(&mut self.txn(overlay), dir, id)?;
+        self.after_abandon(overlay, dir, id)
+    }
+
+    /// A split is given up here: forgets the copying, tells the target.
+    pub(crate) fn after_abandon(
+        &mut self,
+        _overlay: &Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+    ) -> Result<(), Stop> {
+        let target = self
+            .splits
+            .copying
+            .get(&dir)
+            .map(|copying| copying.record.target);
+        self.splits.end(dir, id);
+        self.lift_gate(dir);
+        if let Some(to) = target
+            && !self.replaying
+        {
+            let from = self.config.shard;
+            self.send(
+                to,
+                PeerMessage::SplitAbandoned {
+                    from,
+                    to,
+                    split: id,
+                    dir,
+                },
+                false,
+            );
+        }
+        self.splits.again.entry(Time(0)).or_default().insert(dir);
+        Ok(())
+    }
+}
+
+/// Of the inodes that go to the target with their names: who has them open, and how often.
+fn opens_that_move(
+    opens: &Opens,
+    view: &View<'_>,
+    dir: Ino,
+    copying: &Copying,
+    changed: &[SplitItem],
+) -> Result<Vec<(Ino, SessionId, u32)>, Stop> {
+    let of_changed = changed
+        .iter()
+        .filter_map(|item| Some(item.inode.as_ref()?.ino));
+    let inodes: BTreeSet<Ino> = copying.names.keys().copied().chain(of_changed).collect();
+    let mut moving = Vec::new();
+    for open in opens.of(inodes.into_iter()) {
+        let ino = open.0;
+        let moves = |item: &SplitItem| item.inode.as_ref().is_some_and(|inode| inode.ino == ino);
+        let mut found = changed.iter().any(moves);
+        for name in copying.names.get(&ino).into_iter().flatten() {
+            found = found
+                || split::read_item(view, dir, name)?
+                    .as_ref()
+                    .is_some_and(moves);
+        }
+        if found {
+            moving.push(open);
+        }
+    }
+    Ok(moving)
+}
+
+/// Cuts off what does not fit into one message with the last step, as further chunks.
+fn overflow(adopt: &mut Adopt, dir: Ino) -> Vec<SplitChunk> {
+    let mut chunks = Vec::new();
+    loop {
+        let mut bytes = 0;
+        let fits = adopt
+            .changed
+            .iter()
+            .take_while(|item| {
+                bytes += split::size(item);
+                bytes <= SPLIT_CHUNK_BYTES
+            })
+            .count()
+            .max(1);
+        if adopt.changed.len() <= fits {
+            return chunks;
+        }
+        let rest = adopt.changed.split_off(fits);
+        let items = std::mem::replace(&mut adopt.changed, rest);
+        let gone = std::mem::take(&mut adopt.gone);
+        chunks.push(SplitChunk {
+            split: adopt.split,
+            dir,
+            number: adopt.chunks,
+            items,
+            gone,
+        });
+        adopt.chunks += 1;
+    }
+}
