@@ -31,6 +31,7 @@
 mod convert;
 mod credentials;
 mod dir_attrs;
+mod direct;
 mod filesystem;
 mod listing;
 mod mount;

@@ -1,5 +1,6 @@
 //! Mounting, unmounting, and what may be at the mount point before.
 
+use crate::direct;
 use crate::ops::PandoFs;
 use crate::options::Options;
 use crate::panic::{self, SESSION_THREADS};
@@ -87,7 +88,17 @@ pub fn serve<F: Filesystem>(
         cause,
     };
     panic::abort_on_panic();
-    let session = Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?;
+    let session = match direct::mount(&mountpoint, options).map_err(failed)? {
+        Some(device) => {
+            let config = options.session();
+            Session::from_fd(filesystem, device, config.acl, config).map_err(|error| {
+                // Nobody will serve it.
+                let _ = unmount(&mountpoint, UnmountFlags::DETACH);
+                failed(error)
+            })?
+        }
+        None => Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?,
+    };
     let session = thread::Builder::new()
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())

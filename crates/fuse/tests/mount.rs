@@ -135,6 +135,29 @@ fn what_is_unmounted_by_another_is_over() {
     mounted.join().unwrap();
 }
 
+/// The end of a session must not unmount what came to its mount point after it.
+#[test]
+fn a_mount_point_can_be_used_again_at_once() {
+    let Some(at) = mountpoint() else { return };
+    let mut ending = Vec::new();
+    for round in 0..20 {
+        let mounted = mount(&at);
+        assert_eq!(fs::read_dir(at.path()).unwrap().count(), 0);
+        File::create(at.path().join(format!("{round}"))).unwrap();
+        mounted.unmount().unwrap();
+        // Not joined before the next is mounted.
+        ending.push(mounted);
+    }
+    let last = mount(&at);
+    for mounted in ending {
+        mounted.join().unwrap();
+    }
+    File::create(at.path().join("last")).unwrap();
+    assert!(!last.is_over());
+    last.unmount().unwrap();
+    last.join().unwrap();
+}
+
 #[test]
 fn a_dropped_mount_is_unmounted() {
     let Some(at) = mountpoint() else { return };

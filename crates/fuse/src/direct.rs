@@ -1,0 +1,79 @@
+//! Mounting without a helper, for who may.
+//!
+//! `fuser` can do this too, but then it unmounts the mount point once more when the session is over
+//! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is gone:
+//! `umount X; mount X` would now and then end with nothing mounted. A session that was given a
+//! connection unmounts nothing.
+
+use crate::options::Options;
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Mounts a new FUSE connection and returns it; `None` when this process may not mount.
+pub(crate) fn mount(mountpoint: &Path, options: &Options) -> io::Result<Option<OwnedFd>> {
+    let device = match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        // The helper may be allowed to.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        device => device?,
+    };
+    let mode = mountpoint.metadata()?.mode();
+    let data = CString::new(mount_data(device.as_raw_fd(), mode, options))?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    if options.read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    match rustix::mount::mount(
+        options.fs_name.as_str(),
+        mountpoint,
+        "fuse",
+        flags,
+        data.as_c_str(),
+    ) {
+        Ok(()) => Ok(Some(device.into())),
+        Err(Errno::PERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the kernel's FUSE takes as mount data (Documentation/filesystems/fuse.rst).
+fn mount_data(device: i32, root_mode: u32, options: &Options) -> String {
+    let user = rustix::process::getuid().as_raw();
+    let group = rustix::process::getgid().as_raw();
+    let mut data = format!("fd={device},rootmode={root_mode:o},user_id={user},group_id={group}");
+    if options.default_permissions {
+        data += ",default_permissions";
+    }
+    if options.allow_other {
+        data += ",allow_other";
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_reach_the_kernel() {
+        let options = Options {
+            allow_other: true,
+            default_permissions: false,
+            ..Options::default()
+        };
+        let data = mount_data(7, 0o40755, &options);
+        assert!(data.starts_with("fd=7,rootmode=40755,user_id="), "{data}");
+        assert!(data.ends_with(",allow_other"), "{data}");
+        let options = Options {
+            allow_other: false,
+            default_permissions: true,
+            ..options
+        };
+        assert!(mount_data(7, 0o40755, &options).ends_with(",default_permissions"));
+    }
+}
