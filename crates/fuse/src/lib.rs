@@ -9,16 +9,16 @@
 //!
 //! | call | requests | to servers |
 //! | --- | --- | --- |
-//! | `open(O_CREAT)` of a new name | `GETATTR` of the directory, `LOOKUP`, `CREATE` | `LOOKUP`, `CREATE` ([`dir_attrs`]) |
+//! | `open(O_CREAT)` of a new name | `GETATTR` of the directory, `LOOKUP`, `CREATE` | `LOOKUP`, `CREATE` (see `dir_attrs`) |
 //! | the same after a `stat` that found nothing | `GETATTR` of the directory, `CREATE` | `CREATE` |
-//! | `write`, the first since attributes were asked for | `GETXATTR` of `security.capability`, `WRITE` | `WRITE` ([`xattr`]) |
+//! | `write`, the first since attributes were asked for | `GETXATTR` of `security.capability`, `WRITE` | `WRITE` (see `xattr`) |
 //! | `write`, further ones | `WRITE` | `WRITE` |
 //! | `close` after writing | `FLUSH`; `RELEASE`, for which nobody waits | what the client has pending |
 //! | `close` after reading | `RELEASE`, for which nobody waits | none |
 //! | `stat` within the time-outs | none | none |
 //! | `stat` after | `LOOKUP` | `LOOKUP` |
 //! | `unlink` | `GETATTR` of the directory, `LOOKUP` after the time-out, `UNLINK` | all but `GETATTR` |
-//! | `opendir`, `readdir`, `closedir` | `OPENDIR`, `READDIRPLUS` or `READDIR` for each 32 KiB and once more, `RELEASEDIR` | one for each 32 KiB ([`listing`]) |
+//! | `opendir`, `readdir`, `closedir` | `OPENDIR`, `READDIRPLUS` or `READDIR` for each 32 KiB and once more, `RELEASEDIR` | one for each 32 KiB (see `listing`) |
 //!
 //! `FLUSH` is answered even if there is nothing to do, as "not implemented" would end it for every
 //! file; files opened only to be read ask the kernel to leave it out.
