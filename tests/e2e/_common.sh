@@ -79,8 +79,9 @@ wait_until() {
     done
 }
 
+# has_ended PID: also of one that nobody has waited for yet.
 has_ended() {
-    ! kill -0 "$1" 2>/dev/null
+    [[ ! -e /proc/$1 ]] || grep -qs '^State:[[:space:]]*[XZ]' "/proc/$1/status"
 }
 
 # wait_for_end PID: waits for a process that this test started; its exit code is then in $CODE.
@@ -136,8 +137,21 @@ all_servers_answer() {
     "$PANDOFS" status --data "$DATA" --json >/dev/null 2>&1
 }
 
+mounts_in_scratch() {
+    awk -v scratch="$SCRATCH/" 'index($2, scratch) == 1 { print $2 }' /proc/self/mounts
+}
+
+# detach MOUNTPOINT: out of sight at once, whoever uses it and whether or not it answers.
+detach() {
+    umount --lazy "$1" 2>/dev/null || fusermount3 -uz "$1" 2>/dev/null || true
+}
+
 stop_what_was_started() {
-    local pid
+    local pid point
+    # First, because a mount without its servers does not answer.
+    for point in $(mounts_in_scratch); do
+        detach "$point"
+    done
     for pid in "${started[@]}"; do
         # One that was stopped with SIGSTOP hears no other signal but these. With `up` its children end.
         kill -CONT "$pid" 2>/dev/null || true
