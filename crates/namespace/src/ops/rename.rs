@@ -44,6 +44,10 @@ pub fn plan(
     if to.shard.0 >= view.map.shard_count() {
         return Err(Refusal::NewNameMisdirected(None).into());
     }
+    // A number that no shard gave out names no directory.
+    if to.dir.birth_shard().0 >= view.map.shard_count() {
+        return Err(FsError::NotFound.into());
+    }
     let must_own = must_own(caller, &owned.parts);
     let time = choices.time;
     let moves_dir = entry.kind == FileKind::Dir && dir != to.dir;

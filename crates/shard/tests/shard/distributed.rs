@@ -4,7 +4,7 @@ use crate::support::{Cluster, name, sent};
 use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
-use pandofs_types::{FsError, Ino, SessionId};
+use pandofs_types::{FsError, Ino, SessionId, ShardId};
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster() -> Cluster {
@@ -241,4 +241,50 @@ fn create_in_root(text: &str) -> Request {
         mode: 0o644,
         open: false,
     }
+}
+
+#[test]
+fn a_request_with_impossible_numbers_harms_nothing() {
+    let mut cluster = cluster();
+    cluster.call(0, mkdir(Ino::ROOT, "a")).unwrap();
+    let nowhere = Ino::new(ShardId(9_999), 1);
+    let rename = |new_dir, new_shard| Request::Rename {
+        dir: Ino::ROOT,
+        name: name("a"),
+        new_dir,
+        new_name: name("b"),
+        new_shard: ShardId(new_shard),
+        no_replace: false,
+    };
+    let refused = |error| Err(Refusal::Fs(error));
+    assert_eq!(
+        cluster.call(0, rename(nowhere, 0)),
+        refused(FsError::NotFound)
+    );
+    assert_eq!(
+        cluster.call(0, rename(Ino::ROOT, 9_999)),
+        Err(Refusal::NewNameMisdirected(None))
+    );
+    let link = Request::Link {
+        dir: Ino::ROOT,
+        name: name("b"),
+        ino: nowhere,
+        inode_shard: ShardId(9_999),
+    };
+    assert_eq!(cluster.call(0, link), refused(FsError::Stale));
+    assert_eq!(
+        cluster.call(0, mkdir(nowhere, "b")),
+        Err(Refusal::Misdirected(None))
+    );
+    assert!(
+        cluster
+            .call(
+                0,
+                Request::Lookup {
+                    dir: Ino::ROOT,
+                    name: name("a")
+                }
+            )
+            .is_ok()
+    );
 }
