@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -78,6 +78,7 @@ const RULES: [Rule; 19] = [
     outer("fuse", &["types", "placement", "api", "client"]),
     front("cli"),
     front("bench"),
+    front("trials"),
     tests("testkit"),
     tests("golden"),
 ];

@@ -1,0 +1,84 @@
+//! What all trials need of a cluster.
+
+use anyhow::{Context, Result};
+use pandofs_api::ServerStatus;
+use pandofs_client::{Client, Options};
+use pandofs_types::{Credentials, Ino, Name};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Who asks.
+pub const CALLER: Credentials = Credentials::ROOT;
+/// How long a call may go on asking a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which cluster, and which chances.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// The cluster map
+    #[arg(long, value_name = "FILE")]
+    pub cluster: PathBuf,
+    /// What random choices are drawn from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Common {
+    /// A client of its own session, caches and connections.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub fn client(&self) -> Result<Client> {
+        let options = Options {
+            soft: Some(PATIENCE),
+        };
+        Client::open(&self.cluster, options)
+            .with_context(|| format!("no client of {}", self.cluster.display()))
+    }
+}
+
+/// A directory in the root that was not there before; `what` and the next free number are its name.
+///
+/// # Errors
+/// The file system's.
+pub fn fresh_directory(client: &Client, parent: Ino, what: &str) -> Result<(Name, Ino)> {
+    use pandofs_client::ClientError;
+    use pandofs_types::FsError;
+    for number in 0_u32.. {
+        let name = name(&format!("{what}-{number}"))?;
+        match client.mkdir(&CALLER, parent, &name, 0o755) {
+            Ok(node) => return Ok((name, node.ino)),
+            Err(ClientError::Fs(FsError::Exists)) => {}
+            Err(error) => return Err(error).with_context(|| format!("mkdir {name}")),
+        }
+    }
+    anyhow::bail!("there is no free name for {what}")
+}
+
+/// # Errors
+/// When the text is no name.
+pub fn name(text: &str) -> Result<Name> {
+    Name::new(text.as_bytes()).with_context(|| format!("{text:?} is no name"))
+}
+
+/// The status of all servers.
+///
+/// # Errors
+/// When one of them does not give it.
+pub fn status(client: &Client) -> Result<Vec<ServerStatus>> {
+    client
+        .status()
+        .into_iter()
+        .map(|(server, status)| status.with_context(|| format!("server {server}")))
+        .collect()
+}
+
+/// Entries on a server.
+pub fn entries(status: &ServerStatus) -> u64 {
+    status.shards.iter().map(|shard| shard.entries).sum()
+}
+
+/// Milliseconds with one digit.
+pub fn ms(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,37 @@
+//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading and of killed
+//! servers, looked at from outside, through the client library.
+//!
+//! Invariant: a trial passes only if what it is about really happened (partitions split during a
+//! listing, a server was killed with a full log) and every single answer was right.
+
+mod cluster;
+mod history;
+mod kill;
+mod readdir;
+mod spread;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Trials of a running PandoFS cluster. They make their own directories in its root.
+#[derive(Parser)]
+#[command(name = "pandofs-trials")]
+struct Arguments {
+    #[command(subcommand)]
+    trial: Trial,
+}
+
+#[derive(Subcommand)]
+enum Trial {
+    ReaddirThroughSplits(readdir::Options),
+    Spread(spread::Options),
+    Kill(kill::Options),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().trial {
+        Trial::ReaddirThroughSplits(options) => readdir::run(&options),
+        Trial::Spread(options) => spread::run(&options),
+        Trial::Kill(options) => kill::run(&options),
+    }
+}

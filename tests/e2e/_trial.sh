@@ -1,0 +1,17 @@
+# Part of tests: `trial NAME [OPTION]...` runs one of the trials in crates/trials on a new cluster of four
+# servers without a mount, with fsck at its end and once the servers have stopped.
+source ./_common.sh
+
+trial() {
+    local trials=${PANDOFS%/*}/pandofs-trials panics
+    [[ -x $trials ]] || fail "$trials is not there: cargo build --release --package pandofs-trials"
+    # shellcheck disable=SC2016 # The inner shell is to expand it.
+    "$PANDOFS" up --servers 4 --no-mount --data "$DATA" -- \
+        bash -euc '"$@" && "$0" fsck --cluster "$CLUSTER"' "$PANDOFS" "$trials" "$@"
+    panics=$(grep -hs -A 5 'panicked at' "$DATA"/server-*/log.txt || true)
+    [[ -z $panics ]] || fail "a server panicked: $panics"
+    expect 'fsck of the stopped cluster' "$PANDOFS" fsck --offline --data "$DATA"
+}
+
+# Where the trials find the cluster.
+export CLUSTER=$DATA/cluster.json
