@@ -10,6 +10,10 @@ FILES ?= 100000
 BENCH ?=
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
 
+# The benchmarks of single parts, and the file system in memory that the whole is compared with.
+BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-store-rocksdb \
+	--package pandofs-log-raft-engine --examples
+
 .NOTPARALLEL:
 .PHONY: help deps build install run test lint unit e2e bench clean
 
@@ -49,15 +53,17 @@ unit: ## Unit, property, model and conformance tests only
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
-	cargo build --release --package pandofs-cli
+	cargo build --release --package pandofs-cli --package pandofs-trials --package pandofs-bench
+	cargo build --release $(BENCHMARKS)
 	scripts/e2e.sh $(PANDOFS)
 
 bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system (as root)
 	scripts/deps.sh build run bench
 	cargo build --release --package pandofs-cli --package pandofs-bench
-	cargo build --release --package pandofs-fuse --example memfs
+	cargo build --release $(BENCHMARKS)
 	target=$$(scripts/cargo-target.sh)/release && $$target/pandofs-bench run --pandofs $$target/pandofs \
-		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH)
+		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH) && \
+		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench
 
 clean: ## Remove what was built
 	cargo clean

@@ -55,7 +55,11 @@ impl Inodes for Clients {
         name: &Name,
         mode: u16,
     ) -> Done<Ino> {
-        let how = OpenHow { access: 6, truncate: false, exclusive: true };
+        let how = OpenHow {
+            access: 6,
+            truncate: false,
+            exclusive: true,
+        };
         let found = self.clients[client].create(by, dir, name, mode, how)?;
         assert!(found.created, "what must be new was there");
         Ok(found.node.ino)
@@ -109,7 +113,11 @@ impl Inodes for Clients {
         directory: bool,
     ) -> Done<()> {
         let client = &self.clients[client];
-        if directory { client.rmdir(by, dir, name)? } else { client.unlink(by, dir, name)? };
+        if directory {
+            client.rmdir(by, dir, name)?
+        } else {
+            client.unlink(by, dir, name)?
+        };
         Ok(())
     }
 
@@ -227,7 +235,9 @@ impl Inodes for Clients {
     }
 
     fn now(&mut self) -> Time {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("it is after 1970");
         Time(now.as_nanos() as i64)
     }
 

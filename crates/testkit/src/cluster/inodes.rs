@@ -283,7 +283,7 @@ impl Inodes for Cluster {
             ino,
             name: name.to_vec(),
             value: value.to_vec(),
-            mode: mode.into()
+            mode: mode.into(),
         };
         self.expect(client, by, Target::Inode(ino), request)
             .map(|_| ())

@@ -1,0 +1,25 @@
+#!/bin/bash
+# The benchmark programs still run: tiny, for they are here not to rot, not to measure.
+set -euo pipefail
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
+
+programs=$(dirname "$PANDOFS")
+for program in pandofs-bench examples/memfs examples/wire_bench examples/store_bench examples/log_bench; do
+    [[ -x $programs/$program ]] || fail "$programs/$program is missing: make e2e builds it"
+done
+
+# ext4 and bindfs need root and more packages; what is ours is measured without.
+"$programs/pandofs-bench" run --pandofs "$PANDOFS" --memfs "$programs/examples/memfs" \
+    --targets memfs,mount,library --files 400 --rounds 1 --processes 1,2 \
+    --scratch "$SCRATCH" --json "$SCRATCH/figures.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" ||
+    fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+for target in memfs mount library; do
+    # A figure for each number of processes, of the one round that counts.
+    expect_equal "figures of $target" "$(grep -c "\"target\":\"$target\"" "$SCRATCH/figures.jsonl")" 2
+done
+
+"$programs/examples/wire_bench" --rounds 1 --seconds 0.05
+"$programs/examples/store_bench" --ops 2000
+"$programs/examples/log_bench" --ops 500 --dir "$SCRATCH"
