@@ -1,5 +1,5 @@
 # What the end-to-end tests share: a cluster, and ways to expect something and to say what was found.
-# A test begins with `source ./_common.sh`; scripts/e2e.sh gives it $PANDOFS and an empty $SCRATCH.
+# A test begins with `. ./_common.sh`; scripts/e2e.sh gives it $PANDOFS and an empty $SCRATCH.
 # Nothing here depends on how fast the machine is: what is waited for is a condition, and the deadline
 # is there to fail at all.
 set -Eeuo pipefail
@@ -129,6 +129,25 @@ check_online() {
     expect 'fsck of the running cluster' "$PANDOFS" fsck --data "$DATA"
 }
 
+# mount_also POINT [OPTION OF MOUNT]...: another mount of the running cluster; its process is then
+# $MOUNT_PID and its log POINT-log.txt.
+mount_also() {
+    local point=$1
+    shift
+    # What a killed mount left there is no directory.
+    mkdir -p "$point" 2>/dev/null || true
+    "$PANDOFS" mount --data "$DATA" "$@" "$point" >"$point-log.txt" 2>&1 &
+    MOUNT_PID=$!
+    started+=("$MOUNT_PID")
+    wait_until "$point to be mounted" has_mounted_or_ended "$point" "$MOUNT_PID"
+    grep -q ' mounted mountpoint=' "$point-log.txt" ||
+        fail "'pandofs mount' ended: $(cat "$point-log.txt")"
+}
+
+has_mounted_or_ended() {
+    grep -q ' mounted mountpoint=' "$1-log.txt" || has_ended "$2"
+}
+
 server_pid() {
     cat "$DATA/server-$1/pid"
 }
@@ -152,10 +171,12 @@ stop_what_was_started() {
     for point in $(mounts_in_scratch); do
         detach "$point"
     done
+    # All before the first is waited for: a program that waits for a mount ends when the mount does. The
+    # children of `up` end with it.
     for pid in "${started[@]}"; do
-        # One that was stopped with SIGSTOP hears no other signal but these. With `up` its children end.
-        kill -CONT "$pid" 2>/dev/null || true
         kill -KILL "$pid" 2>/dev/null || true
+    done
+    for pid in "${started[@]}"; do
         wait "$pid" 2>/dev/null || true
     done
 }

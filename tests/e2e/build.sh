@@ -1,6 +1,8 @@
+#!/bin/bash
 # make builds a C project of 50 modules on the mount with four jobs at once, and builds again just what
 # depends on a file that was touched.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 MODULES=50
 # As many modules as include the header that is touched later.

@@ -1,5 +1,7 @@
+#!/bin/bash
 # git keeps a repository of 1,000 files on the mount: commit, clone, gc, fsck.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null HOME=$SCRATCH
 export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=test@example.org

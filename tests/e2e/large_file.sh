@@ -1,5 +1,7 @@
+#!/bin/bash
 # Large files: beyond 4 GiB, sparse, cut and grown again, appended to; and 300 MB in and back.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 GIB=$((1 << 30))
 
@@ -40,7 +42,7 @@ say "a file of $size bytes is there in $(kib_in_data_objects) KiB"
 
 # A copy elsewhere, through memory that other files have pushed it out of.
 expect umount "$PANDOFS" umount "$MNT"
-"$PANDOFS" mount --data "$DATA" --background --log "$SCRATCH/mount-2-log.txt" "$MNT"
+mount_also "$MNT"
 expect_equal 'what another mount reads' "$(get $((4 * GIB - 3)) 8)" '.at 4294'
 expect_equal 'the size it sees' "$(stat -c %s "$file")" "$size"
 
@@ -86,7 +88,7 @@ cp "$original" "$MNT/copy"
 expect_equal 'checksum on the mount' "$(sha256sum <"$MNT/copy")" "$sum"
 say '300 MB were copied in'
 expect umount "$PANDOFS" umount "$MNT"
-"$PANDOFS" mount --data "$DATA" --background --log "$SCRATCH/mount-3-log.txt" "$MNT"
+mount_also "$MNT"
 cp "$MNT/copy" "$SCRATCH/back"
 expect_equal 'checksum of what came back' "$(sha256sum <"$SCRATCH/back")" "$sum"
 rm "$SCRATCH/back"

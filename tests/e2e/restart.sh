@@ -1,6 +1,8 @@
+#!/bin/bash
 # A cluster that is stopped and started again has its data, attributes and times; so has one of whose
 # servers one was killed while nothing was under way, even before what it acknowledged was forced.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 # What must be the same afterwards: each object's path, kind, permissions, owner, group, links, size,
 # target and the times in nanoseconds; extended attributes; contents.

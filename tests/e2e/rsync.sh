@@ -1,6 +1,8 @@
+#!/bin/bash
 # rsync brings a tree onto the mount; run again it finds nothing to do, and reading everything again
 # neither; what changes at the source is brought, and nothing else.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 TREE=/usr/include/linux
 [[ -d $TREE ]] || TREE=/usr/include

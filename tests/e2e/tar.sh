@@ -1,5 +1,7 @@
+#!/bin/bash
 # A source tree goes onto the mount and back with tar, and is the same: contents, modes, links, times.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 TREE=/usr/include
 
@@ -59,7 +61,7 @@ say 'the copy is the same'
 
 # Seen by a mount that never wrote it: nothing comes from the kernel's memory.
 expect 'umount' "$PANDOFS" umount "$MNT"
-"$PANDOFS" mount --data "$DATA" --background --log "$SCRATCH/mount-2-log.txt" "$MNT"
+mount_also "$MNT"
 diff <(echo "$wanted") <(listing "$MNT/copy") || fail 'the copy differs for another mount'
 
 mkdir "$SCRATCH/back"

@@ -1,14 +1,13 @@
+#!/bin/bash
 # Two mounts of one file system that believe nothing for any time see at once what the other does: new
 # names, renames, removals, sizes, contents and permissions.
-source ./_common.sh
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
 
 start_cluster --entry-timeout 0 --attr-timeout 0 --negative-timeout 0
 A=$MNT
 B=$SCRATCH/mount-2
-mkdir "$B"
-"$PANDOFS" mount --data "$DATA" --background --log "$SCRATCH/mount-2-log.txt" \
-    -o entry_timeout=0,attr_timeout=0,negative_timeout=0 "$B"
-is_mounted "$B" || fail "$B is not mounted"
+mount_also "$B" -o entry_timeout=0,attr_timeout=0,negative_timeout=0
 
 # 1. Names. Each time the other mount has looked before, so that it has something old to believe.
 for ((i = 0; i < 50; i++)); do

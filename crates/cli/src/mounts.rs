@@ -99,8 +99,8 @@ pub fn absolute(path: &Path) -> io::Result<PathBuf> {
     Ok(fs::canonicalize(parent).map_or_else(|_| plain.clone(), |parent| parent.join(name)))
 }
 
-/// How long to wait for a mount that may be dead. One whose servers are away does not answer at all,
-/// and is not dead.
+/// How long to wait for a mount that may be dead. One whose process we cannot see, and whose servers are
+/// away, does not answer at all, and is not dead.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the process of the mount at `point` is gone: the kernel answers "Transport endpoint is not

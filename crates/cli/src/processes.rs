@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// The processes `pandofs mount … POINT`, as far as we may see them.
+/// The processes `pandofs mount … POINT` that are connected to the kernel, as far as we may see them.
 pub fn serving_mount(point: &Path) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -42,11 +42,22 @@ pub fn serving_mount(point: &Path) -> Vec<u32> {
                 let named = cwd.join(OsStr::from_bytes(argument));
                 mounts::absolute(&named).is_ok_and(|named| named == point)
             })
+            && has_fuse_open(&process.path())
         {
             found.push(pid);
         }
     }
     found
+}
+
+/// Whether the process with this directory in `/proc` may answer the kernel's requests: one that is still
+/// about to mount, as this one perhaps, has not opened the device yet. Of another user's it is believed.
+fn has_fuse_open(process: &Path) -> bool {
+    let Ok(open) = fs::read_dir(process.join("fd")) else {
+        return true;
+    };
+    open.flatten()
+        .any(|file| fs::read_link(file.path()).is_ok_and(|path| path == Path::new("/dev/fuse")))
 }
 
 /// Waits for a process that is not our child. Whether it is gone in time.
@@ -76,15 +87,42 @@ pub fn wait_until_gone(pid: u32, deadline: Instant) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
     #[test]
-    fn a_process_is_waited_for() {
-        let mut child = Command::new("cat")
-            .stdin(std::process::Stdio::piped())
+    fn a_process_serves_a_mount_once_it_is_connected_to_the_kernel() {
+        let scratch = tempfile::tempdir().unwrap();
+        let point = fs::canonicalize(scratch.path()).unwrap();
+        // A shell that runs this script has the command line `pandofs mount POINT`.
+        let script = "echo started; read line; exec 3<>/dev/fuse; echo connected; read line";
+        fs::write(point.join("mount"), script).unwrap();
+        let mut child = Command::new("sh")
+            .arg0("pandofs")
+            .arg("mount")
+            .arg(&point)
+            .current_dir(&point)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut stdin = child.stdin.take().unwrap();
+        assert_eq!(said.next().unwrap().unwrap(), "started");
+        assert_eq!(serving_mount(&point), Vec::<u32>::new());
+        stdin.write_all(b"go on\n").unwrap();
+        assert_eq!(said.next().unwrap().unwrap(), "connected");
+        assert_eq!(serving_mount(&point), [child.id()]);
+        drop(stdin);
+        child.wait().unwrap();
+        assert_eq!(serving_mount(&point), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn a_process_is_waited_for() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let soon = || Instant::now() + Duration::from_millis(20);
         assert!(!wait_until_gone(child.id(), soon()).unwrap());
         drop(child.stdin.take());

@@ -1,6 +1,7 @@
 //! Takes a mount away, and says who is in the way.
 
 use crate::mounts;
+use crate::processes::serving_mount;
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -60,6 +61,11 @@ fn with_helper(point: &Path, lazy: bool) -> Result<Unmounted> {
 /// # Errors
 /// As [`unmount`].
 pub fn clean_dead_mount(point: &Path) -> Result<bool> {
+    // A mount that has its process is alive, and must not be asked: while its servers are away it does
+    // not answer, and until it does the question keeps the mount busy and this process from ending.
+    if !serving_mount(point).is_empty() {
+        return Ok(false);
+    }
     let mut cleaned = false;
     // There may be several, one over the other.
     while mounts::is_dead(point) {

@@ -164,15 +164,16 @@ impl Mount {
                 point.display()
             );
         }
-        if !point.is_dir() {
-            bail!("cannot mount on {}: it is no directory", point.display());
-        }
         if mounts::at(&mounts::all()?, &point).is_some_and(mounts::Mount::is_pandofs) {
             bail!(
                 "a PandoFS is mounted on {} already: unmount it with 'pandofs umount {}'",
                 point.display(),
                 point.display()
             );
+        }
+        // After that, because a mount whose servers are away would not say what it is.
+        if !point.is_dir() {
+            bail!("cannot mount on {}: it is no directory", point.display());
         }
         let cluster = self.source.find(None)?;
         let options = self.options.resolved()?;

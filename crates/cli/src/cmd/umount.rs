@@ -57,7 +57,7 @@ impl Umount {
         if unmount(&point, self.lazy)? == Unmounted::Busy {
             let users = users_of(&point);
             let by = match users.as_slice() {
-                [] => "another user's process, or a mount inside it".to_owned(),
+                [] => "a process that waits for an answer of it, another user's process, or a mount inside it".to_owned(),
                 users => users.join(", "),
             };
             bail!(

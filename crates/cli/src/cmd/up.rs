@@ -83,12 +83,13 @@ impl Up {
             tcp: self.tcp,
             options: &self.options,
         };
-        let map = up::open_or_create(&dir, &wanted, &mut voice)?;
+        // First, so that nothing is made for a mount that cannot be.
         let mount_point = self
             .mount
             .as_deref()
             .map(|point| prepare_mount_point(point, &mut voice))
             .transpose()?;
+        let map = up::open_or_create(&dir, &wanted, &mut voice)?;
         let plan = self.plan(&dir, &map, mount_point.as_deref());
         let servers = units::plural(map.servers.len() as u64, "server", "servers");
         voice.note(&format!("starting {servers}"));
