@@ -139,13 +139,13 @@ mod tests {
             servers: vec![
                 server(0, "tcp:192.0.2.1:7000", ServerInfo::WEIGHT_ONE, "rack-a"),
                 server(
-                    7,
+                    1,
                     "tcp:[2001:db8::2]:7000",
                     ServerInfo::WEIGHT_ONE / 2,
                     "rack-b",
                 ),
             ],
-            shards: [0, 7, 0, 0].map(ServerId).to_vec(),
+            shards: [0, 1, 0, 0].map(ServerId).to_vec(),
             policy: DirPolicy::default(),
             settings: Settings {
                 max_partitions: Some(12),
@@ -225,9 +225,9 @@ mod tests {
                 "hash_key is to be 32 hexadecimal digits, not \"c0ffee\"",
             ),
             (
+                "\"id\": 1",
                 "\"id\": 7",
-                "\"id\": 8",
-                "shard 1 is led by server 7, which is not in the map",
+                "there are 2 servers, numbered from 0, and one is called 7",
             ),
         ];
         for (from, to, expected) in replaced {

@@ -171,7 +171,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             refusal(|map| map.settings.stripe_unit = 0),
-            "stripe_unit is to be 1 to 4294967295, not 0",
+            "stripe_unit is to be 4096 to 4294967295, not 0",
         ),
         (
             refusal(|map| map.settings.inline_bytes = 4_097),
