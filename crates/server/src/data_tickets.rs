@@ -11,7 +11,26 @@ use std::collections::{HashMap, HashSet, VecDeque};
 pub(crate) struct DataTickets {
     next: u64,
     asked: HashMap<u64, (ShardId, u64)>,
-    numbers: HashMap<(ShardId, u64), u64>,
+    /// Of what has been asked for and not been done.
+    numbers: HashMap<(ShardId, u64), Number>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    number: u64,
+    /// It waits for the disk no more.
+    sent: bool,
+}
+
+/// How often a shard has asked for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Never, or it failed.
+    First,
+    /// It is asked for again, and has not been sent yet.
+    Unsent,
+    /// It is asked for again, because no answer came.
+    Again,
 }
 
 impl DataTickets {
@@ -26,22 +45,56 @@ impl DataTickets {
         }
     }
 
-    /// The number for what `shard` asks under `ticket`, and whether it is new. What is asked again
-    /// because no answer came has the number it had.
-    pub fn number(&mut self, shard: ShardId, ticket: u64) -> (u64, bool) {
-        if let Some(&number) = self.numbers.get(&(shard, ticket)) {
-            return (number, false);
+    /// Takes note that `shard` asks for something under `ticket`.
+    ///
+    /// What is not [`Asked::First`] must not be kept until the disk has something: the answer may come
+    /// meanwhile, and then it would be sent under a new number and carried out once more. (A cuts an
+    /// object, the answer is late, A asks again, and that waits for the disk; the answer comes, a client
+    /// writes behind the cut; what has waited goes out now and takes the client's data away.)
+    pub fn ask(&mut self, shard: ShardId, ticket: u64) -> Asked {
+        match self.numbers.get(&(shard, ticket)) {
+            Some(Number { sent: true, .. }) => Asked::Again,
+            Some(Number { sent: false, .. }) => Asked::Unsent,
+            None => {
+                let number = self.next;
+                self.next = self.next.wrapping_add(1);
+                let sent = false;
+                self.numbers
+                    .insert((shard, ticket), Number { number, sent });
+                self.asked.insert(number, (shard, ticket));
+                Asked::First
+            }
         }
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
-        self.numbers.insert((shard, ticket), number);
-        self.asked.insert(number, (shard, ticket));
-        (number, true)
     }
 
-    /// Who asked under `number`; forgets it. `None` for an answer that came before.
+    /// The number under which it is sent now, and whether it is for the first time.
+    ///
+    /// # Panics
+    /// When it was not asked for, or is done.
+    pub fn send(&mut self, shard: ShardId, ticket: u64) -> (u64, bool) {
+        let Some(found) = self.numbers.get_mut(&(shard, ticket)) else {
+            panic!("shard {shard} did not ask for anything under ticket {ticket}");
+        };
+        let is_first = !found.sent;
+        found.sent = true;
+        (found.number, is_first)
+    }
+
+    /// It cannot be sent; the shard asks again.
+    pub fn forget(&mut self, shard: ShardId, ticket: u64) {
+        if let Some(found) = self.numbers.remove(&(shard, ticket)) {
+            self.asked.remove(&found.number);
+        }
+    }
+
+    /// Who asked under `number`; forgets it. `None` for an answer that came before, or to what was not
+    /// sent.
     pub fn done(&mut self, number: u64) -> Option<(ShardId, u64)> {
-        let asker = self.asked.remove(&number)?;
+        let asker = *self.asked.get(&number)?;
+        if !self.numbers.get(&asker).is_some_and(|found| found.sent) {
+            return None;
+        }
+        self.asked.remove(&number);
         self.numbers.remove(&asker);
         Some(asker)
     }
@@ -107,13 +160,29 @@ mod tests {
     #[test]
     fn a_repeated_request_keeps_its_number_until_it_is_answered() {
         let mut tickets = DataTickets::new(u64::MAX);
-        assert_eq!(tickets.number(ShardId(1), 7), (u64::MAX, true));
-        assert_eq!(tickets.number(ShardId(2), 7), (0, true));
-        assert_eq!(tickets.number(ShardId(1), 7), (u64::MAX, false));
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::First);
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::Unsent);
+        assert_eq!(tickets.done(u64::MAX), None);
+        assert_eq!(tickets.send(ShardId(1), 7), (u64::MAX, true));
+        assert_eq!(tickets.ask(ShardId(2), 7), Asked::First);
+        assert_eq!(tickets.send(ShardId(2), 7), (0, true));
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::Again);
+        assert_eq!(tickets.send(ShardId(1), 7), (u64::MAX, false));
         assert_eq!(tickets.done(u64::MAX), Some((ShardId(1), 7)));
         assert_eq!(tickets.done(u64::MAX), None);
-        assert_eq!(tickets.number(ShardId(1), 7), (1, true));
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::First);
+        assert_eq!(tickets.send(ShardId(1), 7), (1, true));
         assert_eq!(tickets.done(0), Some((ShardId(2), 7)));
+    }
+
+    #[test]
+    fn what_could_not_be_sent_is_asked_for_anew() {
+        let mut tickets = DataTickets::new(5);
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::First);
+        tickets.forget(ShardId(1), 7);
+        assert_eq!(tickets.done(5), None);
+        assert_eq!(tickets.ask(ShardId(1), 7), Asked::First);
+        assert_eq!(tickets.send(ShardId(1), 7), (6, true));
     }
 
     #[test]

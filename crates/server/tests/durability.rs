@@ -4,110 +4,21 @@
 
 mod common;
 
-use common::{Connection, DEADLINE, ID, Memory, eventually, map};
-use pandofs_api::{AdminReply, AdminRequest, Refusal, Reply, Request};
-use pandofs_log::{Entry, Log, LogError, MemoryLog};
+use common::held_log::HeldLog;
+use common::link::{OTHER, accept, listen, messages, send};
+use common::{Connection, ID, Memory, eventually, map};
+use pandofs_api::{
+    AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, Request,
+};
+use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
 use pandofs_store::Store;
 use pandofs_types::limits::{MAX_INLINE_BYTES, MAX_LOG_BYTES};
-use pandofs_types::{FsError, ShardId};
+use pandofs_types::{FsError, SetAttr, ShardId};
+use pandofs_wire::hello::Peer;
 use pandofs_wire::message::AnswerBody;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// A log whose forces wait until they are let go.
-struct HeldLog {
-    log: MemoryLog,
-    state: Mutex<Held>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Held {
-    /// Forces that have begun.
-    begun: u64,
-    /// Forces that may end.
-    allowed: u64,
-    fails: bool,
-}
-
-impl HeldLog {
-    fn new() -> Arc<HeldLog> {
-        // The one at start goes through.
-        let state = Mutex::new(Held {
-            allowed: 1,
-            ..Held::default()
-        });
-        Arc::new(HeldLog {
-            log: MemoryLog::new(),
-            state,
-            changed: Condvar::new(),
-        })
-    }
-
-    fn begun(&self) -> u64 {
-        self.state.lock().unwrap().begun
-    }
-
-    fn allow(&self, forces: u64) {
-        self.state.lock().unwrap().allowed = forces;
-        self.changed.notify_all();
-    }
-
-    fn fail(&self) {
-        self.state.lock().unwrap().fails = true;
-        self.allow(u64::MAX);
-    }
-}
-
-impl Log for HeldLog {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError> {
-        self.log.append(entries)
-    }
-    fn sync(&self) -> Result<(), LogError> {
-        // What is appended while it waits is not covered.
-        let done = self.log.sync();
-        let mut state = self.state.lock().unwrap();
-        state.begun += 1;
-        let own = state.begun;
-        while state.allowed < own {
-            let (guard, timeout) = self.changed.wait_timeout(state, DEADLINE).unwrap();
-            assert!(!timeout.timed_out(), "nobody lets the force go");
-            state = guard;
-        }
-        if state.fails {
-            let reason = "on purpose".to_owned();
-            return Err(LogError::Failed {
-                path: "log".into(),
-                reason,
-            });
-        }
-        done
-    }
-    fn read(
-        &self,
-        stream: u64,
-        from: u64,
-        visit: &mut pandofs_log::Visit<'_>,
-    ) -> Result<(), LogError> {
-        self.log.read(stream, from, visit)
-    }
-    fn span(&self, stream: u64) -> Option<(u64, u64)> {
-        self.log.span(stream)
-    }
-    fn next_index(&self, stream: u64) -> Option<u64> {
-        self.log.next_index(stream)
-    }
-    fn prune(&self, stream: u64, upto: u64) -> Result<(), LogError> {
-        self.log.prune(stream, upto)
-    }
-    fn reclaim(&self) -> Result<(), LogError> {
-        self.log.reclaim()
-    }
-    fn bytes(&self) -> u64 {
-        self.log.bytes()
-    }
-}
 
 /// Long enough for an answer that would wrongly come to come, nearly always; the test cannot fail
 /// because it is too short.
@@ -357,4 +268,74 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
         ),
         "{error}"
     );
+}
+
+/// A cut that was sent is sent again as it was, and at once. Were it held until the log is forced, its
+/// answer could come first, a client write behind the cut, and what was held take that away.
+#[test]
+fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
+    let memory = Memory::with_map(|dir| {
+        let mut map = map(dir, 2, 3_600_000);
+        map.shards[0] = ID;
+        map
+    });
+    let listener = listen(&memory);
+    let log = HeldLog::new();
+    let server = memory.start_on(memory.store.clone(), log.clone());
+    let mut client = Connection::client(server.address(), 1);
+    let mut second = Connection::client(server.address(), 2);
+    let made = client.create("a").unwrap();
+    let Reply::Entry(entry) = made else {
+        panic!("{made:?}");
+    };
+    let ino = entry.ino;
+    client.shard(ShardId(0), Request::Stripe { ino }).unwrap();
+    let set = SetAttr {
+        size: Some(0),
+        ..SetAttr::default()
+    };
+    let cut = client.shard_request(ShardId(0), Request::SetAttr { ino, set });
+    client.send(cut);
+    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    log.allow(2);
+    let mut link = accept(&listener);
+    let sent = messages(&mut link);
+    let [PeerMessage::Data { ticket, request }] = &sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(*request, DataRequest::Truncate { ino, length: 0 });
+
+    // From here on there is something unforced, and a force would not end.
+    second.create("b").unwrap();
+    assert_eq!(messages(&mut link), sent, "it is sent again");
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    let done = |ticket| PeerMessage::DataDone {
+        ticket,
+        reply: DataReply::Done,
+    };
+    send(&mut to_server, vec![done(*ticket)]);
+    assert!(matches!(
+        client.answer().body,
+        AnswerBody::Shard(Ok(Reply::Inode(_)))
+    ));
+    log.allow(u64::MAX);
+    let sync = client.shard_request(ShardId(0), Request::Sync);
+    assert_eq!(client.ask(sync), AnswerBody::Shard(Ok(Reply::Done)));
+
+    // Whatever else was on its way was no new request.
+    let read = DataRequest::Usage { ino };
+    let request = PeerMessage::Data {
+        ticket: 77,
+        request: read,
+    };
+    send(&mut to_server, vec![request]);
+    let mut seen = Vec::new();
+    while !seen
+        .iter()
+        .any(|message| matches!(message, PeerMessage::DataDone { ticket: 77, .. }))
+    {
+        seen.extend(messages(&mut link));
+    }
+    seen.pop();
+    assert!(seen.iter().all(|message| *message == sent[0]), "{seen:?}");
 }

@@ -4,44 +4,15 @@
 
 mod common;
 
-use common::{Connection, DEADLINE, FS, ID, Memory, eventually, map, socket};
+use common::link::{OTHER, accept, listen, messages, send};
+use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
-use pandofs_wire::address::{Address, Listener};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
-use pandofs_wire::frame;
-use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
-use pandofs_wire::message::PeerFrame;
-
-const OTHER: ServerId = ServerId(1);
+use pandofs_wire::hello::{HelloAnswer, Peer};
 
 fn memory() -> Memory {
     Memory::with_map(|dir| map(dir, 2, 3_600_000))
-}
-
-fn listen(memory: &Memory) -> Listener {
-    Listener::bind(&Address::Unix(socket(memory.dir.path(), 1))).unwrap()
-}
-
-/// Takes the server's link, as server `OTHER` would.
-fn accept(listener: &Listener) -> Connection {
-    let stream = listener.accept().unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let mut link = Connection::over(stream);
-    let hello = Hello::decode(&link.next_body().unwrap(), FS).unwrap();
-    assert_eq!(hello.peer, Peer::Server { id: ID });
-    let welcome = HelloAnswer::Welcome {
-        server: OTHER,
-        boot: 1,
-        epoch: Epoch(1),
-    };
-    link.write_frame(&welcome);
-    link
-}
-
-fn messages(link: &mut Connection) -> Vec<PeerMessage> {
-    let frame: PeerFrame = frame::decode(&link.next_body().expect("a frame")).unwrap();
-    frame.messages
 }
 
 fn write(ticket: u64) -> PeerMessage {
@@ -58,10 +29,6 @@ fn done(ticket: u64) -> PeerMessage {
         ticket,
         reply: DataReply::Done,
     }
-}
-
-fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
-    connection.write_frame(&PeerFrame { messages });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::Lane;
 use crate::connection::Role;
 use crate::data::pool::DataOrigin;
+use crate::data_tickets::Asked;
 use crate::error::ServerError;
 use crate::readers::ReadJob;
 use crate::slots::SlotKey;
@@ -17,9 +18,15 @@ impl Lane {
     pub(super) fn deliver(&mut self, outputs: Vec<(ShardId, Output)>) -> Result<(), ServerError> {
         for (shard, output) in outputs {
             let durable = match &output {
-                Output::Answer { durable, .. }
-                | Output::Send { durable, .. }
-                | Output::Data { durable, .. } => *durable,
+                Output::Answer { durable, .. } | Output::Send { durable, .. } => *durable,
+                Output::Data {
+                    ticket, durable, ..
+                } => match self.data_tickets.ask(shard, *ticket) {
+                    Asked::First => *durable,
+                    Asked::Unsent => continue,
+                    // It waited for the disk before it was sent the first time.
+                    Asked::Again => false,
+                },
                 Output::Warm { .. } => false,
             };
             if !durable {
@@ -73,9 +80,10 @@ impl Lane {
         if server != self.id && !self.peers.knows(server) {
             // The shard asks again; perhaps a later cluster map has that server.
             tracing::warn!("shard {shard} has a data object on server {server}, which is unknown");
+            self.data_tickets.forget(shard, ticket);
             return Ok(());
         }
-        let (number, is_new) = self.data_tickets.number(shard, ticket);
+        let (number, is_first) = self.data_tickets.send(shard, ticket);
         if server != self.id {
             self.send(
                 server,
@@ -84,7 +92,7 @@ impl Lane {
                     request,
                 },
             );
-        } else if is_new {
+        } else if is_first {
             self.counters.data_requests += 1;
             return self.data.request(DataOrigin::Shard { number }, request);
         }

@@ -3,6 +3,9 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod held_log;
+pub mod link;
+
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, Refusal, Reply, Request, ServerStatus,
     ShardRequest,

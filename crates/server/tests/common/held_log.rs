@@ -1,0 +1,100 @@
+//! A log on a disk that is as slow as the test wants.
+
+use super::DEADLINE;
+use pandofs_log::{Entry, Log, LogError, MemoryLog};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// A log whose forces wait until they are let go.
+pub struct HeldLog {
+    /// What is in it.
+    pub log: MemoryLog,
+    state: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    /// Forces that have begun.
+    begun: u64,
+    /// Forces that may end.
+    allowed: u64,
+    fails: bool,
+}
+
+impl HeldLog {
+    pub fn new() -> Arc<HeldLog> {
+        // The one at start goes through.
+        let state = Mutex::new(Held {
+            allowed: 1,
+            ..Held::default()
+        });
+        Arc::new(HeldLog {
+            log: MemoryLog::new(),
+            state,
+            changed: Condvar::new(),
+        })
+    }
+
+    pub fn begun(&self) -> u64 {
+        self.state.lock().unwrap().begun
+    }
+
+    pub fn allow(&self, forces: u64) {
+        self.state.lock().unwrap().allowed = forces;
+        self.changed.notify_all();
+    }
+
+    pub fn fail(&self) {
+        self.state.lock().unwrap().fails = true;
+        self.allow(u64::MAX);
+    }
+}
+
+impl Log for HeldLog {
+    fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError> {
+        self.log.append(entries)
+    }
+    fn sync(&self) -> Result<(), LogError> {
+        // What is appended while it waits is not covered.
+        let done = self.log.sync();
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        let own = state.begun;
+        while state.allowed < own {
+            let (guard, timeout) = self.changed.wait_timeout(state, DEADLINE).unwrap();
+            assert!(!timeout.timed_out(), "nobody lets the force go");
+            state = guard;
+        }
+        if state.fails {
+            let reason = "on purpose".to_owned();
+            return Err(LogError::Failed {
+                path: "log".into(),
+                reason,
+            });
+        }
+        done
+    }
+    fn read(
+        &self,
+        stream: u64,
+        from: u64,
+        visit: &mut pandofs_log::Visit<'_>,
+    ) -> Result<(), LogError> {
+        self.log.read(stream, from, visit)
+    }
+    fn span(&self, stream: u64) -> Option<(u64, u64)> {
+        self.log.span(stream)
+    }
+    fn next_index(&self, stream: u64) -> Option<u64> {
+        self.log.next_index(stream)
+    }
+    fn prune(&self, stream: u64, upto: u64) -> Result<(), LogError> {
+        self.log.prune(stream, upto)
+    }
+    fn reclaim(&self) -> Result<(), LogError> {
+        self.log.reclaim()
+    }
+    fn bytes(&self) -> u64 {
+        self.log.bytes()
+    }
+}

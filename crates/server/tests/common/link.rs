@@ -1,0 +1,40 @@
+//! The part of the other server, played by the test.
+
+use super::{Connection, DEADLINE, FS, ID, Memory, socket};
+use pandofs_api::PeerMessage;
+use pandofs_types::{Epoch, ServerId};
+use pandofs_wire::address::{Address, Listener};
+use pandofs_wire::frame;
+use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::message::PeerFrame;
+
+pub const OTHER: ServerId = ServerId(1);
+
+pub fn listen(memory: &Memory) -> Listener {
+    Listener::bind(&Address::Unix(socket(memory.dir.path(), 1))).unwrap()
+}
+
+/// Takes the server's link, as server `OTHER` would.
+pub fn accept(listener: &Listener) -> Connection {
+    let stream = listener.accept().unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut link = Connection::over(stream);
+    let hello = Hello::decode(&link.next_body().unwrap(), FS).unwrap();
+    assert_eq!(hello.peer, Peer::Server { id: ID });
+    let welcome = HelloAnswer::Welcome {
+        server: OTHER,
+        boot: 1,
+        epoch: Epoch(1),
+    };
+    link.write_frame(&welcome);
+    link
+}
+
+pub fn messages(link: &mut Connection) -> Vec<PeerMessage> {
+    let frame: PeerFrame = frame::decode(&link.next_body().expect("a frame")).unwrap();
+    frame.messages
+}
+
+pub fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
+    connection.write_frame(&PeerFrame { messages });
+}
