@@ -46,8 +46,10 @@ impl Content {
             .zip(&wanted)
             .take_while(|(a, b)| a == b)
             .count();
+        let zeros = found[same..].iter().take_while(|&&byte| byte == 0).count();
         Ok(Some(format!(
-            "inode {ino} has {} bytes of which the first {same} are right, and was to have {}",
+            "inode {ino} has {} bytes of which the first {same} are right and the next {zeros} are 0, and \
+             was to have {}",
             found.len(),
             wanted.len()
         )))

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use filler::{Filler, Grain};
 use pandofs_api::{AdminReply, AdminRequest, DirSettings, NewNode, ServerStatus};
 use pandofs_client::Client;
+use pandofs_placement::DirPolicy;
 use pandofs_types::limits::MAX_LOG_BYTES;
 use pandofs_types::{Ino, ServerId};
 use rand::rngs::StdRng;
@@ -34,7 +35,7 @@ const OPERATIONS_AFTER: u64 = 200;
 const THRESHOLD: u32 = 500;
 /// Directories that all clients work in.
 const SHARED_DIRECTORIES: usize = 3;
-/// Attempts to get a directory on a certain server: with ddg a new directory goes to a random shard.
+/// Attempts to get a directory on a certain server.
 const PLACEMENTS: usize = 400;
 /// What is wrong is printed up to this many lines.
 const SHOWN: usize = 20;
@@ -48,6 +49,9 @@ pub struct Options {
     /// become too long, and one at a random moment
     #[arg(long, default_value_t = 8)]
     rounds: u32,
+    /// All kills at random moments, without making logs grow
+    #[arg(long)]
+    random_moments: bool,
     /// Clients with all kinds of work
     #[arg(long, default_value_t = 6)]
     clients: u32,
@@ -76,6 +80,8 @@ struct Kill {
     answers: Duration,
     /// From the kill until it had carried out a change.
     serves: Duration,
+    /// Processor time of the new process until then, if the system tells.
+    busy: Option<Duration>,
 }
 
 /// What the threads of a round tell each other.
@@ -137,6 +143,12 @@ impl<'o> Trial<'o> {
         let client = options.common.client()?;
         let mut random = StdRng::seed_from_u64(options.common.seed);
         let (_, above) = fresh_directory(&client, Ino::ROOT, "kill")?;
+        // So that a directory can be had on any server.
+        let settings = DirSettings {
+            policy: Some(DirPolicy::Random),
+            ..DirSettings::default()
+        };
+        client.set_dir_settings(&CALLER, above, settings)?;
         let shared = (0..SHARED_DIRECTORIES)
             .map(|_| {
                 let (_, dir) = fresh_directory(&client, above, "shared")?;
@@ -171,6 +183,10 @@ impl<'o> Trial<'o> {
         let victim = map.servers[self.random.random_range(0..map.servers.len())].id;
         let mut part = |range| (MAX_LOG_BYTES as f64 * self.random.random_range(range)) as u64;
         let (due, grain) = match round % 4 {
+            _ if self.options.random_moments => {
+                let time = Duration::from_millis(self.random.random_range(50..2_000));
+                (Due::After(time), Grain::Small)
+            }
             0 => (Due::Log(part(0.94..0.98)), Grain::Small),
             1 => (Due::Log(part(0.94..0.98)), Grain::Large),
             // The server writes its store to disk now, and then shortens the log.
@@ -181,7 +197,11 @@ impl<'o> Trial<'o> {
             }
         };
         let home = self.directory_on(victim)?;
-        let fillers = (0..self.options.fillers)
+        let fillers = match self.options.random_moments {
+            true => 0,
+            false => self.options.fillers,
+        };
+        let fillers = (0..fillers)
             .map(|number| {
                 let random = StdRng::seed_from_u64(self.random.random());
                 let client = self.options.common.client()?;
@@ -195,20 +215,22 @@ impl<'o> Trial<'o> {
         self.fsck()?;
         println!(
             "kill round {round}: server {} with {:.1} MiB of log ({grain:?} records, {due:?}): answers \
-             again after {}, changes things after {}; {:.1} s of work, {:.1} s of checks; {}",
+             again after {}, changes things after {} ({:?} of it processor time); {:.1} s of work, {:.1} s of checks; {}",
             kill.server,
             kill.log_bytes as f64 / f64::from(1 << 20),
             ms(kill.answers),
             ms(kill.serves),
+            kill.busy.unwrap_or_default(),
             worked.as_secs_f64(),
             (begun.elapsed() - worked).as_secs_f64(),
             self.tally(),
         );
         ensure!(
             kill.serves < AWAY_LIMIT,
-            "server {} was away for {}",
+            "server {} was away for {}, of which it worked for {:?}",
             kill.server,
-            ms(kill.serves)
+            ms(kill.serves),
+            kill.busy.unwrap_or_default(),
         );
         Ok(kill)
     }
@@ -365,9 +387,11 @@ fn kill_when_due(
         .with_context(|| format!("cannot kill server {victim} (pid {})", before.pid))?;
     let killed = Instant::now();
     signals.full.store(true, Ordering::SeqCst);
-    let answers = loop {
-        if ask(client, victim).is_ok_and(|status| status.pid != before.pid) {
-            break killed.elapsed();
+    let (answers, new_pid) = loop {
+        if let Ok(status) = ask(client, victim)
+            && status.pid != before.pid
+        {
+            break (killed.elapsed(), status.pid);
         }
         ensure!(
             killed.elapsed() < GO_ON_LIMIT,
@@ -384,7 +408,24 @@ fn kill_when_due(
         log_bytes: before.log_bytes,
         answers,
         serves: killed.elapsed(),
+        busy: processor_time(new_pid),
     })
+}
+
+/// What a process on this machine has used of its processors.
+fn processor_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the name, which is in parentheses and may hold anything: the state is the first.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<u64>)
+        .sum::<Result<u64, _>>()
+        .ok()?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    Some(Duration::from_millis(ticks * 1_000 / per_second))
 }
 
 fn ask(client: &Client, server: ServerId) -> Result<ServerStatus> {

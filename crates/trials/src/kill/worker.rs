@@ -57,6 +57,8 @@ struct Known {
     ino: Ino,
     /// `None`: a directory.
     content: Option<Content>,
+    /// What it held before it was last written anew.
+    before: Option<Content>,
     /// The number of the operation that changed it last.
     changed: u64,
 }
@@ -163,15 +165,23 @@ impl Worker {
         written
             .and(released.map_err(anyhow::Error::from))
             .with_context(|| format!("cannot write {name}"))?;
-        self.knows(dir, name, ino, Some(content));
+        self.knows(dir, name, ino, Some(content), None);
         Ok(())
     }
 
-    fn knows(&mut self, dir: usize, name: Name, ino: Ino, content: Option<Content>) {
+    fn knows(
+        &mut self,
+        dir: usize,
+        name: Name,
+        ino: Ino,
+        content: Option<Content>,
+        before: Option<Content>,
+    ) {
         let changed = self.operations;
         let known = Known {
             ino,
             content,
+            before,
             changed,
         };
         self.there.insert((dir, name), known);
@@ -183,7 +193,7 @@ impl Worker {
             .client
             .mkdir(&CALLER, self.dirs[dir], &name, 0o755)
             .with_context(|| format!("cannot make the directory {name}"))?;
-        self.knows(dir, name, node.ino, None);
+        self.knows(dir, name, node.ino, None, None);
         Ok(())
     }
 
@@ -207,7 +217,7 @@ impl Worker {
         written
             .and(released.map_err(anyhow::Error::from))
             .with_context(what)?;
-        self.knows(dir, name, known.ino, Some(content));
+        self.knows(dir, name, known.ino, Some(content), known.content);
         Ok(())
     }
 
@@ -249,7 +259,7 @@ impl Worker {
         let known = self.there.remove(&(dir, name.clone()));
         self.gone.push((dir, name));
         if let Some(known) = known {
-            self.knows(new_dir, new_name, known.ino, known.content);
+            self.knows(new_dir, new_name, known.ino, known.content, known.before);
         }
         Ok(())
     }
@@ -301,7 +311,7 @@ impl Worker {
                 wrong.push(format!("{name} was {told} and has {size} bytes: {known:?}"));
             }
             if let Some(difference) = content.compare(&self.client, known.ino)? {
-                wrong.push(format!("{name} was {told} and {difference}"));
+                wrong.push(format!("{name} was {told} and {difference}: {known:?}"));
             }
         }
         for (dir, name) in &self.gone {
