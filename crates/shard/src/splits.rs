@@ -355,6 +355,11 @@ impl Shard {
         if self.replaying {
             return;
         }
+        if accepted {
+            // A chunk that came again may be staged just after the split was adopted, and be all that is
+            // left of it.
+            self.splits.staging.entry(chunk.split).or_insert(Time(0));
+        }
         let (from, to) = (self.config.shard, chunk.split.source);
         let (split, number) = (chunk.split, chunk.number);
         self.send(

@@ -241,6 +241,10 @@ impl Inodes for Clients {
         Time(now.as_nanos() as i64)
     }
 
+    fn look_inside(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn settle(&mut self) -> Result<Option<Census>, String> {
         Ok(None)
     }

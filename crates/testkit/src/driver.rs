@@ -42,7 +42,7 @@ impl Config {
         Config {
             seed: number("PANDOFS_SEED").unwrap_or(1),
             ops: number("PANDOFS_OPS").map_or(ops, |ops| ops as usize),
-            compare_every: 500,
+            compare_every: 200,
         }
     }
 
@@ -159,7 +159,18 @@ impl<S: Subject> Pair<S> {
                 })?;
             }
         }
-        Ok(())
+        self.look("comparing the trees:", |subject| subject.look_inside())
+    }
+
+    /// Has the subject look at itself.
+    fn look<T>(
+        &mut self,
+        when: &str,
+        look: impl FnOnce(&mut S) -> Result<T, String>,
+    ) -> Result<T, Mismatch> {
+        let looked = catch_unwind(AssertUnwindSafe(|| look(&mut self.subject)))
+            .unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic))));
+        looked.map_err(|text| Mismatch::new(when, &text))
     }
 
     fn contents(&self, path: &Path) -> Vec<Op> {
@@ -191,17 +202,13 @@ impl<S: Subject> Pair<S> {
             })?;
         }
         self.compare_trees()?;
-        let wrong = |text: String| Mismatch::new("at the end:", &text);
-        let settled = catch_unwind(AssertUnwindSafe(|| self.subject.settle()))
-            .unwrap_or_else(|panic| Err(format!("it panicked: {}", text_of(&*panic))));
-        let Some(counted) = settled.map_err(wrong)? else {
+        let Some(counted) = self.look("at the end:", |subject| subject.settle())? else {
             return Ok(());
         };
         let expected = self.model.census();
         if counted != expected {
-            return Err(wrong(format!(
-                "there are {counted:?}, expected {expected:?}"
-            )));
+            let text = format!("there are {counted:?}, expected {expected:?}");
+            return Err(Mismatch::new("at the end:", &text));
         }
         Ok(())
     }

@@ -152,6 +152,9 @@ pub trait Inodes {
 
     fn now(&mut self) -> Time;
 
+    /// As [`Subject::look_inside`].
+    fn look_inside(&mut self) -> Result<(), String>;
+
     /// As [`Subject::settle`], the root of the test's own tree and its name left out.
     fn settle(&mut self) -> Result<Option<Census>, String>;
 }
@@ -259,6 +262,10 @@ impl<I: Inodes> Subject for Paths<I> {
 
     fn traits(&self) -> Traits {
         self.traits.clone()
+    }
+
+    fn look_inside(&mut self) -> Result<(), String> {
+        self.inodes.look_inside()
     }
 
     fn settle(&mut self) -> Result<Option<Census>, String> {

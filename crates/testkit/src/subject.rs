@@ -41,6 +41,14 @@ pub trait Subject {
 
     fn traits(&self) -> Traits;
 
+    /// Called now and then: checks what can be checked from inside while files are open.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn look_inside(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Called when nothing is open any more: lets all that goes on in the background end, checks what
     /// can be checked from inside, and counts what is there, if it can.
     ///

@@ -10,11 +10,11 @@ use crate::bytes::Bytes;
 use crate::rng::Rng;
 use crate::subject::Census;
 use node::Node;
-use pandofs_api::{DataReply, DataRequest, Refusal, Reply, ShardRequest};
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Input, Output, Ticket};
-use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
+use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{FsId, HashKey, Ino, ServerId, ShardId, Time};
 use session::Session;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -237,7 +237,7 @@ impl Cluster {
         };
         let letter = self.mail.remove(at)?;
         if let Network::Unreliable(per_mille) = self.config.network
-            && matches!(letter.input, Input::Peer(_))
+            && is_sent_again(&letter.input)
         {
             let fate = self.rng.below(1_000);
             if fate < u64::from(per_mille) {
@@ -364,11 +364,22 @@ impl Cluster {
         }
     }
 
-    /// Lets the background come to rest, and has all oracles of `fsck` look at what is stored.
+    /// Lets the background come to rest, has all oracles of `fsck` look at what is stored, and counts it.
     fn come_to_rest(&mut self) -> Result<Census, String> {
+        self.quiesce(|status| status.undecided + status.waiting + status.reclaiming > 0)?;
+        self.ask_oracles()?;
+        let statuses: Vec<_> = self.nodes.iter().map(Node::status).collect();
+        Ok(Census {
+            entries: statuses.iter().map(|status| status.entries).sum(),
+            inodes: statuses.iter().map(|status| status.inodes).sum(),
+        })
+    }
+
+    /// Works until nothing is on its way and no shard is busy.
+    fn quiesce(&mut self, is_busy: fn(&ShardStatus) -> bool) -> Result<(), String> {
         let restarts = std::mem::take(&mut self.config.restart_every);
         let deadline = Time(self.now.0 + PATIENCE.as_nanos() as i64);
-        while !self.is_at_rest() {
+        while !self.is_at_rest(is_busy) {
             if self.now >= deadline {
                 let busy: Vec<_> = self
                     .nodes
@@ -381,21 +392,11 @@ impl Cluster {
             self.work();
         }
         self.config.restart_every = restarts;
-        let problems = pandofs_check::check(&self.dump());
-        if !problems.is_empty() {
-            let lines: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
-            return Err(format!("the oracles say:\n    {}", lines.join("\n    ")));
-        }
-        let statuses: Vec<_> = self.nodes.iter().map(Node::status).collect();
-        Ok(Census {
-            entries: statuses.iter().map(|status| status.entries).sum(),
-            inodes: statuses.iter().map(|status| status.inodes).sum(),
-        })
+        Ok(())
     }
 
-    /// Nothing is on its way and nothing is to be done; seen several times, since what begins by itself
-    /// begins with a tick.
-    fn is_at_rest(&mut self) -> bool {
+    /// Seen several times, since what begins by itself begins with a tick.
+    fn is_at_rest(&mut self, is_busy: fn(&ShardStatus) -> bool) -> bool {
         for _ in 0..8 {
             if !self.mail.is_empty() || self.nodes.iter().any(|node| is_busy(&node.status())) {
                 return false;
@@ -403,6 +404,28 @@ impl Cluster {
             self.pass_time();
         }
         true
+    }
+
+    /// What a restart left behind (a split that was given up, an end that was not heard of) goes by
+    /// itself after a while.
+    fn ask_oracles(&mut self) -> Result<(), String> {
+        let deadline = Time(self.now.0 + (2 * STAGING_TIMEOUT).as_nanos() as i64);
+        loop {
+            let problems = pandofs_check::check(&self.dump());
+            if problems.is_empty() {
+                return Ok(());
+            }
+            if self.now >= deadline {
+                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                return Err(format!("the oracles say:\n    {}", lines.join("\n    ")));
+            }
+            let next = self.now.0 + RESEND_INTERVAL.as_nanos() as i64;
+            let restarts = std::mem::take(&mut self.config.restart_every);
+            while self.now.0 < next {
+                self.work();
+            }
+            self.config.restart_every = restarts;
+        }
     }
 
     fn dump(&self) -> ClusterDump {
@@ -431,6 +454,12 @@ impl Cluster {
     }
 }
 
-fn is_busy(status: &pandofs_api::ShardStatus) -> bool {
-    status.undecided + status.waiting + status.reclaiming > 0
+/// Whether whoever sent it sends it again until it is answered. That a moved file was closed is sent
+/// once: when that is lost the file counts as open until the client's session ends.
+fn is_sent_again(input: &Input) -> bool {
+    match input {
+        Input::Peer(PeerMessage::Released { .. }) => false,
+        Input::Peer(_) => true,
+        _ => false,
+    }
 }
