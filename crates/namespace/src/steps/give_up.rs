@@ -28,15 +28,17 @@ pub fn prepare(
     })
 }
 
-/// The moving names, the inodes that move along, and the directory's attributes, of which the other
+/// The moving names, the inodes they lead to here, and the directory's attributes, of which the other
 /// shard gets a copy.
 pub(super) fn locks(view: &View<'_>, dir: Ino) -> Result<LockSet, Stop> {
     let record = of(view, dir)?;
     let (start, end) = split::moving_range(&record);
     let mut locks = vec![Lock::Range { dir, start, end }, Lock::Inode(dir)];
-    split::for_each_moving(view, dir, &record, &mut |_, _, _, moved| {
-        if let Some((ino, _)) = moved {
-            locks.push(Lock::Inode(ino));
+    split::for_each_moving(view, dir, &record, &mut |_, _, entry, _| {
+        // Also an inode that stays, as it has other names: were it to lose them before the decision, it
+        // would be dropped here as one that moves along, and the other shard have none of it.
+        if entry.shard == view.shard && entry.kind != FileKind::Dir {
+            locks.push(Lock::Inode(entry.ino));
         }
         Ok(())
     })?;

@@ -1,9 +1,9 @@
 //! A directory grows over several shards while it is in use.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Refusal, Reply, Request};
+use pandofs_api::{CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
-use pandofs_shard::Input;
+use pandofs_shard::{Input, Output};
 use pandofs_types::{FsError, Ino, Position, ShardId};
 use std::collections::BTreeMap;
 
@@ -200,58 +200,125 @@ fn a_crash_at_any_message_of_a_split_leaves_one_owner() {
     }
 }
 
-/// A file with two names stays where it is; when it has lost one of them before the split ends it goes
-/// along, although it was copied without its inode.
-#[test]
-fn a_file_that_loses_its_other_name_during_a_split_goes_along() {
-    let mut cluster = cluster();
-    let moving = |text: &str| {
+/// Names of the root in the half that splits off first.
+fn moving_names(cluster: &Cluster, count: usize) -> Vec<String> {
+    let moves = |text: &String| {
         let position = cluster.map.hash_key.position(text.as_bytes());
         position.radix_index(1) == 1
     };
-    let texts: Vec<String> = (0..)
-        .map(|n| format!("file{n}"))
-        .filter(|t| moving(t))
-        .take(9)
-        .collect();
-    for text in &texts[..8] {
-        cluster.call(0, create(text)).unwrap();
+    let all = (0..).map(|number| format!("file{number}"));
+    all.filter(moves).take(count).collect()
+}
+
+fn made(reply: Result<Reply, Refusal>) -> Ino {
+    match reply {
+        Ok(Reply::Entry(entry)) => entry.ino,
+        other => panic!("{other:?}"),
     }
-    let Ok(Reply::Entry(entry)) = cluster.call(0, lookup(&texts[0])) else {
-        panic!("{} is there", texts[0]);
-    };
-    let ino = entry.ino;
-    // Its other name is in the half that moves, too: both are copied without the inode.
-    cluster.call(0, unlink(&texts[1])).unwrap();
-    let link = Request::Link {
-        dir: Ino::ROOT,
-        name: name(&texts[1]),
+}
+
+fn link(dir: Ino, text: &str, ino: Ino) -> Request {
+    Request::Link {
+        dir,
+        name: name(text),
         ino,
         inode_shard: ShardId(0),
-    };
-    cluster.call(0, link).unwrap();
+    }
+}
 
-    // One more name begins the split; what it sends is held back.
-    let begins = cluster.request(0, create(&texts[8]));
-    let mut held = cluster.input(0, begins).outputs;
-    let removal = cluster.request(0, unlink(&texts[1]));
-    held.extend(cluster.input(0, removal).outputs);
-    cluster.carry(held, &mut None);
+fn unlink(dir: Ino, text: &str) -> Request {
+    Request::Unlink {
+        dir,
+        name: name(text),
+    }
+}
+
+/// The root has split, and the file is where its only name is.
+fn assert_gone_along(cluster: &mut Cluster, text: &str, ino: Ino) {
     let status = cluster.nodes[0].shard.status();
     assert_eq!(status.splits, 1, "{status:?}");
-    let Err(Refusal::Moved { shard, .. }) = cluster.call(0, Request::GetAttr { ino }) else {
-        panic!("{ino} has not moved");
+    let mut map = DirMap::single(ShardId(0));
+    let (reply, _) = cluster.call_by_name(&mut map, &name(text), &lookup(text));
+    let Ok(Reply::Entry(entry)) = reply else {
+        panic!("{reply:?}");
     };
-    let reply = cluster.call(shard.0, Request::GetAttr { ino });
+    assert_eq!(entry.ino, ino);
+    let reply = cluster.call(entry.shard.0, Request::GetAttr { ino });
     let Ok(Reply::Inode(inode)) = reply else {
         panic!("{ino} is lost: {reply:?}");
     };
     assert_eq!(inode.attr.nlink, 1);
 }
 
-fn unlink(text: &str) -> Request {
-    Request::Unlink {
-        dir: Ino::ROOT,
-        name: name(text),
+/// A file with two names stays where it is; when it has lost one of them before the split ends it goes
+/// along, although it was copied without its inode.
+#[test]
+fn a_file_that_loses_its_other_name_during_a_split_goes_along() {
+    let mut cluster = cluster();
+    let texts = moving_names(&cluster, 9);
+    for text in &texts[..7] {
+        cluster.call(0, create(text)).unwrap();
     }
+    let ino = made(cluster.call(0, lookup(&texts[0])));
+    // Its other name is in the half that moves, too: both are copied without the inode.
+    made(cluster.call(0, link(Ino::ROOT, &texts[7], ino)));
+
+    // One more name begins the split; what it sends is held back.
+    let begins = cluster.request(0, create(&texts[8]));
+    let mut held = cluster.input(0, begins).outputs;
+    let removal = cluster.request(0, unlink(Ino::ROOT, &texts[7]));
+    held.extend(cluster.input(0, removal).outputs);
+    cluster.carry(held, &mut None);
+    assert_gone_along(&mut cluster, &texts[0], ino);
+}
+
+/// Once the last step has begun the file keeps its other name until the end: what goes along has been
+/// said by then.
+#[test]
+fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
+    let mut cluster = cluster();
+    let texts = moving_names(&cluster, 9);
+    let mkdir = Request::Mkdir {
+        dir: Ino::ROOT,
+        name: name("elsewhere"),
+        mode: 0o755,
+    };
+    let elsewhere = made(cluster.call(0, mkdir));
+    assert_eq!(elsewhere.birth_shard(), ShardId(0));
+    for text in &texts[..7] {
+        cluster.call(0, create(text)).unwrap();
+    }
+    let ino = made(cluster.call(0, lookup(&texts[0])));
+    made(cluster.call(0, link(elsewhere, "other", ino)));
+
+    let begins = cluster.request(0, create(&texts[7]));
+    let mut outputs = cluster.input(0, begins).outputs;
+    // Until the target is asked to take over.
+    let is_last = |output: &Output| match output {
+        Output::Send {
+            message: PeerMessage::Commit { message, .. },
+            ..
+        } => {
+            matches!(message, CommitMessage::Do { .. })
+        }
+        _ => false,
+    };
+    while !outputs.iter().any(is_last) {
+        let sent = outputs.iter().find_map(|output| match output {
+            Output::Send { to, message, .. } => Some((*to, message.clone())),
+            _ => None,
+        });
+        let (to, message) = sent.expect("the split goes on");
+        outputs = cluster.input(to.0, Input::Peer(message)).outputs;
+    }
+    let removal = cluster.request(0, unlink(elsewhere, "other"));
+    let answered = cluster.input(0, removal).outputs;
+    assert!(answered.is_empty(), "{answered:?}");
+    cluster.carry(outputs, &mut None);
+    let inode = cluster.call(0, Request::GetAttr { ino });
+    assert!(
+        matches!(&inode, Ok(Reply::Inode(inode)) if inode.attr.nlink == 1),
+        "it stayed and lost the other name: {inode:?}"
+    );
+    assert_eq!(cluster.nodes[0].shard.status().splits, 1);
 }

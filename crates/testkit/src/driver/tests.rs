@@ -133,6 +133,7 @@ const CONFIG: Config = Config {
     seed: 7,
     ops: 4_000,
     compare_every: 300,
+    shrink: Duration::from_secs(60),
 };
 
 #[test]
