@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 const COMPARING: HandleId = HandleId::MAX;
 /// The superuser's place among the callers.
 const SUPERUSER: usize = 0;
+/// Comparisons of the trees from one look inside to the next.
+const LOOK_EVERY: usize = 4;
 /// Operations printed of a history that did not fail again.
 const TAIL: usize = 40;
-/// How long a failing history is made smaller.
-const SHRINK_TIME: Duration = Duration::from_secs(60);
+/// Seconds that a failing history is made smaller, unless told.
+const SHRINK_SECONDS: u64 = 60;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +28,13 @@ pub struct Config {
     pub ops: usize,
     /// Operations after which the whole trees are compared.
     pub compare_every: usize,
+    /// How long a failing history is made smaller.
+    pub shrink: Duration,
 }
 
 impl Config {
     /// As many operations as given from seed 1 on, unless `PANDOFS_SEED` and `PANDOFS_OPS` say
-    /// otherwise.
+    /// otherwise; `PANDOFS_SHRINK` gives the seconds that a failing history is made smaller.
     pub fn from_environment(ops: usize) -> Config {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
@@ -43,6 +47,7 @@ impl Config {
             seed: number("PANDOFS_SEED").unwrap_or(1),
             ops: number("PANDOFS_OPS").map_or(ops, |ops| ops as usize),
             compare_every: 200,
+            shrink: Duration::from_secs(number("PANDOFS_SHRINK").unwrap_or(SHRINK_SECONDS)),
         }
     }
 
@@ -80,6 +85,8 @@ struct Pair<S> {
     subject: S,
     model: Model,
     comparer: Comparer,
+    /// Times the trees were compared.
+    compared: usize,
 }
 
 impl<S: Subject> Pair<S> {
@@ -94,6 +101,7 @@ impl<S: Subject> Pair<S> {
             model: Model::new(traits),
             subject,
             comparer,
+            compared: 0,
         }
     }
 
@@ -159,7 +167,12 @@ impl<S: Subject> Pair<S> {
                 })?;
             }
         }
-        self.look("comparing the trees:", |subject| subject.look_inside())
+        // Not each time: it brings what goes on in the background to rest.
+        self.compared += 1;
+        if self.compared.is_multiple_of(LOOK_EVERY) {
+            self.look("looking inside:", |subject| subject.look_inside())?;
+        }
+        Ok(())
     }
 
     /// Has the subject look at itself.
@@ -309,7 +322,7 @@ fn shrink<S: Subject>(
     mut steps: Vec<Step>,
     found: Mismatch,
 ) -> (Vec<Step>, Mismatch) {
-    let deadline = Instant::now() + SHRINK_TIME;
+    let deadline = Instant::now() + config.shrink;
     let mut last = found;
     let mut chunk = steps.len().div_ceil(2);
     loop {

@@ -1,11 +1,13 @@
 //! A server is killed with `kill -9` while clients work, again and again, and nothing may be missing.
 
+mod disk;
 mod files;
 mod filler;
 mod worker;
 
 use crate::cluster::{CALLER, Common, fresh_directory, ms};
 use anyhow::{Context, Result, bail, ensure};
+use disk::DiskWatch;
 use filler::{Filler, Grain};
 use pandofs_api::{AdminReply, AdminRequest, DirSettings, NewNode, ServerStatus};
 use pandofs_client::Client;
@@ -21,7 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use worker::{Tally, Worker};
 
-/// How long a killed server may take until it serves again.
+/// How long a killed server may take until it serves again, not counting the time in which the disk held
+/// up whatever was forced.
 const AWAY_LIMIT: Duration = Duration::from_secs(10);
 /// How long the log may take to grow as far as a round wants it.
 const FILL_LIMIT: Duration = Duration::from_secs(180);
@@ -82,6 +85,8 @@ struct Kill {
     serves: Duration,
     /// Processor time of the new process until then, if the system tells.
     busy: Option<Duration>,
+    /// In which forced writes of anybody were held up.
+    disk: Duration,
 }
 
 /// What the threads of a round tell each other.
@@ -215,22 +220,24 @@ impl<'o> Trial<'o> {
         self.fsck()?;
         println!(
             "kill round {round}: server {} with {:.1} MiB of log ({grain:?} records, {due:?}): answers \
-             again after {}, changes things after {} ({:?} of it processor time); {:.1} s of work, {:.1} s of checks; {}",
+             again after {}, changes things after {} ({:?} of it processor time, {:?} a disk that was held up); {:.1} s of work, {:.1} s of checks; {}",
             kill.server,
             kill.log_bytes as f64 / f64::from(1 << 20),
             ms(kill.answers),
             ms(kill.serves),
             kill.busy.unwrap_or_default(),
+            kill.disk,
             worked.as_secs_f64(),
             (begun.elapsed() - worked).as_secs_f64(),
             self.tally(),
         );
         ensure!(
-            kill.serves < AWAY_LIMIT,
-            "server {} was away for {}, of which it worked for {:?}",
+            kill.serves < AWAY_LIMIT + kill.disk,
+            "server {} was away for {}, of which it worked for {:?}; forced writes were held up for {:?}",
             kill.server,
             ms(kill.serves),
             kill.busy.unwrap_or_default(),
+            kill.disk,
         );
         Ok(kill)
     }
@@ -266,6 +273,10 @@ impl<'o> Trial<'o> {
         };
         let signals = &signals;
         let observer = self.options.common.client()?;
+        let data = match self.options.common.cluster.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
         let workers = std::mem::take(&mut self.workers);
         std::thread::scope(|scope| {
             let working: Vec<_> = workers
@@ -276,7 +287,7 @@ impl<'o> Trial<'o> {
                 .into_iter()
                 .map(|filler| scope.spawn(move || ending(signals, filler.run(signals))))
                 .collect();
-            let killed = kill_when_due(&observer, victim, home, due, signals)
+            let killed = kill_when_due(&observer, data, victim, home, due, signals)
                 .and_then(|kill| wait_until_all_went_on(signals).map(|()| kill));
             signals.stop.store(true, Ordering::SeqCst);
             let mut failed = None;
@@ -358,6 +369,7 @@ fn fsck(pandofs: &Path, cluster: &Path) -> Result<()> {
 
 fn kill_when_due(
     client: &Client,
+    data: &Path,
     victim: ServerId,
     home: Ino,
     due: Due,
@@ -386,6 +398,7 @@ fn kill_when_due(
     kill_process(pid, Signal::KILL)
         .with_context(|| format!("cannot kill server {victim} (pid {})", before.pid))?;
     let killed = Instant::now();
+    let disk = DiskWatch::start(data)?;
     signals.full.store(true, Ordering::SeqCst);
     let (answers, new_pid) = loop {
         if let Ok(status) = ask(client, victim)
@@ -408,6 +421,7 @@ fn kill_when_due(
         log_bytes: before.log_bytes,
         answers,
         serves: killed.elapsed(),
+        disk: disk.stop()?,
         busy: processor_time(new_pid),
     })
 }
