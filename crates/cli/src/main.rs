@@ -17,6 +17,7 @@ mod processes;
 mod signals;
 mod source;
 mod table;
+mod told;
 mod units;
 mod unmount;
 mod up;
@@ -78,7 +79,7 @@ fn main() -> ExitCode {
     match run(&cli.command, &matches) {
         Ok(outcome) => outcome.into(),
         Err(error) => {
-            eprintln!("pandofs: {error:#}");
+            eprintln!("pandofs: {}", told::told(&error));
             Outcome::Failed.into()
         }
     }

@@ -103,8 +103,8 @@ impl ServerDirectory {
     ///
     /// # Errors
     /// [`StartError::NotAServer`], [`StartError::BadMarker`], [`StartError::WrongFormat`],
-    /// [`StartError::WrongFileSystem`], [`StartError::WrongServer`], [`StartError::InUse`] and
-    /// [`StartError::Io`].
+    /// [`StartError::WrongFileSystem`], [`StartError::WrongServer`], [`StartError::Incomplete`],
+    /// [`StartError::InUse`] and [`StartError::Io`].
     pub fn open(path: &Path, fs: FsId, server: ServerId) -> Result<ServerDirectory, StartError> {
         let marker = path.join(MARKER);
         let text = match fs::read_to_string(&marker) {
@@ -117,10 +117,18 @@ impl ServerDirectory {
             Err(source) => return Err(StartError::io(marker, source)),
         };
         check(&marker, &text, fs, server)?;
-        Ok(ServerDirectory {
+        let directory = ServerDirectory {
             path: path.to_owned(),
             _lock: lock(path)?,
-        })
+        };
+        // Where they have nothing, store and log begin anew. But a marked directory had them, and a
+        // server with an empty log would go on as if what it has forgotten had never been.
+        for part in [directory.store(), directory.log(), directory.data()] {
+            if is_missing_or_empty(&part)? {
+                return Err(StartError::Incomplete { path: part });
+            }
+        }
+        Ok(directory)
     }
 
     pub fn store(&self) -> PathBuf {
@@ -173,6 +181,14 @@ fn check(path: &Path, text: &str, fs: FsId, server: ServerId) -> Result<(), Star
     Ok(())
 }
 
+fn is_missing_or_empty(path: &Path) -> Result<bool, StartError> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(StartError::io(path, source)),
+    }
+}
+
 fn lock(directory: &Path) -> Result<File, StartError> {
     let path = directory.join("lock");
     let file = File::create(&path).map_err(|source| StartError::io(&path, source))?;
@@ -195,10 +211,12 @@ mod tests {
 
     fn made() -> TempDir {
         let dir = TempDir::new().unwrap();
-        ServerDirectory::create(dir.path())
-            .unwrap()
-            .mark(FS, ID)
-            .unwrap();
+        let made = ServerDirectory::create(dir.path()).unwrap();
+        for part in [made.store(), made.log()] {
+            fs::create_dir(&part).unwrap();
+            fs::write(part.join("FORMAT"), "").unwrap();
+        }
+        made.mark(FS, ID).unwrap();
         dir
     }
 
@@ -232,6 +250,24 @@ mod tests {
         assert!(matches!(error, StartError::InUse { .. }), "{error}");
         drop(first);
         ServerDirectory::open(dir.path(), FS, ID).unwrap();
+    }
+
+    #[test]
+    fn one_that_has_lost_a_part_is_refused() {
+        for part in ["store", "log", "data"] {
+            let dir = made();
+            let path = dir.path().join(part);
+            fs::remove_dir_all(&path).unwrap();
+            let refused = || {
+                let error = ServerDirectory::open(dir.path(), FS, ID).unwrap_err();
+                assert!(error.to_string().contains(path.to_str().unwrap()));
+                matches!(error, StartError::Incomplete { .. })
+            };
+            assert!(refused());
+            assert!(!path.exists());
+            fs::create_dir(&path).unwrap();
+            assert!(refused());
+        }
     }
 
     #[test]

@@ -65,6 +65,12 @@ pub enum StartError {
         found: ServerId,
         expected: ServerId,
     },
+    #[error(
+        "{} is missing or empty, and without it what the server has acknowledged is lost: put it \
+         back, of the same moment as the rest of the directory",
+        path.display()
+    )]
+    Incomplete { path: PathBuf },
     #[error("another process serves {}", path.display())]
     InUse { path: PathBuf },
     #[error("the cluster map has no server {0}")]

@@ -121,8 +121,10 @@ impl Server {
     pub fn start(options: Options) -> Result<ServerHandle, StartError> {
         check_map(&options.map, options.id)?;
         let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
-        let store = RocksStore::open(directory.store(), options.store())?;
+        // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
+        // to be changed when the log is refused.
         let log = RaftEngineLog::open(&directory.log(), log_options())?;
+        let store = RocksStore::open(directory.store(), options.store())?;
         let data = directory.data();
         serve(
             options.map,

@@ -39,8 +39,9 @@ pub struct Stored {
 pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, StartError> {
     check_map(map, id)?;
     let directory = ServerDirectory::open(dir, map.fs, id)?;
-    let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
+    // In the order of `Server::start`.
     let log = RaftEngineLog::open(&directory.log(), log_options())?;
+    let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
     let mut stored = Stored {
         shards: Vec::new(),
         objects: objects(&directory.data())?,

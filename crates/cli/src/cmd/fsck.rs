@@ -3,6 +3,7 @@
 use crate::dump;
 use crate::exit::Outcome;
 use crate::source::{Cluster, Source};
+use crate::told::told;
 use crate::units;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -95,7 +96,7 @@ impl Fsck {
         let checked = match checked {
             Ok(checked) => checked,
             Err(error) if error.downcast_ref::<dump::ServerAway>().is_some() => {
-                eprintln!("pandofs: {error:#}");
+                eprintln!("pandofs: {}", told(&error));
                 return Ok(Outcome::ServerAway);
             }
             Err(error) => return Err(error),

@@ -3,6 +3,7 @@
 use super::child::{Recipe, Role, Running, describe_end};
 use super::voice::Voice;
 use crate::signals::{self, Signal};
+use crate::told::told;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal as Kill;
 use std::ffi::OsString;
@@ -18,6 +19,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A child that gives up sooner than this after it began to serve has failed like one that never did: it
+/// serves until it comes across what is wrong, and would do so again and again.
+const PROBATION: Duration = Duration::from_secs(10);
 /// Starts that may fail one after the other before the child is given up.
 const MOST_FAILURES: u32 = 6;
 
@@ -64,8 +68,9 @@ struct Member {
     /// Times it was started.
     starts: u32,
     started_at: Instant,
-    ready: bool,
-    /// Starts in a row that did not come to serve.
+    /// Since when it serves.
+    ready: Option<Instant>,
+    /// Starts in a row that did not come to serve, or not for long.
     failures: u32,
     restart_at: Option<Instant>,
 }
@@ -103,7 +108,7 @@ pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice
             running: None,
             starts: 0,
             started_at: Instant::now(),
-            ready: false,
+            ready: None,
             failures: 0,
             restart_at: None,
         });
@@ -156,7 +161,7 @@ impl Supervisor<'_> {
             self.start(at)?;
         }
         let deadline = Instant::now() + START_TIMEOUT;
-        while let Some(waiting) = chosen.iter().find(|&&at| !self.members[at].ready) {
+        while let Some(waiting) = chosen.iter().find(|&&at| self.members[at].ready.is_none()) {
             match self.next(Some(deadline))? {
                 Wake::Stop(signal) => return Ok(Some(signal)),
                 Wake::Ended(role, pid, status) => {
@@ -262,7 +267,7 @@ impl Supervisor<'_> {
             if self.members[at].restart_at.is_some_and(|due| due <= now) {
                 self.members[at].restart_at = None;
                 if let Err(error) = self.start(at) {
-                    self.voice.problem(&format!("{error:#}"));
+                    self.voice.problem(&told(&error));
                 }
             }
         }
@@ -272,7 +277,7 @@ impl Supervisor<'_> {
         let member = &mut self.members[at];
         member.starts += 1;
         member.started_at = Instant::now();
-        member.ready = false;
+        member.ready = None;
         let (role, start, sender) = (member.recipe.role, member.starts, self.sender.clone());
         // Nobody listens once everything has stopped.
         let ready = move || drop(sender.send(Event::Ready { role, start }));
@@ -313,8 +318,7 @@ impl Supervisor<'_> {
                     let member = &mut self.members[at];
                     // Of an earlier life: it has ended since.
                     if member.starts == start && member.running.is_some() {
-                        member.ready = true;
-                        member.failures = 0;
+                        member.ready = Some(Instant::now());
                         return Ok(Wake::Ready(role));
                     }
                 }
@@ -332,10 +336,12 @@ impl Supervisor<'_> {
             if let Some(status) = running.ended()? {
                 let pid = running.pid();
                 member.running = None;
-                if !member.ready {
+                if has_failed(status, member.ready.map(|since| since.elapsed())) {
                     member.failures += 1;
+                } else {
+                    member.failures = 0;
                 }
-                member.ready = false;
+                member.ready = None;
                 return Ok(Some(Wake::Ended(member.recipe.role, pid, status)));
             }
         }
@@ -430,6 +436,12 @@ impl Supervisor<'_> {
     }
 }
 
+/// Whether a child that ended so after it had served for that long, if at all, counts as a start that
+/// failed. One that was killed while it served did not.
+fn has_failed(status: ExitStatus, served: Option<Duration>) -> bool {
+    served.is_none_or(|served| served < PROBATION && status.code().is_some())
+}
+
 /// What a shell would make of it.
 fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
@@ -438,4 +450,26 @@ fn code_of(status: ExitStatus) -> u8 {
         .or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok())
         .unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_server_that_gives_up_soon_has_failed() {
+        let gave_up = ExitStatus::from_raw(1 << 8);
+        let killed = ExitStatus::from_raw(9);
+        let soon = Some(Duration::from_secs(1));
+        for (status, served, failed) in [
+            (gave_up, None, true),
+            (killed, None, true),
+            (gave_up, soon, true),
+            (killed, soon, false),
+            (gave_up, Some(PROBATION), false),
+        ] {
+            assert_eq!(has_failed(status, served), failed, "{status} {served:?}");
+        }
+    }
 }
