@@ -180,8 +180,8 @@ impl Shards {
         }
     }
 
-    /// The last record of each shard; between batches, that it is in the store.
-    pub fn written(&self) -> Vec<(ShardId, u64)> {
+    /// The last record of each shard; between batches it is applied.
+    pub fn appended(&self) -> Vec<(ShardId, u64)> {
         self.iter().map(|(id, led)| (id, led.appended)).collect()
     }
 

@@ -32,6 +32,8 @@ pub struct Overlay<'s> {
     journal: Vec<u32>,
     /// Writes that earlier batches took out of the journal.
     journal_taken: usize,
+    /// Of the keys and values of `writes`.
+    bytes: usize,
     cache: RefCell<ReadCache>,
 }
 
@@ -45,6 +47,7 @@ impl<'s> Overlay<'s> {
             sorted: RefCell::new(Vec::new()),
             journal: Vec::new(),
             journal_taken: 0,
+            bytes: 0,
             cache: RefCell::default(),
         }
     }
@@ -64,6 +67,11 @@ impl<'s> Overlay<'s> {
         self.writes.is_empty()
     }
 
+    /// Bytes of the keys and values that a batch would have now.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes the writes out, one for each key, and leaves the overlay empty. The caller writes the batch
     /// to the store before it reads again.
     pub fn take_batch(&mut self) -> Batch {
@@ -71,6 +79,7 @@ impl<'s> Overlay<'s> {
         self.sorted.get_mut().clear();
         self.journal_taken += self.journal.len();
         self.journal.clear();
+        self.bytes = 0;
         let cache = self.cache.get_mut();
         for (key, value) in &self.writes {
             cache.wrote(key, value.as_deref());
@@ -107,12 +116,16 @@ impl<'s> Overlay<'s> {
             places,
             hasher,
             journal,
+            bytes,
             ..
         } = self;
+        *bytes += value.as_ref().map_or(0, Vec::len);
         let hash = hasher.hash_one(key.as_slice());
         let place = match places.find(hash, |&place| writes[place as usize].0 == key) {
             Some(&place) => {
-                writes[place as usize].1 = value;
+                let written = &mut writes[place as usize].1;
+                *bytes -= written.as_ref().map_or(0, Vec::len);
+                *written = value;
                 place
             }
             None => {
@@ -121,6 +134,7 @@ impl<'s> Overlay<'s> {
                     "an overlay is one batch, not a store"
                 );
                 let place = writes.len() as u32;
+                *bytes += key.len();
                 writes.push((key, value));
                 places.insert_unique(hash, place, |&place| {
                     hasher.hash_one(writes[place as usize].0.as_slice())
@@ -273,11 +287,19 @@ mod tests {
         overlay.delete(b"a".to_vec());
         overlay.put(b"a".to_vec(), b"2".to_vec());
         overlay.delete(b"b".to_vec());
-        assert!(!overlay.is_empty());
+        overlay.put(b"c".to_vec(), b"long".to_vec());
+        overlay.put(b"c".to_vec(), b"3".to_vec());
+        assert_eq!(overlay.bytes(), 5);
         let batch = overlay.take_batch();
         let writes: Vec<_> = batch.iter().collect();
-        assert_eq!(writes, [(&b"a"[..], Some(&b"2"[..])), (&b"b"[..], None)]);
+        let expected = [
+            (&b"a"[..], Some(&b"2"[..])),
+            (&b"b"[..], None),
+            (&b"c"[..], Some(&b"3"[..])),
+        ];
+        assert_eq!(writes, expected);
         assert!(overlay.is_empty());
+        assert_eq!(overlay.bytes(), 0);
         assert_eq!(overlay.get(b"a").unwrap(), None);
         assert!(scanned(&overlay, b"", b"z").is_empty());
         assert!(overlay.take_batch().is_empty());

@@ -101,6 +101,10 @@ pub const DATA_THREADS: usize = 4;
 pub const DATA_SYNC_THREADS: usize = 2;
 /// Threads of one lane that read its store where the lane would have to wait for the disk.
 pub const READ_THREADS: usize = 2;
+/// Bytes of applied changes that a lane keeps before its store gets them. Many records write the same
+/// keys (a slot's answer, a partition's count, how far a shard has applied), which cost the store one
+/// write then. The store forgets what it has not flushed at a crash as well: the log keeps it.
+pub const MAX_UNWRITTEN_BYTES: usize = 64 << 10;
 /// Bytes of log records that a starting server applies before it writes them to its store.
 pub const REPLAY_BATCH_BYTES: usize = 4 << 20;
 /// Sub-operations of one distributed operation, its coordinator's own included: every shard once

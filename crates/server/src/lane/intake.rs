@@ -343,7 +343,8 @@ impl Lane {
                     after,
                     max_bytes,
                 };
-                return self.readers.order(job);
+                self.dumps.push(job);
+                return Ok(());
             }
             AdminRequest::Objects { after, max } => return self.data.list(key, id, after, max),
             AdminRequest::Flush => {

@@ -1,8 +1,9 @@
 //! The lane: one thread that owns sockets, shards, log and store handle, and never waits for the disk.
 //!
 //! Each round takes what has arrived, gives it to the shards, appends what they propose with one write,
-//! applies it, writes the result to the store, and answers each connection with one write. What has to
-//! wait for the disk waits in a queue, and a helper thread reports when it need not wait any more.
+//! applies it to an overlay of the store, and answers each connection with one write. What has to wait for
+//! the disk waits in a queue, and a helper thread reports when it need not wait any more. The overlay is
+//! written to the store when it has become large, or when somebody else is to look at the store.
 
 mod admin;
 mod delivery;
@@ -23,7 +24,7 @@ use crate::flusher::{self, Flusher};
 use crate::forcer::Forcer;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
-use crate::readers::Readers;
+use crate::readers::{ReadJob, Readers};
 use crate::sessions::Sessions;
 use crate::shards::Shards;
 use crate::slots::{SlotKey, Slots};
@@ -32,7 +33,7 @@ use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
-use pandofs_types::limits::{MAX_LANE_BATCH, MAX_LOG_BYTES, TICK_INTERVAL};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_LOG_BYTES, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
 use pandofs_types::{ServerId, ShardId};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
@@ -102,6 +103,8 @@ pub(crate) struct Lane {
     store: Arc<dyn Store>,
     log: Arc<dyn Log>,
     flush: FlushState,
+    /// Looks at the whole store, to be ordered when it has everything.
+    dumps: Vec<ReadJob>,
 
     forcer: Forcer,
     flusher: Flusher,
@@ -210,6 +213,7 @@ impl Lane {
             shards,
             inbox: Vec::new(),
             durable: Durable::new(),
+            dumps: Vec::new(),
             flush: FlushState {
                 unflushed_bytes,
                 ..FlushState::default()
@@ -261,11 +265,11 @@ impl Lane {
             self.take_requests(now)?;
             self.run_timers(now);
             self.run_batch(&mut overlay)?;
-            self.begin_helpers_work(now)?;
+            self.begin_helpers_work(&mut overlay, now)?;
             self.serve_links(now);
             self.write_dirty(now);
             match self.stop {
-                Some(Stop::Clean) => return self.finish(),
+                Some(Stop::Clean) => return self.finish(&mut overlay),
                 Some(Stop::Abandon) => {
                     self.stop_helpers();
                     return Ok(());
@@ -354,14 +358,25 @@ impl Lane {
                 break;
             }
         }
-        if !overlay.is_empty() {
-            self.store.write(&overlay.take_batch())?;
+        if overlay.bytes() >= MAX_UNWRITTEN_BYTES {
+            self.write_to_store(overlay)?;
         }
         self.deliver(outputs)
     }
 
-    /// Lets the helper threads force and flush what is due.
-    fn begin_helpers_work(&mut self, now: Instant) -> Result<(), ServerError> {
+    fn write_to_store(&self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
+        if !overlay.is_empty() {
+            self.store.write(&overlay.take_batch())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the helper threads force, flush and list what is due.
+    fn begin_helpers_work(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        now: Instant,
+    ) -> Result<(), ServerError> {
         let is_due =
             self.durable.is_behind() && (self.force_interval.is_zero() || self.next_force <= now);
         if (is_due || self.durable.is_wanted()) && !self.durable.is_under_way() {
@@ -374,14 +389,21 @@ impl Lane {
         if is_wanted && self.flush.under_way.is_none() {
             self.flush.under_way = Some(self.flush.unflushed_bytes);
             self.flush.waiting = std::mem::take(&mut self.flush.wanted);
-            self.flusher.begin(self.shards.written())?;
+            self.write_to_store(overlay)?;
+            self.flusher.begin(self.shards.appended())?;
+        }
+        if !self.dumps.is_empty() {
+            self.write_to_store(overlay)?;
+            for job in std::mem::take(&mut self.dumps) {
+                self.readers.order(job)?;
+            }
         }
         Ok(())
     }
 
     /// Forces and flushes everything and lets go of the whole log. Whoever waits for the disk is
     /// answered; whoever waits for a lock asks again after the next start.
-    fn finish(mut self) -> Result<(), ServerError> {
+    fn finish(mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         // A force under way covers less than this one; its report is not needed.
         self.log.sync()?;
         for (shard, output) in self.durable.finish_all() {
@@ -391,7 +413,8 @@ impl Lane {
         self.serve_links(now);
         self.write_dirty(now);
         let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
-        let written = self.shards.written();
+        self.write_to_store(overlay)?;
+        let written = self.shards.appended();
         self.stop_helpers();
         flusher::flush(&*store, &*log, &written)?;
         // So that what was pruned stays pruned.
