@@ -16,10 +16,26 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// Held for writing while a child is being started. Until it executes its program it has all files open
+/// that are open in this process, and a mount with an open file is busy: a file of one test, opened and
+/// closed while another test forks, would keep the first from unmounting.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// For as long as a test has files open in a mount that it unmounts.
+fn no_child_starts() -> RwLockReadGuard<'static, ()> {
+    STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start(command: &mut Command) -> Child {
+    let _starting = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
 
 /// A scratch directory to mount on; `None` when tests that need FUSE are switched off.
 fn mountpoint() -> Option<TempDir> {
@@ -46,6 +62,7 @@ fn mount(at: &TempDir) -> Mounted {
 #[test]
 fn a_thousand_files_are_made_listed_and_removed() {
     let Some(at) = mountpoint() else { return };
+    let _quiet = no_child_starts();
     let mounted = mount(&at);
     let dir = at.path().join("shared");
     fs::create_dir(&dir).unwrap();
@@ -85,6 +102,7 @@ fn a_thousand_files_are_made_listed_and_removed() {
 #[test]
 fn what_is_written_is_read() {
     let Some(at) = mountpoint() else { return };
+    let _quiet = no_child_starts();
     let mounted = mount(&at);
     let path = at.path().join("file");
     // Larger than one request.
@@ -107,6 +125,7 @@ fn what_is_written_is_read() {
 #[test]
 fn a_mount_in_use_stays_and_can_be_detached() {
     let Some(at) = mountpoint() else { return };
+    let _quiet = no_child_starts();
     let mounted = mount(&at);
     let mut file = File::create(at.path().join("open")).unwrap();
     assert!(matches!(mounted.unmount(), Err(MountError::Busy(_))));
@@ -126,10 +145,8 @@ fn a_mount_in_use_stays_and_can_be_detached() {
 fn what_is_unmounted_by_another_is_over() {
     let Some(at) = mountpoint() else { return };
     let mounted = mount(&at);
-    let done = Command::new("fusermount3")
-        .arg("-u")
-        .arg(at.path())
-        .status()
+    let done = start(Command::new("fusermount3").arg("-u").arg(at.path()))
+        .wait()
         .unwrap();
     assert!(done.success());
     mounted.join().unwrap();
@@ -139,6 +156,7 @@ fn what_is_unmounted_by_another_is_over() {
 #[test]
 fn a_mount_point_can_be_used_again_at_once() {
     let Some(at) = mountpoint() else { return };
+    let _quiet = no_child_starts();
     let mut ending = Vec::new();
     for round in 0..20 {
         let mounted = mount(&at);
@@ -184,6 +202,7 @@ fn a_mount_point_that_is_none_is_refused() {
 #[test]
 fn fuser_still_reads_times_before_1970_wrongly() {
     let Some(at) = mountpoint() else { return };
+    let _quiet = no_child_starts();
     let mounted = mount(&at);
     let path = at.path().join("old");
     File::create(&path).unwrap();
@@ -236,16 +255,16 @@ fn a_panic_ends_the_process_and_the_dead_mount_can_be_replaced() {
         panic!("it was unmounted, and nothing had panicked");
     }
     let Some(at) = mountpoint() else { return };
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_panic_ends_the_process_and_the_dead_mount_can_be_replaced",
-        ])
-        .env(FAULTY_MOUNTPOINT, at.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = start(
+        Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_panic_ends_the_process_and_the_dead_mount_can_be_replaced",
+            ])
+            .env(FAULTY_MOUNTPOINT, at.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
     let path = at.path().to_str().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while !fs::read_to_string("/proc/self/mounts")
@@ -262,6 +281,7 @@ fn a_panic_ends_the_process_and_the_dead_mount_can_be_replaced() {
     assert!(fs::metadata(at.path().join("x")).is_err());
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGABRT));
 
+    let _quiet = no_child_starts();
     let mounted = mount(&at);
     File::create(at.path().join("x")).unwrap();
     mounted.unmount().unwrap();
