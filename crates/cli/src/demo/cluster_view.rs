@@ -8,8 +8,7 @@ use anyhow::{Context, Result, ensure};
 use pandofs_client::Client;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,7 +26,10 @@ pub struct ClusterView {
 struct Shared {
     cluster: Cluster,
     client: Client,
-    stop: AtomicBool,
+    /// Whether it is over. A condition and not a parked thread: scoped threads, as each look starts some,
+    /// end with an unpark, after which the thread would never be parked again.
+    over: Mutex<bool>,
+    ending: Condvar,
     seen: Mutex<Seen>,
 }
 
@@ -48,15 +50,15 @@ impl ClusterView {
         let shared = Arc::new(Shared {
             cluster: cluster.clone(),
             client,
-            stop: AtomicBool::new(false),
+            over: Mutex::new(false),
+            ending: Condvar::new(),
             seen: Mutex::default(),
         });
         let looking = std::thread::Builder::new().name("view".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                while !shared.stop.load(Ordering::Relaxed) {
+                while !shared.is_over_after(LOOK_INTERVAL) {
                     shared.look();
-                    std::thread::park_timeout(LOOK_INTERVAL);
                 }
             }
         });
@@ -139,9 +141,9 @@ impl ClusterView {
 
 impl Drop for ClusterView {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        *self.shared.over() = true;
+        self.shared.ending.notify_all();
         if let Some(looking) = self.looking.take() {
-            looking.thread().unpark();
             // A view that panicked has been seen by its message.
             let _ = looking.join();
         }
@@ -151,6 +153,18 @@ impl Drop for ClusterView {
 impl Shared {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over(&self) -> MutexGuard<'_, bool> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so long, or until it is over.
+    fn is_over_after(&self, time: Duration) -> bool {
+        let waited = self
+            .ending
+            .wait_timeout_while(self.over(), time, |over| !*over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn look(&self) {
