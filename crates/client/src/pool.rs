@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     incoming: ReadBuffer,
     outgoing: WriteBuffer,
     next_id: u64,
+    /// How long to wait for something to read.
+    patience: Duration,
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
@@ -85,9 +87,8 @@ impl Connection {
         let deadline = Instant::now() + who.timeouts.connect;
         let stream = address::connect(address, who.timeouts.connect).map_err(lost)?;
         let left = deadline.saturating_duration_since(Instant::now());
-        stream
-            .set_read_timeout(Some(left.max(Duration::from_millis(1))))
-            .map_err(lost)?;
+        let left = left.max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left)).map_err(lost)?;
         stream
             .set_write_timeout(Some(who.timeouts.answer))
             .map_err(lost)?;
@@ -96,6 +97,7 @@ impl Connection {
             incoming: ReadBuffer::new(),
             outgoing: WriteBuffer::new(),
             next_id: 0,
+            patience: left,
             registration: 0,
         };
         let hello = Hello {
@@ -127,6 +129,7 @@ impl Connection {
                     .stream
                     .set_read_timeout(Some(who.timeouts.answer))
                     .map_err(lost)?;
+                connection.patience = who.timeouts.answer;
                 return Ok((connection, boot));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
@@ -168,7 +171,11 @@ impl Connection {
             if let Some(body) = self.incoming.next_frame().map_err(LostAnswer::Broken)? {
                 return Ok(decode(body));
             }
-            match self.incoming.fill_from(&mut self.stream) {
+            let filled = self
+                .stream
+                .await_input(self.patience)
+                .and_then(|()| self.incoming.fill_from(&mut self.stream));
+            match filled {
                 Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

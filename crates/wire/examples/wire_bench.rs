@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 type AnyResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that is silent for so long is gone.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const LARGE_ANSWER_BYTES: usize = 1 << 20;
 
 /// What a create asks, roughly.
@@ -102,7 +104,11 @@ fn sample_answer(request: &Request, data: Bytes) -> Answer {
 fn serve(mut stream: Stream) -> AnyResult<()> {
     let (mut received, mut answers) = (ReadBuffer::new(), WriteBuffer::new());
     let data = Bytes::from(vec![0x5a; LARGE_ANSWER_BYTES]);
-    while received.fill_from(&mut stream)? > 0 {
+    loop {
+        stream.await_input(SILENCE_LIMIT)?;
+        if received.fill_from(&mut stream)? == 0 {
+            return Ok(());
+        }
         while let Some(body) = received.next_frame()? {
             let request: Request = frame::decode(body)?;
             let data = data.slice(..request.data_bytes as usize);
@@ -110,7 +116,6 @@ fn serve(mut stream: Stream) -> AnyResult<()> {
         }
         write_all(&mut answers, &mut stream)?;
     }
-    Ok(())
 }
 
 fn write_all(buffer: &mut WriteBuffer, stream: &mut Stream) -> AnyResult<()> {
@@ -137,6 +142,7 @@ fn ask(
     let mut answered = first;
     while answered < request.number {
         write_all(&mut requests, stream)?;
+        stream.await_input(SILENCE_LIMIT)?;
         if received.fill_from(stream)? == 0 {
             return Err("the server closed the connection".into());
         }

@@ -1,6 +1,7 @@
 //! Where a server is reached, and the sockets under the protocol: TCP, and Unix sockets on one machine.
 
 use pandofs_types::limits::LISTEN_BACKLOG;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
@@ -197,6 +198,34 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(limit),
             Stream::Unix(stream) => stream.set_read_timeout(limit),
+        }
+    }
+
+    /// Waits until a blocking read will not, on a Unix socket; returns at once on any other.
+    ///
+    /// To be called where the peer has to act before there is anything to read. Linux wakes a thread in a
+    /// blocking read of a Unix socket also when the peer takes what was sent (`unix_write_space` knows
+    /// one queue for all who wait): it finds nothing and goes to sleep again, and each request costs two
+    /// more switches of the processor. One in `poll` is not woken for that.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is nothing after `limit`, as from a read with such a limit; the system's.
+    pub fn await_input(&self, limit: Duration) -> io::Result<()> {
+        let Stream::Unix(stream) = self else {
+            return Ok(());
+        };
+        let begun = Instant::now();
+        loop {
+            let left = limit.saturating_sub(begun.elapsed());
+            // A limit beyond what the system counts is as good as none.
+            let timeout = Timespec::try_from(left).ok();
+            match poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref()) {
+                Ok(0) => return Err(ErrorKind::WouldBlock.into()),
+                // Also after an error or the end, which the read will tell.
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

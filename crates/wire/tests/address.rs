@@ -416,6 +416,61 @@ fn shutdown_ends_a_read_in_another_thread() {
 }
 
 #[test]
+fn what_comes_and_the_end_are_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = Listener::bind(&socket_in(folder.path())).unwrap();
+    let mut ours = connect(&listener.local_address().unwrap(), PATIENCE).unwrap();
+    let mut theirs = listener.accept().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| theirs.write_all(&[7]).unwrap());
+        // The longest limit there is overflows nothing.
+        ours.await_input(Duration::MAX).unwrap();
+    });
+    let mut byte = [0];
+    assert_eq!((ours.read(&mut byte).unwrap(), byte), (1, [7]));
+    drop(theirs);
+    ours.await_input(PATIENCE).unwrap();
+    assert_eq!(ours.read(&mut byte).unwrap(), 0);
+}
+
+/// Why there is [`Stream::await_input`].
+#[test]
+fn who_waits_for_input_sleeps_while_the_peer_takes_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = Listener::bind(&socket_in(folder.path())).unwrap();
+    let mut ours = connect(&listener.local_address().unwrap(), PATIENCE).unwrap();
+    let mut theirs = listener.accept().unwrap();
+    const ROUNDS: i64 = 200;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..ROUNDS {
+                theirs.read_exact(&mut [0]).unwrap();
+                // So that whoever was woken is seen to have run.
+                thread::sleep(Duration::from_micros(200));
+                theirs.write_all(&[0]).unwrap();
+            }
+        });
+        let before = switches();
+        for _ in 0..ROUNDS {
+            ours.write_all(&[0]).unwrap();
+            ours.await_input(PATIENCE).unwrap();
+            ours.read_exact(&mut [0]).unwrap();
+        }
+        let each = (switches() - before) as f64 / ROUNDS as f64;
+        assert!(each < 1.5, "{each} switches for each answer");
+    });
+}
+
+/// Times this thread went to sleep.
+fn switches() -> i64 {
+    let text = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
 fn time_limits_end_reads_and_writes() {
     let folder = tempfile::tempdir().unwrap();
     for address in [loopback(), socket_in(folder.path())] {
@@ -427,6 +482,12 @@ fn time_limits_end_reads_and_writes() {
         assert_eq!(
             ours.read(&mut [0]).unwrap_err().kind(),
             ErrorKind::WouldBlock
+        );
+        let unix = matches!(ours, Stream::Unix(_));
+        let waited = ours.await_input(Duration::from_millis(1));
+        assert_eq!(
+            waited.is_err_and(|e| e.kind() == ErrorKind::WouldBlock),
+            unix
         );
         ours.set_write_timeout(Some(Duration::from_millis(1)))
             .unwrap();
