@@ -13,6 +13,7 @@ use pandofs_types::limits::{
 use pandofs_types::{Epoch, FsId, HashKey, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
+use std::sync::OnceLock;
 
 /// One version of a file system's cluster map. As a file: [`ClusterMap::to_json`].
 ///
@@ -36,7 +37,29 @@ pub struct ClusterMap {
     /// Where new directories go.
     pub policy: DirPolicy,
     pub settings: Settings,
+    pub(crate) default_partitions: Derived,
 }
+
+/// [`default_max_partitions`] of a map, once somebody has asked. Every creation in a directory that has
+/// spread as far as it may asks, and with a thousand servers the answer is a long computation. It follows
+/// from the leaders alone, so it is no part of what makes maps equal; a copy works it out anew, as copies are
+/// what gets changed.
+#[derive(Debug, Default)]
+pub(crate) struct Derived(OnceLock<u32>);
+
+impl Clone for Derived {
+    fn clone(&self) -> Derived {
+        Derived::default()
+    }
+}
+
+impl PartialEq for Derived {
+    fn eq(&self, _: &Derived) -> bool {
+        true
+    }
+}
+
+impl Eq for Derived {}
 
 /// One server of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +184,7 @@ impl ClusterMap {
             shards,
             policy,
             settings,
+            default_partitions: Derived::default(),
         };
         map.validate()?;
         Ok(map)
@@ -246,9 +270,11 @@ impl ClusterMap {
 
     /// Partitions of one directory: as set, or [`default_max_partitions`].
     pub fn max_partitions(&self) -> u32 {
-        self.settings
-            .max_partitions
-            .unwrap_or_else(|| default_max_partitions(self))
+        let default = || {
+            let derived = &self.default_partitions.0;
+            *derived.get_or_init(|| default_max_partitions(self))
+        };
+        self.settings.max_partitions.unwrap_or_else(default)
     }
 }
 

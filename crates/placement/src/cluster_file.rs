@@ -7,7 +7,7 @@
 //! that is added, removed or changes its meaning makes another format.
 //! `tests/golden/cluster-map-1.json` is one.
 
-use crate::cluster::{ClusterMap, MapError, ServerInfo, Settings};
+use crate::cluster::{ClusterMap, Derived, MapError, ServerInfo, Settings};
 use crate::ddg::DirPolicy;
 use pandofs_types::{Epoch, FsId, HashKey, ServerId};
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,7 @@ impl TryFrom<ClusterFile> for ClusterMap {
             shards: file.shards,
             policy: file.policy,
             settings: file.settings,
+            default_partitions: Derived::default(),
         };
         map.validate()?;
         Ok(map)
@@ -151,6 +152,7 @@ mod tests {
                 max_partitions: Some(12),
                 ..Settings::default()
             },
+            default_partitions: Derived::default(),
         }
     }
 

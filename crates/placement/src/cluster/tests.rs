@@ -62,6 +62,10 @@ fn every_shard_has_one_server_and_every_server_its_shards() {
 fn partitions_are_as_set_or_by_the_servers() {
     let mut map = cluster(64, 3);
     assert_eq!(map.max_partitions(), 18);
+    let mut other = map.clone();
+    other.shards.fill(ServerId(1));
+    assert_eq!(other.max_partitions(), 1);
+    assert_eq!(map.max_partitions(), 18);
     map.settings.max_partitions = Some(5);
     assert_eq!(map.max_partitions(), 5);
 }
