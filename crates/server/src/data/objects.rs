@@ -63,20 +63,23 @@ impl Objects {
         }
     }
 
-    /// Carries out a request. All requests for one object have to come to the same `Objects`.
-    pub fn execute(&mut self, request: DataRequest) -> Outcome {
+    /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
+    /// written or cut is answered once it is on disk, if that is asked for.
+    pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
         let done = match request {
             DataRequest::Read {
                 ino,
                 offset,
                 length,
             } => self.read(ino, offset, length).map(DataReply::Data),
-            DataRequest::Write { ino, offset, data } => {
-                self.write(ino, offset, &data).map(|()| DataReply::Done)
-            }
-            DataRequest::Truncate { ino, length } => {
-                self.truncate(ino, length).map(|()| DataReply::Done)
-            }
+            DataRequest::Write { ino, offset, data } => match self.write(ino, offset, &data) {
+                Ok(object) if forced => return Outcome::Force(Work::Object(object)),
+                done => done.map(|_| DataReply::Done),
+            },
+            DataRequest::Truncate { ino, length } => match self.truncate(ino, length) {
+                Ok(Some(object)) if forced => return Outcome::Force(Work::Object(object)),
+                done => done.map(|_| DataReply::Done),
+            },
             DataRequest::Usage { ino } => self.usage(ino),
             DataRequest::Space => self.space(),
             DataRequest::Remove { ino } => match self.remove(ino) {
@@ -118,7 +121,7 @@ impl Objects {
         Ok(data)
     }
 
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), FsError> {
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<Arc<OpenObject>, FsError> {
         check_range(offset, data.len())?;
         let object = match self.object(ino)? {
             Some(object) => object,
@@ -127,12 +130,14 @@ impl Objects {
         object
             .file
             .write_all_at(data, offset)
-            .map_err(|error| self.failure("write", ino, &error))
+            .map_err(|error| self.failure("write", ino, &error))?;
+        Ok(object)
     }
 
-    fn truncate(&mut self, ino: Ino, length: u64) -> Result<(), FsError> {
+    /// The object, if there is one.
+    fn truncate(&mut self, ino: Ino, length: u64) -> Result<Option<Arc<OpenObject>>, FsError> {
         let Some(object) = self.object(ino)? else {
-            return Ok(());
+            return Ok(None);
         };
         let cut = || {
             if object.file.metadata()?.len() > length {
@@ -140,7 +145,8 @@ impl Objects {
             }
             Ok(())
         };
-        cut().map_err(|error: io::Error| self.failure("truncate", ino, &error))
+        cut().map_err(|error: io::Error| self.failure("truncate", ino, &error))?;
+        Ok(Some(object))
     }
 
     fn usage(&mut self, ino: Ino) -> Result<DataReply, FsError> {
@@ -310,7 +316,7 @@ mod tests {
     }
 
     fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-        match objects.execute(request) {
+        match objects.execute(request, false) {
             Outcome::Done(reply) => reply,
             Outcome::Force(work) => work
                 .force(&objects.root)
@@ -355,6 +361,33 @@ mod tests {
         };
         assert!(blocks < 1_000, "{blocks} blocks: the hole takes space");
         assert!(dir.path().join("07/0000000000000007").exists());
+    }
+
+    #[test]
+    fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
+        let (_dir, mut objects) = objects();
+        let (ino, offset, length) = (Ino(7), 0, 1);
+        let data = b"data".to_vec();
+        let mut is_forced = |request: DataRequest, forced| {
+            let outcome = objects.execute(request, forced);
+            matches!(outcome, Outcome::Force(Work::Object(object)) if object.ino == ino)
+        };
+        for forced in [true, false] {
+            let data = data.clone();
+            assert_eq!(
+                is_forced(DataRequest::Write { ino, offset, data }, forced),
+                forced
+            );
+            assert_eq!(
+                is_forced(DataRequest::Truncate { ino, length }, forced),
+                forced
+            );
+        }
+        let absent = DataRequest::Truncate {
+            ino: Ino(8),
+            length,
+        };
+        assert!(!is_forced(absent, true));
     }
 
     #[test]

@@ -146,18 +146,21 @@ fn work(
     let mut own = Objects::new(root.clone(), MAX_OPEN_OBJECTS / DATA_THREADS);
     for job in received {
         match job {
-            Job::Request { origin, request } => match own.execute(request) {
-                Outcome::Done(reply) => mailbox.post(Mail::DataDone { origin, reply }),
-                Outcome::Force(work) => {
-                    let syncer = match &work {
-                        Work::Object(object) => share(object.ino, syncers.len()),
-                        Work::Removal { last_byte } => usize::from(*last_byte) % syncers.len(),
-                    };
-                    if syncers[syncer].send((origin, work)).is_err() {
-                        mailbox.post(Mail::Failed(ServerError::HelperEnded { name: "sync" }));
+            // A shard forgets what it wanted written or cut once that is answered. A client says when.
+            Job::Request { origin, request } => {
+                match own.execute(request, !matches!(origin, DataOrigin::Client { .. })) {
+                    Outcome::Done(reply) => mailbox.post(Mail::DataDone { origin, reply }),
+                    Outcome::Force(work) => {
+                        let syncer = match &work {
+                            Work::Object(object) => share(object.ino, syncers.len()),
+                            Work::Removal { last_byte } => usize::from(*last_byte) % syncers.len(),
+                        };
+                        if syncers[syncer].send((origin, work)).is_err() {
+                            mailbox.post(Mail::Failed(ServerError::HelperEnded { name: "sync" }));
+                        }
                     }
                 }
-            },
+            }
             Job::List {
                 connection,
                 id,
