@@ -277,11 +277,11 @@ pub fn stage(txn: &mut Txn<'_, '_>, chunk: &SplitChunk) -> Result<bool, Stop> {
             chunks: 0,
         },
     };
-    if chunk.number < staging.chunks {
-        return Ok(true);
-    }
     if chunk.number > staging.chunks || staging.dir != chunk.dir {
         return Ok(false);
+    }
+    if chunk.number < staging.chunks {
+        return Ok(true);
     }
     for name in &chunk.gone {
         txn.overlay

@@ -45,6 +45,7 @@ impl Shard {
                 if self.proposals.is_empty() && self.meta.applied == self.proposed {
                     // Whatever was about to be applied is.
                     self.splits.closing.clear();
+                    self.splits.opening.clear();
                     self.ready.extend(after);
                 } else {
                     self.splits.after_apply = after;
@@ -93,7 +94,7 @@ impl Shard {
             } => self.apply_hand(overlay, dir, split, chunks, &choices),
             Record::SplitAbandon { dir, split } => {
                 split::abandon(&mut self.txn(overlay), dir, split)?;
-                self.after_abandon(overlay, dir, split)
+                self.after_abandon(dir, split)
             }
             Record::SplitStage { chunk } => {
                 let accepted = split::stage(&mut self.txn(overlay), &chunk)?;
@@ -240,8 +241,8 @@ impl Shard {
     fn effects(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
         for effect in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::Grew { dir, index } => self.consider_split(overlay, env, dir, index)?,
-                Effect::Settings { dir } => self.consider_all_splits(overlay, env, dir)?,
+                Effect::Grew { dir, index } => self.consider_split(overlay, dir, index)?,
+                Effect::Settings { dir } => self.consider_all_splits(overlay, dir)?,
                 Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino)?,
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}

@@ -416,7 +416,7 @@ impl Shard {
         Ok(())
     }
 
-    /// After a pause that grows with chance, as what it gave way to may take as long again.
+    /// After a random pause, as what it gave way to may take as long again.
     fn start_again(&mut self, request: ShardRequest, age: Age, choices: &Choices) {
         let Some(ticket) = self.answers.forget(request.key) else {
             return;

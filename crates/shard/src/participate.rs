@@ -139,6 +139,7 @@ impl Shard {
                     }
                 }
             }
+            self.splits.closing.extend(choices.closed.iter().copied());
             self.propose_commit(from, horizon, message, choices);
             return Ok(());
         }
@@ -325,8 +326,9 @@ impl Shard {
                     follow,
                 }
             }
-            Err(Stop::Locked(holder)) if self.age_of(holder).is_some_and(|other| age < other) => {
-                // Older operations wait, younger ones give way: no circle of waiting can close.
+            Err(Stop::Locked(holder)) if self.age_of(holder).is_none_or(|other| age < other) => {
+                // Older operations wait, younger ones give way: no circle of waiting can close. Nor can it
+                // through a file that is moving to its data objects, which has no age: it waits for no lock.
                 let to = self.config.shard;
                 let message = CommitMessage::Do {
                     tx,

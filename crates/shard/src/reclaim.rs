@@ -144,7 +144,11 @@ impl Shard {
             }
             Some(record) => {
                 self.reclaims.done(ino);
-                if self.reclaims.work.len() < MAX_RECLAIMS_IN_FLIGHT {
+                // Nobody waits for what is gone. Were it all to be begun, it would fill memory while a server
+                // is away; were the others to queue behind it, clients would wait for a server that they do
+                // not need.
+                let is_waited_for = !matches!(record, ReclaimRecord::Gone { .. });
+                if is_waited_for || self.reclaims.work.len() < MAX_RECLAIMS_IN_FLIGHT {
                     self.reclaim(ino, record, now);
                 } else {
                     self.reclaims.queue.insert(ino);

@@ -352,18 +352,14 @@ impl Shard {
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.now))
             .and_then(|()| self.recover_sessions(overlay, env.now))
-            .and_then(|()| self.recover_partitions(overlay, env));
+            .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
         self.resend_commits(env.now, true);
         Ok(())
     }
 
     /// Partitions that want to split, and maps that their home may not have heard of.
-    fn recover_partitions(
-        &mut self,
-        overlay: &Overlay<'_>,
-        env: &mut Environment<'_>,
-    ) -> Result<(), Stop> {
+    fn recover_partitions(&mut self, overlay: &Overlay<'_>) -> Result<(), Stop> {
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
         let prefix = keys::prefix(keys::Kind::Parts, config.shard);
@@ -376,7 +372,7 @@ impl Shard {
         })?;
         for (dir, parts) in found {
             for part in &parts.parts {
-                self.consider_split(overlay, env, dir, part.index)?;
+                self.consider_split(overlay, dir, part.index)?;
             }
             if dir.birth_shard() != config.shard && parts.map.active_count() > 1 {
                 self.notices.add(dir, parts.map);

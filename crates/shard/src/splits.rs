@@ -13,7 +13,7 @@ use pandofs_namespace::records::{EntryRecord, SplitRecord, decode};
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{PartitionIndex, slot_array};
 use pandofs_store::Overlay;
-use pandofs_types::limits::SPLIT_DELTA_ENTRIES;
+use pandofs_types::limits::{SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +31,8 @@ pub struct Splits {
     again: BTreeMap<Time, BTreeSet<Ino>>,
     /// Inodes that a proposed record takes to be closed.
     pub closing: HashSet<Ino>,
+    /// Inodes that a proposed record opens.
+    pub opening: HashSet<Ino>,
     /// Inputs to be looked at when what is proposed is applied.
     pub after_apply: Vec<Input>,
 }
@@ -148,7 +150,6 @@ impl Shard {
     pub(crate) fn consider_split(
         &mut self,
         overlay: &Overlay<'_>,
-        _env: &mut Environment<'_>,
         dir: Ino,
         index: PartitionIndex,
     ) -> Result<(), Stop> {
@@ -179,12 +180,11 @@ impl Shard {
     pub(crate) fn consider_all_splits(
         &mut self,
         overlay: &Overlay<'_>,
-        env: &mut Environment<'_>,
         dir: Ino,
     ) -> Result<(), Stop> {
         let parts = view_of(&self.config, overlay, false).parts(dir)?;
         for part in parts.iter().flat_map(|parts| &parts.parts) {
-            self.consider_split(overlay, env, dir, part.index)?;
+            self.consider_split(overlay, dir, part.index)?;
         }
         Ok(())
     }
@@ -238,7 +238,18 @@ impl Shard {
                     .map(|last| changed.split_off(&last))
                     .unwrap_or_default();
             }
-            read_names(&view, dir, &changed)?
+            let (mut items, gone) = read_names(&view, dir, &changed)?;
+            let mut bytes = 0;
+            let fits = items.iter().take_while(|item| {
+                bytes += split::size(item);
+                bytes <= SPLIT_CHUNK_BYTES
+            });
+            // One always fits a frame, whatever attributes it has.
+            let fits = fits.count().max(1).min(items.len());
+            copying
+                .dirty
+                .extend(items.drain(fits..).map(|item| item.name));
+            (items, gone)
         } else {
             let (start, end) = split::moving_range(&record);
             self.splits.gates.entry(dir).or_insert(Gate {
@@ -265,7 +276,7 @@ impl Shard {
             to: record.target,
             chunk,
         };
-        self.send(record.target, message, false);
+        self.send(record.target, message, begins(number));
         Ok(())
     }
 
@@ -386,6 +397,14 @@ impl Shard {
             }
         }
     }
+}
+
+/// Whether a chunk of this number has to wait until the split is on disk: the first one. Were it sent
+/// before, and the split's record lost with the source's power, the next split would have the same number,
+/// and the target take what it has of the old one for the beginning of the new. Later chunks leave when the
+/// first has been answered.
+fn begins(number: u32) -> bool {
+    number == 0
 }
 
 /// Items and missing names, as they are now.

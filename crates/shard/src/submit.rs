@@ -124,7 +124,9 @@ impl Shard {
                     }
                     return Ok(());
                 }
-                self.answer(ticket, kept.result, self.config.force_every_batch);
+                // What it did may not be on disk yet, and may be what a distributed operation promised to be
+                // there when its first answer came.
+                self.answer(ticket, kept.result, true);
                 return Ok(());
             }
             if kept.sequence > request.key.sequence {
@@ -202,6 +204,9 @@ impl Shard {
                     return Ok(());
                 }
                 self.splits.closing.extend(choices.closed.iter().copied());
+                if let Request::Open { ino, .. } = request.request {
+                    self.splits.opening.insert(ino);
+                }
                 let age = self.ages.remove(&request.key);
                 self.propose(&Record::Request {
                     request: Box::new(request),
@@ -299,6 +304,8 @@ impl Shard {
             }
             if let Some(ino) = steps::victim(view, step)?
                 && !self.opens.is_open(ino)
+                // It is opened and cut by a record before the one that is to take its last name.
+                && !self.splits.opening.contains(&ino)
                 && let Some(inode) = view.stored_inode(ino)?
                 && !self.reclaims.may_be_open_unknown(inode.btime, choices.time)
             {

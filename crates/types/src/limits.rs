@@ -119,7 +119,7 @@ pub const MAX_REDIRECTS: usize = 64;
 
 /// How long records of ordinary operations may stay unforced, unless told.
 pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
-/// Removed or cut files whose data objects one shard is dealing with at once.
+/// Removed files whose data objects one shard is dealing with at once.
 pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
 /// How long a shard remembers the last answers of a silent session: a client that was cut off for
 /// longer may repeat a request that was executed.

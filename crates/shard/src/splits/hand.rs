@@ -106,16 +106,11 @@ impl Shard {
         id: SplitId,
     ) -> Result<(), Stop> {
         split::abandon(&mut self.txn(overlay), dir, id)?;
-        self.after_abandon(overlay, dir, id)
+        self.after_abandon(dir, id)
     }
 
     /// A split is given up here: forgets the copying, tells the target.
-    pub(crate) fn after_abandon(
-        &mut self,
-        _overlay: &Overlay<'_>,
-        dir: Ino,
-        id: SplitId,
-    ) -> Result<(), Stop> {
+    pub(crate) fn after_abandon(&mut self, dir: Ino, id: SplitId) -> Result<(), Stop> {
         let target = self
             .splits
             .copying

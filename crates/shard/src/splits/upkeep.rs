@@ -1,5 +1,6 @@
 //! Splits after a restart, and as time passes.
 
+use super::begins;
 use crate::port::Environment;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -90,7 +91,8 @@ impl Shard {
         hand.sort();
         let from = self.config.shard;
         for (to, chunk) in late {
-            self.send(to, PeerMessage::SplitChunk { from, to, chunk }, false);
+            let durable = begins(chunk.number);
+            self.send(to, PeerMessage::SplitChunk { from, to, chunk }, durable);
         }
         for dir in hand {
             self.copy_on(overlay, dir)?;
@@ -121,7 +123,7 @@ impl Shard {
         let later = self.splits.again.split_off(&Time(env.now.0 + 1));
         let due = std::mem::replace(&mut self.splits.again, later);
         for dir in due.into_values().flatten() {
-            self.consider_all_splits(overlay, env, dir)?;
+            self.consider_all_splits(overlay, dir)?;
         }
         Ok(())
     }

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod distributed;
+mod opens;
 mod splits;
 mod support;

@@ -1,11 +1,15 @@
 //! A directory grows over several shards while it is in use.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{
+    CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, XattrMode,
+};
+use pandofs_namespace::split::size;
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
+use pandofs_types::limits::{RESEND_INTERVAL, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FsError, Ino, Position, ShardId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const FILES: usize = 400;
 
@@ -321,4 +325,134 @@ fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
         "it stayed and lost the other name: {inode:?}"
     );
     assert_eq!(cluster.nodes[0].shard.status().splits, 1);
+}
+
+/// Chunks among outputs: each with whether it waits for what was appended before it.
+fn chunks(outputs: &[Output]) -> Vec<(bool, SplitChunk)> {
+    let chunk = |output: &Output| match output {
+        Output::Send {
+            message: PeerMessage::SplitChunk { chunk, .. },
+            durable,
+            ..
+        } => Some((*durable, chunk.clone())),
+        _ => None,
+    };
+    outputs.iter().filter_map(chunk).collect()
+}
+
+/// Were a split's number lost with the source's power while the target has chunks of it, the next split
+/// would have it again.
+#[test]
+fn a_split_is_on_disk_before_its_first_chunk_leaves() {
+    let mut cluster = cluster();
+    let mut begun = None;
+    for text in moving_names(&cluster, 20) {
+        let input = cluster.request(0, create(&text));
+        let outputs = cluster.input(0, input).outputs;
+        begun = begun.or(chunks(&outputs).pop());
+    }
+    let (durable, chunk) = begun.expect("it splits");
+    assert_eq!((durable, chunk.number), (true, 0));
+    // Also when it is sent again.
+    cluster.now += RESEND_INTERVAL.as_nanos() as i64 + 1;
+    cluster.input(0, Input::Tick);
+    cluster.now += RESEND_INTERVAL.as_nanos() as i64 + 1;
+    let again = chunks(&cluster.input(0, Input::Tick).outputs);
+    assert_eq!(again, [(true, chunk)]);
+}
+
+#[test]
+fn a_chunk_of_another_directory_with_the_same_number_is_not_taken() {
+    let mut cluster = cluster();
+    let (from, to) = (ShardId(1), ShardId(0));
+    let mut stage = |dir, number| {
+        let chunk = SplitChunk {
+            split: SplitId {
+                source: from,
+                sequence: 7,
+            },
+            dir: Ino(dir),
+            number,
+            items: Vec::new(),
+            gone: Vec::new(),
+        };
+        let message = PeerMessage::SplitChunk { from, to, chunk };
+        let step = cluster.input(to.0, Input::Peer(message));
+        match crate::support::sent(&step.outputs).pop() {
+            Some(PeerMessage::SplitChunkDone { accepted, .. }) => accepted,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(stage(100, 0) && stage(100, 0), "a repetition is taken");
+    assert!(!stage(101, 0));
+    assert!(stage(100, 1));
+}
+
+/// What changed while a range was copied goes along in chunks that fit into a frame, however large the
+/// attributes are that files got meanwhile.
+#[test]
+fn changes_during_a_split_are_sent_in_chunks_that_fit() {
+    const CHANGED: usize = 3 * SPLIT_DELTA_ENTRIES;
+    let settings = Settings {
+        split_threshold: CHANGED as u32,
+        max_partitions: Some(2),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
+    let texts = moving_names(&cluster, CHANGED + 1);
+    let mut inos = Vec::new();
+    let mut outputs = Vec::new();
+    for text in &texts {
+        let input = cluster.request(0, create(text));
+        let step = cluster.input(0, input);
+        for output in step.outputs {
+            match output {
+                Output::Answer { result, .. } => inos.push(made(result)),
+                other => outputs.push(other),
+            }
+        }
+    }
+    assert_eq!(chunks(&outputs).len(), 1, "the range is being copied");
+    for &ino in &inos {
+        let value = vec![7; 60_000];
+        let (attribute, mode) = (b"user.large".to_vec(), XattrMode::Either);
+        let request = Request::SetXattr {
+            ino,
+            name: attribute,
+            value,
+            mode,
+        };
+        let input = cluster.request(0, request);
+        outputs.extend(cluster.input(0, input).outputs);
+    }
+    let mut queue: VecDeque<Output> = outputs.into();
+    let mut sent = 0;
+    while let Some(output) = queue.pop_front() {
+        let Output::Send { to, message, .. } = output else {
+            continue;
+        };
+        if let PeerMessage::SplitChunk { chunk, .. } = &message {
+            let bytes: usize = chunk.items.iter().map(size).sum();
+            let largest = chunk.items.iter().map(size).max().unwrap_or(0);
+            assert!(bytes < SPLIT_CHUNK_BYTES + largest, "{bytes} bytes");
+            sent += 1;
+        }
+        queue.extend(cluster.input(to.0, Input::Peer(message)).outputs);
+    }
+    assert!(sent > 4, "{sent} chunks");
+    assert_eq!(cluster.nodes[0].shard.status().splits, 1);
+    let mut map = DirMap::single(ShardId(0));
+    for (text, ino) in texts.iter().zip(inos) {
+        let (reply, _) = cluster.call_by_name(&mut map, &name(text), &lookup(text));
+        assert_eq!(made(reply), ino);
+        let shard = map.shard_of(cluster.map.hash_key.position(text.as_bytes()));
+        let attribute = b"user.large".to_vec();
+        let request = Request::GetXattr {
+            ino,
+            name: attribute,
+        };
+        let reply = cluster.call(shard.0, request);
+        let is_there = matches!(&reply, Ok(Reply::Value(value)) if value.len() == 60_000);
+        assert!(is_there, "{text}: {reply:?}");
+    }
 }

@@ -84,6 +84,12 @@ impl Cluster {
 
     /// Gives one input to a shard and runs it until it is quiet.
     pub fn input(&mut self, shard: u16, input: Input) -> Step {
+        self.batch(shard, vec![input])
+    }
+
+    /// Gives inputs to a shard before any of them is applied, as a lane does, and runs it until it is
+    /// quiet.
+    pub fn batch(&mut self, shard: u16, inputs: Vec<Input>) -> Step {
         self.now += 1;
         let node = &mut self.nodes[usize::from(shard)];
         let random = &mut self.random;
@@ -97,7 +103,9 @@ impl Cluster {
         };
         let mut overlay = Overlay::new(&node.store);
         let mut step = Step::default();
-        node.shard.submit(&overlay, &mut env, input).unwrap();
+        for input in inputs {
+            node.shard.submit(&overlay, &mut env, input).unwrap();
+        }
         loop {
             let proposals = node.shard.take_proposals();
             if proposals.is_empty() {
@@ -120,6 +128,10 @@ impl Cluster {
     }
 
     pub fn request(&mut self, shard: u16, request: Request) -> Input {
+        self.request_by(5, shard, request)
+    }
+
+    pub fn request_by(&mut self, session: u64, shard: u16, request: Request) -> Input {
         self.sequence += 1;
         Input::Request {
             ticket: Ticket(self.sequence),
@@ -127,7 +139,7 @@ impl Cluster {
                 shard: ShardId(shard),
                 epoch: self.map.epoch,
                 key: RequestKey {
-                    session: SessionId(5),
+                    session: SessionId(session),
                     slot: SlotId(0),
                     sequence: self.sequence,
                 },
