@@ -81,7 +81,7 @@ for group in "$@"; do
     case $group in
     build)
         need_rust
-        need_command cc gcc "links Rust programs and compiles lz4"
+        need_command cc gcc "links Rust programs and compiles lz4 and mimalloc"
         need_command g++ g++ "compiles RocksDB"
         need_command clang clang "brings the C headers that bindgen looks for"
         need_libclang

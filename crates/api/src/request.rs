@@ -92,7 +92,7 @@ pub enum Request {
     // By inode.
     /// Answers `Inode`.
     GetAttr { ino: Ino },
-    /// `modified_now` sets mtime and ctime together with a size. Answers `Inode`.
+    /// Changes what is `Some`. Answers `Inode`.
     SetAttr { ino: Ino, set: SetAttr },
     /// Opens a file for `access` (4 read, 2 write, 1 execute): checks the caller's rights, and from
     /// then on the session keeps the inode alive until it releases it. Answers `Inode`.
@@ -104,8 +104,7 @@ pub enum Request {
     /// The session has closed these, once for each time it stands here. Answers `Done`. Inodes that
     /// are not known are skipped. Not recorded in a slot.
     Release { inos: Vec<Ino> },
-    /// After the server restarted: the session still has these open, this many times each. Inodes that
-    /// are not there are left out of the answer's count. Answers `Done`.
+    /// After the server restarted: the session still has these open, this many times each. Answers `Done`.
     Reopen { opens: Vec<(Ino, u32)> },
     /// Answers `Link`.
     ReadLink { ino: Ino },

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// What ratios are taken to.
-const BASES: [Kind; 2] = [Kind::Ext4, Kind::Bindfs];
+const BASES: [Kind; 3] = [Kind::Ext4, Kind::Bindfs, Kind::Memfs];
 
 pub struct Report {
     figures: BTreeMap<(Kind, u32), BTreeMap<u32, Figures>>,

@@ -11,7 +11,7 @@ use pandofs_store::Overlay;
 use pandofs_types::{Ino, Name, Position, SessionId, ShardId, SlotId};
 use serde::{Deserialize, Serialize};
 
-/// A shard's own figures, stored with each batch.
+/// A shard's own figures. They reach the store together with what the records changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub format: u16,

@@ -1,4 +1,4 @@
-//! The thread that forces the log, so that the lane never waits for the disk.
+//! The thread that forces the log, so that the lane never waits for that.
 
 use crate::error::ServerError;
 use crate::helper;

@@ -5,9 +5,9 @@
 //! the store, reading keys that are not in memory, and the data objects. They share nothing with the
 //! lane but the store and the log, which are made for it, and report through a mailbox.
 //!
-//! Invariant: the lane never waits for the disk, nothing is acknowledged as durable before a force of the
-//! log that began after its append has ended, the log keeps what the store has not flushed, and no
-//! peer's bytes harm another's connection.
+//! Invariant: the lane never waits for a force of the log, nothing is acknowledged as durable before a
+//! force of the log that began after its append has ended, the log keeps what the store has not flushed,
+//! and no peer's bytes harm another's connection.
 //!
 //! Not in here: what a request means (`pandofs-shard` and below), how frames look (`pandofs-wire`).
 

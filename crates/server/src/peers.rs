@@ -196,7 +196,7 @@ pub(crate) fn push_frames(unsent: &mut WriteBuffer, messages: Vec<PeerMessage>) 
                 parts.push(second);
                 parts.push(frame.messages);
             }
-            // A record of this size would not have fitted into the log.
+            // Whoever makes messages bounds them: this is a defect.
             Err(error) => tracing::error!("a message to another server cannot be sent: {error}"),
         }
     }

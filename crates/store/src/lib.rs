@@ -1,8 +1,8 @@
 //! The key-value port: what the namespace reads and writes, without knowing what keeps it.
 //!
 //! A shard's state is a [`Store`]: keys in the order of their bytes, atomic batches, durable up to
-//! the last flush. The log replays what came after. [`Overlay`] holds the writes of the records
-//! being applied until they become one batch.
+//! the last flush. The log replays what came after. [`Overlay`] holds the writes of applied records
+//! until they become one batch, and remembers what was read through it.
 //!
 //! Invariant: nothing in here touches a disk, a clock or a network, and nothing depends on the
 //! order in which a hash map would be walked. Every implementation of [`Store`] passes the

@@ -16,9 +16,9 @@ const SORTED_PER_INSERTION: usize = 32;
 ///
 /// It keeps what it reads from the store, so nothing else may write to the store while it lives.
 ///
-/// A shard applies many records to one overlay and hands the result to the store as one batch. A
-/// point lookup is one probe of a hash table before it asks the store; the order of keys is only
-/// worked out when somebody scans.
+/// A lane applies the records of many batches and all its shards to one overlay, and hands the result to
+/// the store as one batch when it has become large. A point lookup is one probe of a hash table before it
+/// asks the store; the order of keys is only worked out when somebody scans.
 pub struct Overlay<'s> {
     store: &'s dyn Store,
     /// One place for each key written, in the order of first writes. `None` is a delete.
