@@ -82,7 +82,7 @@ impl Report {
         for &count in processes {
             println!("\n{count} processes, one shared directory");
             println!(
-                "{:<9}{:>24}{:>24}{:>24}   create / stat / remove against ext4, bindfs",
+                "{:<9}{:>24}{:>24}{:>24}   create / stat / remove against ext4, bindfs, memfs",
                 "", "create", "stat", "remove"
             );
             for &target in targets {

@@ -132,12 +132,19 @@ fn given(matches: &ArgMatches) -> Vec<String> {
 /// # Errors
 /// When it cannot be written for another reason.
 fn print(text: &str) -> Result<()> {
+    print_on(text).map(|_| ())
+}
+
+/// The same; whether somebody still reads.
+///
+/// # Errors
+/// When it cannot be written for another reason.
+fn print_on(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("standard output")
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("standard output"),
     }
 }
 

@@ -70,6 +70,13 @@ impl Source {
         if let Some(map) = found.and_then(mounts::Mount::cluster_map) {
             return read_cluster(map, None);
         }
+        if let Some(path) = inside {
+            bail!(
+                "{} is not on a PandoFS that is mounted here. For a path inside of one give --cluster FILE \
+                 (its cluster map) or --data DIR (of a cluster made by 'pandofs up')",
+                path.display()
+            );
+        }
         bail!(
             "which file system? Give --cluster FILE (its cluster map) or --data DIR (of a cluster \
              made by 'pandofs up'), or set {CLUSTER_VARIABLE} or {DATA_VARIABLE}"

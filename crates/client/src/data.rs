@@ -126,8 +126,8 @@ impl Core {
         }
     }
 
-    /// `None` when the file turned out to have grown into the range: bytes that were missing may be
-    /// there now.
+    /// `None` when the file turned out to have another length: bytes that were missing may be there now,
+    /// or were never to be there.
     fn read_striped(
         &self,
         caller: &Credentials,
@@ -165,6 +165,17 @@ impl Core {
             file.learn(known.token, &inode_of(reply_of(answer?)?)?);
             end = file.snapshot().end;
             if end > known.end && wanted_end > known.end {
+                return Ok(None);
+            }
+        }
+        if !ask_size && are_short(&runs, &answers) {
+            // Either there is a hole, or somebody else has cut the file off: what is cut off is missing in
+            // the data objects before whoever did it has its answer.
+            let request = Request::GetAttr { ino: file.ino };
+            let inode = self.ask(caller, Target::Inode(file.ino), request)?;
+            file.learn(known.token, &inode_of(inode)?);
+            let now = file.snapshot();
+            if now.end != known.end || !now.certain {
                 return Ok(None);
             }
         }
@@ -305,6 +316,13 @@ fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
     }
     range.resize((end - offset) as usize, 0);
     range
+}
+
+/// Whether a data object ends before what was asked of it.
+fn are_short(runs: &[Run], answers: &[std::result::Result<AnswerBody, Failure>]) -> bool {
+    runs.iter().zip(answers).any(|(run, answer)| {
+        matches!(answer, Ok(AnswerBody::Data(DataReply::Data(bytes))) if bytes.len() < run.length)
+    })
 }
 
 /// What the data objects gave, in the order of the file; what they do not have is a hole.

@@ -362,7 +362,23 @@ fn growth_by_somebody_else_is_seen() {
     let data = bench.read(8_192, 100_000);
     assert_eq!(data.len(), 4_096);
     assert_eq!(data[2_000..], [9; 2_096]);
-    // And that it became shorter, too.
+    // Also where it was known to be there.
+    {
+        let mut stored = bench.stored();
+        stored.size = 71;
+        for (&object, bytes) in &mut stored.objects {
+            bytes.truncate(if object == 1 { 71 } else { 0 });
+        }
+    }
+    assert_eq!(bench.read(0, 8_192), pattern(71));
+    assert_eq!(bench.read(4_096, 10), b"");
+}
+
+#[test]
+fn a_file_that_became_shorter_ends_sooner() {
+    let bench = Bench::new();
+    bench.write(0, &pattern(10_000));
+    bench.client.flush(FILE).unwrap();
     bench.stored().size = 8_200;
     assert_eq!(bench.read(8_192, 100_000).len(), 8);
     assert_eq!(bench.read(8_200, 100), b"");

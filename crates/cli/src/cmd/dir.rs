@@ -4,16 +4,16 @@ use crate::backend;
 use crate::exit::Outcome;
 use crate::mounts;
 use crate::new_cluster::{parse_policy, policy_text};
-use crate::source::{Cluster, Source};
+use crate::source::{Cluster, Source, read_cluster};
 use crate::table::{Align, Table};
 use crate::units;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pandofs_api::DirSettings;
 use pandofs_client::DirInfo;
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
-use pandofs_types::{Position, ServerId};
+use pandofs_types::{FsId, Position, ServerId};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ impl Dir {
     /// # Errors
     /// When there is no such directory, or its servers cannot be asked.
     pub fn run(&self) -> Result<Outcome> {
-        let inside = path_inside(&self.path)?;
         let cluster = self.source.find(Some(&self.path))?;
+        let inside = path_inside(cluster.map.fs, &self.path)?;
         let client = backend::connect_within(&cluster, Some(PATIENCE))?;
         let caller = backend::caller();
         let shown = inside.display();
@@ -103,12 +103,23 @@ impl Dir {
 }
 
 /// The path inside the file system: below a mount point, what follows that.
-fn path_inside(path: &Path) -> Result<PathBuf> {
+fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
     let mounted = mounts::all()?;
     let inside = mounts::containing(&mounted, path).filter(|mount| mount.is_pandofs());
     let Some(mount) = inside else {
         return Ok(Path::new("/").join(path));
     };
+    // Its map may have been moved since, or be another user's: then what was named is taken to be it.
+    if let Some(map) = mount.cluster_map()
+        && let Ok(mounted) = read_cluster(map, None)
+    {
+        ensure!(
+            mounted.map.fs == fs,
+            "{} is on the file system of {}, and another one was named",
+            path.display(),
+            map.display(),
+        );
+    }
     let path = mounts::absolute(path).with_context(|| path.display().to_string())?;
     let rest = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
     Ok(Path::new("/").join(rest))
@@ -323,9 +334,12 @@ mod tests {
 
     #[test]
     fn a_path_outside_of_a_mount_is_one_inside_the_file_system() {
-        assert_eq!(path_inside(Path::new("/big")).unwrap(), Path::new("/big"));
         assert_eq!(
-            path_inside(Path::new("big/x")).unwrap(),
+            path_inside(FsId(1), Path::new("/big")).unwrap(),
+            Path::new("/big")
+        );
+        assert_eq!(
+            path_inside(FsId(1), Path::new("big/x")).unwrap(),
             Path::new("/big/x")
         );
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pandofs_api::ShardStatus;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -102,8 +102,9 @@ impl Status {
                     .collect()
             });
             let shown = text(cluster, &views, rates, self.shards);
-            crate::print(&format!("{clear}{shown}\n"))?;
-            std::io::stdout().flush().context("standard output")?;
+            if !crate::print_on(&format!("{clear}{shown}\n"))? {
+                return Ok(Outcome::Done);
+            }
             before = Some((asked, counts));
             std::thread::sleep(period.saturating_sub(asked.elapsed()));
         }
