@@ -125,6 +125,9 @@ pub enum DataReply {
         free: u64,
         available: u64,
         inodes: u64,
+        /// Servers that answer with the same number keep their data objects on the same disk: its room
+        /// counts once.
+        disk: u64,
     },
     Failed(FsError),
 }

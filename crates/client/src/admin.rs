@@ -4,6 +4,7 @@ use crate::Client;
 use crate::call::Call;
 use crate::data::not_about_data;
 use crate::error::{ClientError, Result};
+use hashbrown::HashSet;
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, ServerStatus};
 use pandofs_types::ServerId;
 use pandofs_wire::message::AnswerBody;
@@ -23,7 +24,7 @@ pub struct Space {
 }
 
 impl Client {
-    /// Room on all servers.
+    /// Room on all servers. What several of them share counts once.
     ///
     /// # Errors
     /// `Unavailable` when one of them cannot be asked.
@@ -40,6 +41,7 @@ impl Client {
         let ask = |server| Call::data(server, DataRequest::Space);
         let mut calls: Vec<Call> = servers.into_iter().map(ask).collect();
         let mut sum = Space::default();
+        let mut disks = HashSet::new();
         for answer in core.run_all(&mut calls) {
             match answer? {
                 AnswerBody::Data(DataReply::Space {
@@ -47,11 +49,14 @@ impl Client {
                     free,
                     available,
                     inodes,
+                    disk,
                 }) => {
-                    sum.total = sum.total.saturating_add(total);
-                    sum.free = sum.free.saturating_add(free);
-                    sum.available = sum.available.saturating_add(available);
                     sum.inodes = sum.inodes.saturating_add(inodes);
+                    if disks.insert(disk) {
+                        sum.total = sum.total.saturating_add(total);
+                        sum.free = sum.free.saturating_add(free);
+                        sum.available = sum.available.saturating_add(available);
+                    }
                 }
                 other => return Err(not_about_data(&other)),
             }

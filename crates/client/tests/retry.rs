@@ -327,22 +327,27 @@ fn threads_never_share_a_slot() {
 }
 
 #[test]
-fn space_is_summed_over_the_servers() {
+fn space_is_summed_over_the_servers_disks() {
     let folder = tempfile::tempdir().unwrap();
-    let map = map(folder.path(), 2, 2);
-    let answer = |request: &RequestBody| match request {
-        RequestBody::Data(DataRequest::Space) => data(DataReply::Space {
-            total: 100,
-            free: 50,
-            available: 40,
-            inodes: 3,
-        }),
-        other => unexpected(other),
+    let map = map(folder.path(), 3, 4);
+    let on = |disk| {
+        move |request: &RequestBody| match request {
+            RequestBody::Data(DataRequest::Space) => data(DataReply::Space {
+                total: 100,
+                free: 50,
+                available: 40,
+                inodes: 3,
+                disk,
+            }),
+            other => unexpected(other),
+        }
     };
-    let _servers = [Fake::start(&map, 0, answer), Fake::start(&map, 1, answer)];
+    // The last two share one.
+    let disks = [(0, 5), (1, 6), (2, 6)];
+    let _servers = disks.map(|(id, disk)| Fake::start(&map, id, on(disk)));
     let space = client(&map).statfs().unwrap();
     assert_eq!(
         (space.total, space.free, space.available, space.inodes),
-        (200, 100, 80, 6)
+        (200, 100, 80, 9)
     );
 }

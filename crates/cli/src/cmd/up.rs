@@ -74,16 +74,18 @@ impl Up {
     /// # Errors
     /// When the cluster cannot be run, or did not stop cleanly.
     pub fn run(&self, given: Vec<String>) -> Result<Outcome> {
-        let dir = self.data_dir()?;
-        let _held = dir.hold()?;
-        let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
         let wanted = NewCluster {
             servers: self.servers,
             given,
             tcp: self.tcp,
             options: &self.options,
         };
-        // First, so that nothing is made for a mount that cannot be.
+        // First, so that nothing is made for a file system that cannot be.
+        up::check_options(&wanted)?;
+        let dir = self.data_dir()?;
+        let _held = dir.hold()?;
+        let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
+        // Nor for a mount that cannot be.
         let mount_point = self
             .mount
             .as_deref()

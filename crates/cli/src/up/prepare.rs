@@ -79,6 +79,16 @@ pub fn open_or_create(
 
 /// A file beside the map tells a cluster that is being made from one whose map was lost: what a crash
 /// left of the first is removed, and the second is never touched.
+/// Whether a file system can be made with these options, wherever its servers are to listen.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_options(wanted: &NewCluster<'_>) -> Result<()> {
+    let servers = wanted.servers.unwrap_or(DEFAULT_SERVERS);
+    let addresses = (0..servers).map(|id| format!("unix:/{id}")).collect();
+    wanted.options.create_map(addresses).map(drop)
+}
+
 fn create(dir: &DataDir, wanted: &NewCluster<'_>) -> Result<ClusterMap> {
     let servers = wanted.servers.unwrap_or(DEFAULT_SERVERS);
     let addresses = (0..servers)

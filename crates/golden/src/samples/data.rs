@@ -45,6 +45,7 @@ pub fn data_replies() -> Named<DataReply> {
                 free: 1 << 39,
                 available: 1 << 38,
                 inodes: 1_000,
+                disk: 0x0123_4567_89ab_cdef,
             },
         ),
         ("Failed", DataReply::Failed(FsError::NoSpace)),

@@ -39,6 +39,9 @@ pub(super) fn path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}", ino.0))
 }
 
+/// Where Linux tells which start of which machine this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// What came of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -163,15 +166,17 @@ impl Objects {
 
     /// Without the inodes, which only the lane knows.
     fn space(&self) -> Result<DataReply, FsError> {
-        match rustix::fs::statvfs(&self.root) {
-            Ok(space) => Ok(DataReply::Space {
+        let space = || {
+            let space = rustix::fs::statvfs(&self.root)?;
+            io::Result::Ok(DataReply::Space {
                 total: space.f_blocks.saturating_mul(space.f_frsize),
                 free: space.f_bfree.saturating_mul(space.f_frsize),
                 available: space.f_bavail.saturating_mul(space.f_frsize),
                 inodes: 0,
-            }),
-            Err(error) => Err(failure("statvfs", &self.root, &error.into())),
-        }
+                disk: disk_number(&self.root)?,
+            })
+        };
+        space().map_err(|error| failure("statvfs", &self.root, &error))
     }
 
     fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
@@ -296,6 +301,18 @@ fn list_directory(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
         }
     }
     Ok(objects)
+}
+
+/// A number for the file system that `path` is on, which no other one has, on this machine or another: a
+/// device's number is of one machine only, until it is started again.
+fn disk_number(path: &Path) -> io::Result<u64> {
+    // Spreads numbers that differ in their lowest bits over all of them (the golden ratio).
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let boot = fs::read_to_string(BOOT_ID)?;
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    let boot = u128::from_str_radix(&digits, 16).map_err(io::Error::other)?;
+    let device = fs::metadata(path)?.dev();
+    Ok((boot >> 64) as u64 ^ boot as u64 ^ device.wrapping_mul(SPREAD))
 }
 
 /// Forces the entries of a directory.
@@ -519,17 +536,23 @@ mod tests {
 
     #[test]
     fn space_is_that_of_the_file_system_below() {
-        let (_dir, mut objects) = objects();
+        let (dir, mut objects) = objects();
+        assert_ne!(
+            disk_number(dir.path()).unwrap(),
+            disk_number(Path::new("/proc")).unwrap()
+        );
         let DataReply::Space {
             total,
             free,
             available,
+            disk,
             ..
         } = done(&mut objects, DataRequest::Space)
         else {
             panic!("no space");
         };
         assert!(total >= free && free >= available && total > 0);
+        assert_eq!(disk, disk_number(dir.path()).unwrap());
     }
 
     #[test]
