@@ -124,6 +124,17 @@ stop_cluster() {
     expect 'fsck of the stopped cluster' "$PANDOFS" fsck --offline --data "$DATA"
 }
 
+# Kills `up`, and waits until its servers have ended with it.
+kill_cluster() {
+    local pid pids
+    pids=$(cat "$DATA"/server-*/pid)
+    kill -KILL "$UP"
+    wait_for_end "$UP"
+    for pid in $pids; do
+        wait_until "process $pid to end with up" has_ended "$pid"
+    done
+}
+
 # check_online: fsck of the running cluster finds nothing.
 check_online() {
     expect 'fsck of the running cluster' "$PANDOFS" fsck --data "$DATA"

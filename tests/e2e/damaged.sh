@@ -59,12 +59,7 @@ for ((i = 0; i < 40; i++)); do
     echo more >"$MNT/$i/more"
 done
 sync --file-system "$MNT"
-pids=$(cat "$DATA"/server-*/pid)
-kill -KILL "$UP"
-wait_for_end "$UP"
-for pid in $pids; do
-    wait_until "process $pid to end with up" has_ended "$pid"
-done
+kill_cluster
 log=log/0000000000000001.raftlog
 [[ -s $DATA/server-0/data/$log ]] || fail "server 0 has no $log"
 # The largest table has the entries.

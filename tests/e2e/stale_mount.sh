@@ -123,12 +123,7 @@ kill -STOP "$UP"
 pid=$(cat "$DATA/mount.pid")
 kill -KILL "$pid"
 wait_until 'the end of the mount' has_ended "$pid"
-pids=$(cat "$DATA"/server-*/pid)
-kill -KILL "$UP"
-wait_for_end "$UP"
-for pid in $pids; do
-    wait_until "process $pid to end with up" has_ended "$pid"
-done
+kill_cluster
 expect_refused 'Transport endpoint is not connected' cat "$MNT/file"
 start_cluster
 expect_contains 'what up said' "$(cat "$UP_OUTPUT")" "unmounted what a killed mount had left on $MNT"
