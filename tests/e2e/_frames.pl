@@ -7,8 +7,9 @@
 #   hello:FS:PEER         says hello as HEX, PEER being the encoded peer, and prints the answer
 #   answer                prints the next frame that comes, 'closed' or 'nothing'
 #   closed                waits until the other side has closed the connection
-#   mutate:SEED:COUNT:FS:PEER:FILE  sends COUNT frames, each one of the golden file's with up to three
-#                         bytes changed, over as many connections as it takes
+#   mutate:SEED:COUNT:FS:PEER:FILE[:FROM:TO]  sends COUNT frames, each one of the golden file's with up to
+#                         three bytes changed, over as many connections as it takes; with FROM and TO each
+#                         is what shard FROM says to shard TO, which is not answered
 use strict;
 use warnings;
 use IO::Select;
@@ -79,11 +80,12 @@ sub answer {
 }
 
 sub mutate {
-    my ($seed, $count, $fs, $peer, $file) = @_;
+    my ($seed, $count, $fs, $peer, $file, $from, $to) = @_;
     srand $seed;
     open my $golden, '<', $file or die "$file: $!\n";
     # Not `Write`: to a data object it says nothing that a server could find wrong.
-    my @bodies = map { /: ([0-9a-f]+)$/ && !/^Data, Write/ ? pack 'H*', $1 : () } <$golden>;
+    my @bodies = map { /: ([0-9a-f]+)$/ && !/^Data, Write/ ? pack 'H*', $1 : () }
+        grep { !defined $from || /^PeerFrame/ } <$golden>;
     die "no messages in $file\n" unless @bodies > 10;
     my %seen = (answered => 0, closed => 0, nothing => 0);
     for (1 .. $count) {
@@ -94,9 +96,10 @@ sub mutate {
         }
         my $body = $bodies[rand @bodies];
         substr($body, rand length $body, 1) = chr rand 256 for 0 .. rand 3;
+        substr($body, 2, 2) = pack 'CC', $from, $to if defined $from;
         send_bytes(frame($body));
         # Some are answered when something else has happened, so none is waited for long.
-        my $said = answer(0.2);
+        my $said = answer(defined $from ? 0.01 : 0.2);
         $seen{$said =~ /^[0-9a-f]+$/ ? 'answered' : $said}++;
         # After no answer the next one to come would be to an earlier message.
         undef $socket if $said eq 'closed' || $said eq 'nothing';

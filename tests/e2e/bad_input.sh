@@ -118,16 +118,42 @@ for ((server = 0; server < 4; server++)); do
 done
 same_processes
 
+# 5. What another server says, of shards and with entries that there cannot be: to shard 0, from a shard of
+# another server.
+root_server=$(jq '.shards[0]' "$DATA/cluster.json")
+other=$(((root_server + 1) % 4))
+use_server "$root_server"
+peer=$(printf '01%02x' "$other")
+from=$(printf '%02x' "$(jq ".shards | index($other)" "$DATA/cluster.json")")
+
+# drops WHAT WARNING BODY: the server drops the message, and warns.
+drops() {
+    forget
+    expect "$1" talk "$address" "hello:$fs:$peer" "frame:$3" >"$SCRATCH/talk"
+    wait_until "a warning about $1: $2" warned "that cannot be right: $2"
+    say "$1: $(tail -c "+$((forgotten + 1))" "$log" | grep -F -- "$2" | head -n 1 | sed 's/^[^ ]* *//')"
+}
+
+drops 'an inode that moved to no shard' 'shard 127 of 64' "0106${from}0001017f"
+drops 'an inode of no shard' 'shard 127 of 64' "0106${from}0001818080808080c03f01"
+drops 'an operation that fails as an inode is on no shard' 'shard 127 of 64' "0100${from}000003000500""03017f"
+drops 'an operation of another coordinator' 'the coordinator is shard 63 and not 0' "0100${from}0000063f0500"
+drops 'a map with no shard' 'shard 127 of 64' "0104${from}0001010200""7f0101"
+drops 'a split of another shard' 'the source of a chunk is shard 63' "0101${from}003f0501000000"
+drops 'an entry that is none' 'an entry that moves' "0101${from}00${from}0501000101""6102ffff0000"
+drops 'an entry that leads to no shard' 'shard 127 of 64' "0101${from}00${from}0501000101""610301007f0000"
+same_processes
+
 wait_for_end "$silent"
 expect_equal 'a connection that says nothing' "$(cat "$SCRATCH/silent")" closed
 
-# 5. Nothing was harmed.
+# 6. Nothing was harmed.
 after=$(cd "$MNT" && find . -type f -exec sha256sum {} + | sort)
 expect_equal 'the files' "$after" "$before"
 check_online
 stop_cluster
 
-# 6. Over TCP, too.
+# 7. Over TCP, too.
 DATA=$SCRATCH/data-tcp
 # A port that nobody has, with three more after it: if somebody has, another.
 for ((try = 0; try < 20; try++)); do
@@ -151,4 +177,16 @@ closes_on 'another file system over TCP' 'belongs to the file system' "hello:$ot
 same_processes
 expect_equal 'a file' "$(cat "$MNT/file")" hello
 check_online
+
+# 8. What servers say to one another with a few bytes changed. A lie that can be true is believed, so the
+# file system is not looked at afterwards; but no server stops.
+for ((server = 0; server < 4; server++)); do
+    use_server "$server"
+    other=$(((server + 1) % 4))
+    from=$(jq ".shards | index($other)" "$DATA/cluster.json")
+    to=$(jq ".shards | index($server)" "$DATA/cluster.json")
+    peer=$(printf '01%02x' "$other")
+    say "$(talk "$address" "mutate:$((server + 1)):500:$fs:$peer:$GOLDEN/peers-1.txt:$from:$to") (server $server)"
+done
+same_processes
 stop_cluster

@@ -1,6 +1,7 @@
 //! Requests of clients to one shard.
 
 use pandofs_placement::DirPolicy;
+use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
     Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time,
 };
@@ -37,6 +38,22 @@ pub struct DirSettings {
     pub initial_partitions: Option<u32>,
     /// Where new subdirectories go.
     pub policy: Option<DirPolicy>,
+}
+
+impl DirSettings {
+    /// Whether every setting is in its range (they come from the network). A single directory has no
+    /// `crush-path`: its children's shards would follow from their paths and those of others not.
+    pub fn is_valid(&self) -> bool {
+        let partitions = 1..=MAX_PARTITIONS as u32;
+        let fits = |wanted: Option<u32>| wanted.is_none_or(|wanted| partitions.contains(&wanted));
+        self.threshold
+            .is_none_or(|threshold| threshold >= MIN_SPLIT_THRESHOLD)
+            && fits(self.max_partitions)
+            && fits(self.initial_partitions)
+            && self
+                .policy
+                .is_none_or(|policy| policy.is_valid() && policy != DirPolicy::CrushPath)
+    }
 }
 
 /// How `setxattr` treats an attribute that is or is not there.

@@ -240,6 +240,23 @@ pub enum CommitMessage {
     InquireOutcome { tx: TxId, number: StepNumber },
 }
 
+impl CommitMessage {
+    /// Whether a participant sends it to its coordinator; the others go the other way.
+    pub fn is_to_coordinator(&self) -> bool {
+        match self {
+            CommitMessage::Prepared { .. }
+            | CommitMessage::Committed { .. }
+            | CommitMessage::Refused { .. }
+            | CommitMessage::Finished { .. }
+            | CommitMessage::InquireOutcome { .. } => true,
+            CommitMessage::Do { .. }
+            | CommitMessage::Ack { .. }
+            | CommitMessage::Outcome { .. }
+            | CommitMessage::Inquire { .. } => false,
+        }
+    }
+}
+
 /// Orders operations by age for wait-die; a restarted operation keeps its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Age {

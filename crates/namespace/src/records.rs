@@ -125,6 +125,30 @@ impl PartsRecord {
         self.parts.iter_mut().find(|part| part.index == index)
     }
 
+    /// Learns what another shard knows of the directory; whether that was anything. What the partitions
+    /// here have split off nobody can know before this shard, but for the child of a `split` under way:
+    /// its shard is the one that decides. A map that claims more is wrong, and nothing is learnt from it:
+    /// names that are here would seem to be elsewhere.
+    pub fn learn(&mut self, map: &DirMap, split: Option<&SplitRecord>) -> bool {
+        let mut merged = self.map.clone();
+        if !merged.merge(map) {
+            return false;
+        }
+        let is_known = self.parts.iter().all(|part| {
+            let is_splitting = split.is_some_and(|split| {
+                split.index == part.index
+                    && merged.is_active(split.child)
+                    && !self.map.is_active(split.child)
+            });
+            let depth = self.map.depth_of(part.index) + u8::from(is_splitting);
+            merged.depth_of(part.index) == depth
+        });
+        if is_known {
+            self.map = merged;
+        }
+        is_known
+    }
+
     pub fn entries(&self) -> u64 {
         self.parts.iter().map(|part| part.entries).sum()
     }
@@ -194,5 +218,79 @@ pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T
             rest.len()
         ))),
         Err(error) => Err(Stop::Broken(format!("{what}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: [ShardId; 4] = [ShardId(0), ShardId(1), ShardId(2), ShardId(3)];
+
+    fn map(active: &[u32]) -> DirMap {
+        let mut map = DirMap::with_slots(SLOTS.to_vec(), 1);
+        for &index in active {
+            map.activate(PartitionIndex(index));
+        }
+        map
+    }
+
+    /// Partition 0 of a directory of which this shard knows what is in `active`.
+    fn parts(active: &[u32]) -> PartsRecord {
+        PartsRecord {
+            map: map(active),
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            settings: DirSettings::default(),
+            grain: GrainState::root(ShardId(0)),
+            mtime: Time(0),
+            ctime: Time(0),
+            parts: vec![Part {
+                index: PartitionIndex(0),
+                entries: 9,
+                subdirs: 0,
+            }],
+        }
+    }
+
+    fn split_to(child: u32) -> SplitRecord {
+        SplitRecord {
+            split: SplitId {
+                source: ShardId(0),
+                sequence: 1,
+            },
+            index: PartitionIndex(0),
+            child: PartitionIndex(child),
+            target: SLOTS[child as usize],
+        }
+    }
+
+    #[test]
+    fn what_other_partitions_split_off_is_learnt() {
+        let mut parts = parts(&[1]);
+        assert!(parts.learn(&map(&[1, 3]), None));
+        assert_eq!(parts.map, map(&[1, 3]));
+        assert!(!parts.learn(&map(&[1, 3]), None), "nothing new");
+    }
+
+    #[test]
+    fn nobody_knows_better_what_is_here() {
+        let mut parts = parts(&[1]);
+        let before = parts.clone();
+        assert!(!parts.learn(&map(&[1, 2]), None));
+        assert_eq!(parts, before);
+    }
+
+    #[test]
+    fn the_child_of_a_split_under_way_may_have_been_adopted() {
+        let mut parts = parts(&[1]);
+        let split = split_to(2);
+        assert!(parts.learn(&map(&[1, 2]), Some(&split)));
+        assert!(
+            parts.learn(&map(&[1, 2, 3]), Some(&split)),
+            "and more later"
+        );
+        assert_eq!(parts.map, map(&[1, 2, 3]));
     }
 }

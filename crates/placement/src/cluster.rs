@@ -216,10 +216,7 @@ impl ClusterMap {
                 });
             }
         }
-        if matches!(
-            self.policy,
-            DirPolicy::Ddg { dir_depth: 0, .. } | DirPolicy::Ddg { dir_width: 0, .. }
-        ) {
+        if !self.policy.is_valid() {
             return Err(MapError::Policy);
         }
         self.settings.validate()

@@ -61,6 +61,15 @@ impl Default for DirPolicy {
 const UNBOUNDED: u32 = u32::MAX;
 
 impl DirPolicy {
+    /// Whether its figures make sense (they come from the network, or from a file): a unit has at least
+    /// one level, and one directory's children.
+    pub fn is_valid(self) -> bool {
+        !matches!(
+            self,
+            DirPolicy::Ddg { dir_depth: 0, .. } | DirPolicy::Ddg { dir_width: 0, .. }
+        )
+    }
+
     /// Levels of a unit, and child directories of one directory in a unit.
     fn granularity(self, parent_is_root: bool) -> (u32, u32) {
         match self {

@@ -8,7 +8,7 @@ use pandofs_api::PeerMessage;
 use pandofs_namespace::Stop;
 use pandofs_placement::DirMap;
 use pandofs_store::Overlay;
-use pandofs_types::limits::RESEND_INTERVAL;
+use pandofs_types::limits::{MAX_INOS_PER_NOTICE, RESEND_INTERVAL};
 use pandofs_types::{Ino, ShardId, Time};
 use std::collections::BTreeMap;
 
@@ -62,8 +62,9 @@ impl Shard {
         dir: Ino,
         map: DirMap,
     ) -> Result<(), Stop> {
-        if let Some(parts) = view_of(&self.config, overlay, false).parts(dir)?
-            && parts.map.clone().merge(&map)
+        let view = view_of(&self.config, overlay, false);
+        if let Some(mut parts) = view.parts(dir)?
+            && parts.learn(&map, view.split(dir)?.as_ref())
         {
             self.propose(&Record::LearnMap {
                 dir,
@@ -92,7 +93,7 @@ impl Shard {
     ) -> Result<(), Stop> {
         let mut txn = self.txn(overlay);
         if let Some(mut parts) = txn.view().parts(dir)?
-            && parts.map.merge(map)
+            && parts.learn(map, txn.view().split(dir)?.as_ref())
         {
             txn.put_parts(dir, &parts);
         }
@@ -109,16 +110,19 @@ impl Shard {
         }
         let from = self.config.shard;
         for (to, inos) in by_shard {
-            self.send(
-                to,
-                PeerMessage::Forwarded {
-                    from,
+            for inos in inos.chunks(MAX_INOS_PER_NOTICE) {
+                let inos = inos.to_vec();
+                self.send(
                     to,
-                    inos,
-                    now_at,
-                },
-                true,
-            );
+                    PeerMessage::Forwarded {
+                        from,
+                        to,
+                        inos,
+                        now_at,
+                    },
+                    true,
+                );
+            }
         }
     }
 

@@ -89,6 +89,13 @@ impl Opens {
         }
     }
 
+    /// How many sessions have these open, counted for each inode.
+    pub fn count<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> usize {
+        inos.filter_map(|ino| self.by_ino.get(ino))
+            .map(HashMap::len)
+            .sum()
+    }
+
     pub fn len(&self) -> usize {
         self.by_ino.len()
     }

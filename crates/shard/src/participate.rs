@@ -1,6 +1,7 @@
 //! Steps of operations that other shards coordinate, and the messages between shards.
 
 use crate::coordinate::{refused, tx_of};
+use crate::fit::fits;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -92,14 +93,7 @@ impl Shard {
         message: CommitMessage,
     ) -> Result<(), Stop> {
         let (tx, number) = tx_of(&message);
-        let to_coordinator = matches!(
-            message,
-            CommitMessage::Prepared { .. }
-                | CommitMessage::Committed { .. }
-                | CommitMessage::Refused { .. }
-                | CommitMessage::Finished { .. }
-                | CommitMessage::InquireOutcome { .. }
-        );
+        let to_coordinator = message.is_to_coordinator();
         let coordinator = if to_coordinator {
             self.config.shard
         } else {
@@ -122,6 +116,9 @@ impl Shard {
                     return Ok(());
                 }
                 Some(coordinated) => {
+                    if !fits(&coordinated.coordination, from, number, &message) {
+                        return Ok(());
+                    }
                     let own: Vec<_> = coordinated
                         .coordination
                         .steps

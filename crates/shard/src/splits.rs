@@ -13,7 +13,7 @@ use pandofs_namespace::records::{EntryRecord, SplitRecord, decode};
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{PartitionIndex, slot_array};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
+use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -250,6 +250,9 @@ impl Shard {
                 .dirty
                 .extend(items.drain(fits..).map(|item| item.name));
             (items, gone)
+        } else if self.opens.count(copying.names.keys()) > MAX_MOVED_OPENS {
+            // The next tick looks again.
+            return Ok(());
         } else {
             let (start, end) = split::moving_range(&record);
             self.splits.gates.entry(dir).or_insert(Gate {

@@ -12,6 +12,7 @@ use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
+use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{Ino, Position, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
 
@@ -71,6 +72,11 @@ impl Shard {
     ) -> Result<(), Stop> {
         if request.shard != self.config.shard {
             let text = format!("shard {} asked for {}", self.config.shard, request.shard);
+            self.answer(ticket, Err(Refusal::Malformed(text)), false);
+            return Ok(());
+        }
+        if request.caller.groups.len() > MAX_GROUPS {
+            let text = format!("a caller has {MAX_GROUPS} groups at most");
             self.answer(ticket, Err(Refusal::Malformed(text)), false);
             return Ok(());
         }

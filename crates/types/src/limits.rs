@@ -50,6 +50,10 @@ pub const SPLIT_DELTA_ENTRIES: usize = 64;
 /// Bytes after which a chunk of a split takes no further entry.
 pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 
+/// Opens (an inode and a session that has it open) that move with one split: a partition with more waits
+/// with its split until some are closed.
+pub const MAX_MOVED_OPENS: usize = 65_536;
+
 /// Bytes of a file kept inside its inode; a larger file is striped over data objects.
 pub const MAX_INLINE_BYTES: usize = 4_096;
 /// Bytes of the smallest stripe unit: a page, and what an inode may have held.
@@ -67,6 +71,9 @@ pub const MAX_READDIR_ENTRIES: usize = 1_024;
 pub const MAX_READDIR_BYTES: usize = 256 << 10;
 /// Notices of closed files in one message.
 pub const MAX_RELEASES_PER_MESSAGE: usize = 1_024;
+
+/// Inodes in one notice of moved ones between shards.
+pub const MAX_INOS_PER_NOTICE: usize = 65_536;
 
 /// Requests of one session in flight at once.
 pub const MAX_SLOTS: u16 = 1_024;
@@ -233,6 +240,16 @@ const _: () = {
     // The entry that reaches the limit can be large by its attributes.
     assert!(
         SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096
+            <= MAX_FRAME_BYTES
+    );
+    // What goes with the last step of a split: as much as a chunk, and three numbers for each open.
+    assert!(
+        SPLIT_CHUNK_BYTES
+            + MAX_INLINE_BYTES
+            + MAX_XATTR_BYTES_PER_INODE as usize
+            + MAX_MOVED_OPENS * 25
+            + SPLIT_DELTA_ENTRIES * MAX_NAME_BYTES
+            + MAX_PARTITIONS * 4
             <= MAX_FRAME_BYTES
     );
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);

@@ -7,7 +7,7 @@ use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{DirSettings, Refusal, Reply, Step};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
+use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, SetAttr, SetTime, Time};
 
 pub enum Checked {
@@ -54,14 +54,7 @@ pub fn plan_settings(
     settings: &DirSettings,
     choices: &Choices,
 ) -> Result<Plan, Stop> {
-    let partitions = 1..=MAX_PARTITIONS as u32;
-    let fits = |wanted: Option<u32>| wanted.is_none_or(|wanted| partitions.contains(&wanted));
-    if settings
-        .threshold
-        .is_some_and(|threshold| threshold < MIN_SPLIT_THRESHOLD)
-        || !fits(settings.max_partitions)
-        || !fits(settings.initial_partitions)
-    {
+    if !settings.is_valid() {
         return Err(FsError::Invalid.into());
     }
     locks.check(&Lock::Inode(dir), None)?;

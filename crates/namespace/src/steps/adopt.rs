@@ -85,7 +85,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         ctime: adopt.ctime,
         parts: Vec::new(),
     });
-    parts.map.merge(&adopt.part.map);
+    parts.learn(&adopt.part.map, txn.view().split(dir)?.as_ref());
     parts.mtime = parts.mtime.max(adopt.mtime);
     parts.ctime = parts.ctime.max(adopt.ctime);
     parts.parts.push(part);

@@ -8,7 +8,7 @@ use crate::ops::{Choices, advance};
 use crate::permission::check_owner;
 use crate::records::ReclaimRecord;
 use crate::{Locks, Stop, Txn, View};
-use pandofs_types::{FileKind, Ino, Time, TxId};
+use pandofs_types::{FileKind, FsError, Ino, Time, TxId};
 
 pub fn prepare(
     view: &View<'_>,
@@ -21,7 +21,9 @@ pub fn prepare(
     locks.check(&lock, own)?;
     let inode = view.inode(ino)?;
     if inode.kind == FileKind::Dir || inode.nlink == 0 {
-        return Err(Stop::Broken(format!("inode {ino} is no file with a name")));
+        // The entry that says otherwise is another shard's, and which of the two is wrong is for `fsck` to
+        // find.
+        return Err(FsError::Io.into());
     }
     check_owner(must_own, &inode)?;
     Ok(Prepared {

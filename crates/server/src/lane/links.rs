@@ -9,7 +9,7 @@ use crate::mailbox::{Mail, Mailbox};
 use crate::peers;
 use crate::slots::SlotKey;
 use pandofs_api::{DataReply, PeerMessage};
-use pandofs_shard::Input;
+use pandofs_shard::{Input, screen};
 use pandofs_types::{FsId, ServerId, ShardId};
 use pandofs_wire::address::{Address, Stream};
 use std::thread;
@@ -117,13 +117,18 @@ impl Lane {
             panic!("a message between servers taken for one between shards");
         };
         let is_its_own = self.map.has_shard(from) && self.map.server_of(from) == sender;
-        if is_its_own && self.shards.leads(to) {
-            self.inbox.push((to, Input::Peer(message)));
-        } else {
+        if !is_its_own || !self.shards.leads(to) {
             tracing::warn!(
                 "dropped a message of server {sender} from shard {from} to shard {to}: the two \
                  servers go by different cluster maps"
             );
+        } else if let Err(misfit) = screen(&self.map, &message) {
+            tracing::warn!(
+                "dropped a message of server {sender} from shard {from} to shard {to} that cannot \
+                 be right: {misfit}"
+            );
+        } else {
+            self.inbox.push((to, Input::Peer(message)));
         }
     }
 }

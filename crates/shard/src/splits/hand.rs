@@ -6,7 +6,7 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step};
 use pandofs_namespace::{Choices, Stop, View, split};
 use pandofs_store::Overlay;
-use pandofs_types::limits::SPLIT_CHUNK_BYTES;
+use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{Ino, SessionId, Time};
 use std::collections::BTreeSet;
 
@@ -48,6 +48,11 @@ impl Shard {
                 // Taken again if the locks cannot be had now.
                 let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
                 let opens = opens_that_move(&self.opens, &view, dir, copying, &changed)?;
+                if opens.len() > MAX_MOVED_OPENS {
+                    // Opened since the last step was proposed.
+                    self.put_off_hand(dir);
+                    return Ok(());
+                }
                 (changed, gone, opens)
             }
             _ => (Vec::new(), Vec::new(), Vec::new()),
@@ -97,6 +102,14 @@ impl Shard {
             }
             Err(stop) => Err(stop),
         }
+    }
+
+    /// Too many of the moving files are open: until some are closed the partition goes on as it is.
+    fn put_off_hand(&mut self, dir: Ino) {
+        if let Some(copying) = self.splits.copying.get_mut(&dir) {
+            copying.hand_proposed = false;
+        }
+        self.lift_gate(dir);
     }
 
     pub(crate) fn hand_aborted(
@@ -176,6 +189,7 @@ fn overflow(adopt: &mut Adopt, dir: Ino) -> Vec<SplitChunk> {
         let fits = adopt
             .changed
             .iter()
+            .take(SPLIT_CHUNK_ENTRIES)
             .take_while(|item| {
                 bytes += split::size(item);
                 bytes <= SPLIT_CHUNK_BYTES

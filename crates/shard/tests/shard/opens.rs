@@ -1,10 +1,11 @@
-//! Files that are opened and lose their names in one batch.
+//! Files that are open while their names go, or move to another shard.
 
 use crate::support::{Cluster, name};
 use pandofs_api::{NewNode, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
-use pandofs_shard::Output;
-use pandofs_types::Ino;
+use pandofs_shard::{Input, Output};
+use pandofs_types::limits::{MAX_MOVED_OPENS, TICK_INTERVAL};
+use pandofs_types::{Ino, SessionId};
 
 fn unlink(text: &str) -> Request {
     Request::Unlink {
@@ -61,4 +62,87 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
             "nobody has it open, and it is there: {gone:?}"
         );
     }
+}
+
+/// Who has a file open goes along with it in one message, which has a limit.
+#[test]
+fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
+    let settings = Settings {
+        split_threshold: 4,
+        max_partitions: Some(2),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
+    let mut inos = Vec::new();
+    for file in 0..4 {
+        let create = Request::Create {
+            dir: Ino::ROOT,
+            name: name(&format!("file {file}")),
+            node: NewNode::File,
+            mode: 0o644,
+            open: false,
+        };
+        let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
+            panic!("it is made");
+        };
+        inos.push(entry.ino);
+    }
+    let opens: Vec<(Ino, u32)> = inos.iter().map(|&ino| (ino, 1)).collect();
+    // Each session has all files open, so that whichever move, with them move more than may.
+    let sessions = 100..=100 + MAX_MOVED_OPENS as u64;
+    for session in sessions.clone() {
+        let opens = opens.clone();
+        let reopen = cluster.request_by(session, 0, Request::Reopen { opens });
+        cluster.input(0, reopen);
+    }
+    let fifth = Request::Create {
+        dir: Ino::ROOT,
+        name: name("file 4"),
+        node: NewNode::File,
+        mode: 0o644,
+        open: false,
+    };
+    cluster.call(0, fifth).unwrap();
+    let ticks = |cluster: &mut Cluster| {
+        for _ in 0..100 {
+            cluster.now += TICK_INTERVAL.as_nanos() as i64;
+            for shard in 0..2 {
+                let step = cluster.input(shard, Input::Tick);
+                cluster.carry(step.outputs, &mut None);
+            }
+        }
+        cluster.nodes[0].shard.status().splits
+    };
+    assert_eq!(ticks(&mut cluster), 0, "it waits");
+    // Nobody has to wait for it.
+    let more = Request::Create {
+        dir: Ino::ROOT,
+        name: name("file 5"),
+        node: NewNode::File,
+        mode: 0o644,
+        open: false,
+    };
+    cluster.call(0, more).unwrap();
+    for session in sessions.skip(100) {
+        let gone = Input::SessionGone {
+            session: SessionId(session),
+            ended: true,
+        };
+        let step = cluster.input(0, gone);
+        cluster.carry(step.outputs, &mut None);
+    }
+    assert_eq!(ticks(&mut cluster), 1);
+    let moved: Vec<_> = inos
+        .iter()
+        .filter(|&&ino| cluster.call(0, Request::GetAttr { ino }).is_err())
+        .collect();
+    for &&ino in &moved {
+        let release = Request::Release { inos: vec![ino] };
+        let unlinked = cluster.call(1, Request::GetAttr { ino });
+        assert!(unlinked.is_ok(), "{unlinked:?}");
+        let release = cluster.request_by(100, 1, release);
+        cluster.input(1, release);
+    }
+    let opens = cluster.nodes[1].shard.status().opens;
+    assert_eq!(opens, moved.len() as u64, "the others have them open still");
 }

@@ -13,7 +13,7 @@ use node::Node;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
-use pandofs_shard::{Input, Output, Ticket};
+use pandofs_shard::{Input, Output, Ticket, screen};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{FsId, HashKey, Ino, ServerId, ShardId, Time};
 use session::Session;
@@ -274,6 +274,11 @@ impl Cluster {
                 }
             }
             Output::Send { to, message, .. } => {
+                assert_eq!(
+                    screen(&self.map, &message),
+                    Ok(()),
+                    "what a shard sends is never found wrong: {message:?}"
+                );
                 let connection = u32::from(from.0) << 16 | u32::from(to.0);
                 self.post(connection, to, Input::Peer(message));
             }

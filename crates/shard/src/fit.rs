@@ -1,0 +1,95 @@
+//! Whether what a participant answers can be an answer to the step it was asked for.
+//!
+//! A coordinator performs its own steps with the results of the others', and prepares or passes on the
+//! steps that follow from them. So a result that names no inode where one was to be made, or the same
+//! file's unlinking twice, would only be found out when the operation is committed and nothing can be
+//! refused any more.
+
+use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_commit::Coordination;
+use pandofs_types::{FileKind, ShardId};
+
+/// Whether the message can be what `from` answers for its step `number`. What tells nothing of a step
+/// (the end of an operation, the question for it) always can.
+pub fn fits(
+    coordination: &Coordination,
+    from: ShardId,
+    number: StepNumber,
+    message: &CommitMessage,
+) -> bool {
+    let Some(entry) = coordination
+        .steps
+        .get(usize::from(number.0))
+        .filter(|entry| entry.shard == from)
+    else {
+        return false;
+    };
+    match message {
+        CommitMessage::Prepared { result, follow, .. } => {
+            result_fits(from, &entry.step, result) && follow_fits(&entry.step, result, follow)
+        }
+        CommitMessage::Committed { result, .. } => result_fits(from, &entry.step, result),
+        CommitMessage::Refused { why, .. } => refusal_fits(&entry.step, why),
+        _ => true,
+    }
+}
+
+/// Whether `shard` can have this result of `step`.
+fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
+    let inode = result.inode.as_deref();
+    match step {
+        Step::NewDir { .. } => inode.is_some_and(|inode| {
+            inode.attr.kind == FileKind::Dir
+                && inode.attr.ino.birth_shard() == shard
+                && inode.dir.is_some()
+        }),
+        Step::Link { ino, .. } => inode.is_some_and(|inode| {
+            inode.attr.ino == *ino && inode.attr.kind != FileKind::Dir && inode.dir.is_none()
+        }),
+        _ => inode.is_none(),
+    }
+}
+
+/// Whether these steps can follow from `step` with this result.
+fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> bool {
+    let each_fits = follow.iter().all(|(_, next)| match (step, next) {
+        (
+            Step::Insert {
+                replace: true,
+                time,
+                ..
+            },
+            Step::Unlink {
+                time: unlinked_at, ..
+            },
+        ) => unlinked_at == time,
+        (Step::Insert { replace: true, .. }, Step::DropDir { .. }) => true,
+        (Step::NewDir { .. }, Step::NewPart { part }) => result
+            .inode
+            .as_deref()
+            .is_some_and(|inode| inode.attr.ino == part.dir),
+        (Step::DropDir { dir, .. } | Step::DropPart { dir }, Step::DropPart { dir: next }) => {
+            dir == next
+        }
+        (Step::HoldAncestors { moving, .. }, Step::HoldAncestors { moving: next, .. }) => {
+            moving == next
+        }
+        (Step::SetDir { .. }, Step::SetDir { .. }) => step == next,
+        _ => false,
+    });
+    // One name gives way, one ancestor is the next; all else goes to every shard once.
+    let most = match step {
+        Step::Insert { .. } | Step::HoldAncestors { .. } => 1,
+        _ => usize::MAX,
+    };
+    let mut shards: Vec<ShardId> = follow.iter().map(|(shard, _)| *shard).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    each_fits && follow.len() <= most && shards.len() == follow.len()
+}
+
+/// Whether `step` can be refused for this reason.
+fn refusal_fits(step: &Step, why: &Refused) -> bool {
+    // Only the new name of a rename can lead to the same file already.
+    *why != Refused::SameFile || matches!(step, Step::Insert { replace: true, .. })
+}

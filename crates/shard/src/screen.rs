@@ -1,0 +1,450 @@
+//! Looks at what another server sends before a shard gets it.
+//!
+//! A message that can be decoded may still speak of shards, servers and inodes that the file system does
+//! not have. A shard writes what it is told into its log and looks up where to send what follows, so one
+//! such number would stop the server, and again at every start when the log is replayed. What is found
+//! wrong here is dropped instead, and said in the log.
+//!
+//! What is checked is what can be told from the message and the cluster map. Whether a message fits the
+//! operation it belongs to is `crate::fit`'s to check, whether it fits the stored state the name
+//! space's. A server that follows the protocol and lies is believed: servers trust one another.
+
+use pandofs_api::{
+    Adopt, CommitMessage, DirReply, DirSettings, FileBody, InodeReply, Layout, MovedInode, NewDir,
+    NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult,
+};
+use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
+use pandofs_placement::{ClusterMap, DirMap, GrainState};
+use pandofs_types::limits::{
+    MAX_FILE_BYTES, MAX_GROUPS, MAX_INLINE_BYTES, MAX_MOVED_OPENS, MAX_PARTICIPANTS,
+    MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES,
+    MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
+};
+use pandofs_types::{Credentials, FileKind, Ino, ShardId, TxId};
+
+/// What is wrong with a message, for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Misfit(String);
+
+type Checked = Result<(), Misfit>;
+
+/// Checks a message between shards; one about data objects has nothing to check here.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
+    let screen = Screen { map };
+    match message {
+        PeerMessage::Commit {
+            from, to, message, ..
+        } => {
+            screen.shards(&[*from, *to])?;
+            screen.commit(*from, *to, message)
+        }
+        PeerMessage::SplitChunk { from, to, chunk } => {
+            screen.shards(&[*from, *to])?;
+            same("the source of a chunk", chunk.split.source, *from)?;
+            screen.chunk(chunk)
+        }
+        PeerMessage::SplitChunkDone {
+            from, to, split, ..
+        } => {
+            screen.shards(&[*from, *to])?;
+            same("the source of a split", split.source, *to)
+        }
+        PeerMessage::SplitAbandoned {
+            from,
+            to,
+            split,
+            dir,
+        } => {
+            screen.shards(&[*from, *to])?;
+            same("the source of a split", split.source, *from)?;
+            screen.ino(*dir)
+        }
+        PeerMessage::MapNotice {
+            from,
+            to,
+            dir,
+            map: of_dir,
+        } => {
+            screen.shards(&[*from, *to])?;
+            same("the home of a map", of_dir.home(), *to)?;
+            screen.dir_map(*dir, of_dir)
+        }
+        PeerMessage::MapNoticeDone {
+            from,
+            to,
+            dir,
+            map: of_dir,
+        } => {
+            screen.shards(&[*from, *to])?;
+            same("the home of a map", of_dir.home(), *from)?;
+            screen.dir_map(*dir, of_dir)
+        }
+        PeerMessage::Forwarded {
+            from,
+            to,
+            inos,
+            now_at,
+        } => {
+            screen.shards(&[*from, *to, *now_at])?;
+            screen.inos(inos)
+        }
+        PeerMessage::Released { from, to, inos, .. }
+        | PeerMessage::ForgetForwarding { from, to, inos }
+        | PeerMessage::ForgetForwardingDone { from, to, inos } => {
+            screen.shards(&[*from, *to])?;
+            screen.inos(inos)
+        }
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => Ok(()),
+    }
+}
+
+struct Screen<'a> {
+    map: &'a ClusterMap,
+}
+
+impl Screen<'_> {
+    fn shard(&self, shard: ShardId) -> Checked {
+        ensure(self.map.has_shard(shard), || {
+            format!("shard {shard} of {}", self.map.shard_count())
+        })
+    }
+
+    fn shards(&self, shards: &[ShardId]) -> Checked {
+        shards.iter().try_for_each(|&shard| self.shard(shard))
+    }
+
+    fn ino(&self, ino: Ino) -> Checked {
+        self.shard(ino.birth_shard())?;
+        ensure(ino.serial() > 0, || format!("inode {ino}"))
+    }
+
+    fn inos(&self, inos: &[Ino]) -> Checked {
+        inos.iter().try_for_each(|&ino| self.ino(ino))
+    }
+
+    fn tx(&self, tx: TxId) -> Checked {
+        self.shard(tx.coordinator)
+    }
+
+    fn dir_map(&self, dir: Ino, map: &DirMap) -> Checked {
+        self.ino(dir)?;
+        same("the home of a directory", map.home(), dir.birth_shard())?;
+        self.shards(map.slots())
+    }
+
+    fn grain(&self, grain: &GrainState) -> Checked {
+        self.shards(&[grain.dir_shard, grain.file_shard])
+    }
+
+    fn layout(&self, layout: &Layout) -> Checked {
+        let servers = usize::from(layout.servers);
+        ensure(
+            layout.is_valid() && servers <= self.map.servers.len(),
+            || format!("{layout:?} over {} servers", self.map.servers.len()),
+        )
+    }
+
+    fn commit(&self, from: ShardId, to: ShardId, message: &CommitMessage) -> Checked {
+        let (tx, number) = crate::coordinate::tx_of(message);
+        let coordinator = if message.is_to_coordinator() {
+            to
+        } else {
+            from
+        };
+        same("the coordinator", tx.coordinator, coordinator)?;
+        ensure(usize::from(number.0) < MAX_PARTICIPANTS, || {
+            format!("step {}", number.0)
+        })?;
+        match message {
+            CommitMessage::Do { step, age, .. } => {
+                self.tx(age.tx)?;
+                if let Step::Adopt { adopt } = step {
+                    same("the source of a split", adopt.split.source, from)?;
+                }
+                self.step(to, step)
+            }
+            CommitMessage::Prepared { result, follow, .. } => {
+                self.result(result)?;
+                ensure(follow.len() <= MAX_PARTICIPANTS, || {
+                    format!("{} steps follow", follow.len())
+                })?;
+                for (shard, step) in follow {
+                    self.shard(*shard)?;
+                    self.step(*shard, step)?;
+                }
+                Ok(())
+            }
+            CommitMessage::Committed { result, .. } => self.result(result),
+            CommitMessage::Refused { why, .. } => self.refused(why),
+            CommitMessage::Ack { .. }
+            | CommitMessage::Outcome { .. }
+            | CommitMessage::Finished { .. }
+            | CommitMessage::Inquire { .. }
+            | CommitMessage::InquireOutcome { .. } => Ok(()),
+        }
+    }
+
+    /// A step that `at` is to perform for another shard.
+    fn step(&self, at: ShardId, step: &Step) -> Checked {
+        match step {
+            Step::Insert {
+                dir,
+                ino,
+                shard,
+                caller,
+                ..
+            } => {
+                self.ino(*dir)?;
+                // A name for an inode that is yet to be made is its coordinator's own step.
+                let ino = ino.ok_or_else(|| Misfit("a name that leads to nothing".to_owned()))?;
+                self.ino(ino)?;
+                self.shard(*shard)?;
+                credentials(caller)
+            }
+            Step::Remove {
+                dir, ino, caller, ..
+            } => {
+                self.inos(&[*dir, *ino])?;
+                credentials(caller)
+            }
+            Step::NewDir { new } => self.new_dir(new),
+            Step::NewPart { part } => self.new_part(part),
+            Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
+                self.ino(*ino)
+            }
+            Step::DropDir { dir, .. } => {
+                self.ino(*dir)?;
+                same("the home of a directory", dir.birth_shard(), at)
+            }
+            Step::DropPart { dir } => self.ino(*dir),
+            Step::SetParent {
+                dir,
+                parent,
+                caller,
+                ..
+            } => {
+                self.inos(&[*dir, *parent])?;
+                same("the home of a directory", dir.birth_shard(), at)?;
+                credentials(caller)
+            }
+            Step::HoldAncestors { from, moving, .. } => {
+                self.inos(&[*from, *moving])?;
+                same("the home of a directory", from.birth_shard(), at)
+            }
+            Step::SetDir {
+                dir,
+                set,
+                settings,
+                caller,
+                ..
+            } => {
+                self.ino(*dir)?;
+                mode(set.mode.unwrap_or(0))?;
+                settings_fit(settings)?;
+                credentials(caller)
+            }
+            Step::Adopt { adopt } => self.adopt(adopt),
+            Step::GiveUp { .. } => Err(Misfit(
+                "the source of a split gives up its half by itself".to_owned(),
+            )),
+        }
+    }
+
+    fn new_dir(&self, new: &NewDir) -> Checked {
+        self.ino(new.parent)?;
+        mode(new.mode)?;
+        self.grain(&new.grain)?;
+        settings_fit(&new.settings)
+    }
+
+    fn new_part(&self, part: &NewPart) -> Checked {
+        self.dir_map(part.dir, &part.map)?;
+        mode(part.mode)?;
+        self.grain(&part.grain)?;
+        settings_fit(&part.settings)
+    }
+
+    fn adopt(&self, adopt: &Adopt) -> Checked {
+        self.shard(adopt.split.source)?;
+        self.new_part(&adopt.part)?;
+        ensure(
+            (adopt.child.0 as usize) < adopt.part.map.slots().len(),
+            || format!("partition {} without a slot", adopt.child),
+        )?;
+        ensure(adopt.opens.len() <= MAX_MOVED_OPENS, || {
+            format!("{} opens with a split", adopt.opens.len())
+        })?;
+        for (ino, _, count) in &adopt.opens {
+            self.ino(*ino)?;
+            ensure(*count > 0, || format!("inode {ino} is open 0 times"))?;
+        }
+        self.items(&adopt.changed)
+    }
+
+    fn chunk(&self, chunk: &SplitChunk) -> Checked {
+        self.ino(chunk.dir)?;
+        self.items(&chunk.items)
+    }
+
+    fn items(&self, items: &[SplitItem]) -> Checked {
+        ensure(items.len() <= SPLIT_CHUNK_ENTRIES, || {
+            format!("{} entries at once", items.len())
+        })?;
+        items.iter().try_for_each(|item| self.item(item))
+    }
+
+    fn item(&self, item: &SplitItem) -> Checked {
+        let entry: EntryRecord = stored("entry", &item.entry)?;
+        self.ino(entry.ino)?;
+        self.shard(entry.shard)?;
+        match &item.inode {
+            None => Ok(()),
+            Some(moved) => {
+                ensure(
+                    moved.ino == entry.ino && entry.kind != FileKind::Dir,
+                    || format!("inode {} with the entry of {}", moved.ino, entry.ino),
+                )?;
+                let inode = self.moved(moved)?;
+                ensure(inode.kind == entry.kind, || {
+                    format!("inode {} is no {:?}", moved.ino, entry.kind)
+                })
+            }
+        }
+    }
+
+    fn moved(&self, moved: &MovedInode) -> Result<InodeRecord, Misfit> {
+        let inode: InodeRecord = stored("inode", &moved.record)?;
+        mode(inode.mode)?;
+        ensure(inode.nlink == 1, || {
+            format!("an inode of {} names that moves with one", inode.nlink)
+        })?;
+        ensure(inode.size <= MAX_FILE_BYTES, || {
+            format!("a file of {} bytes", inode.size)
+        })?;
+        let fits = match (&inode.body, inode.kind) {
+            (Body::Inline { data, layout }, FileKind::File) => {
+                self.layout(layout)?;
+                data.len() <= MAX_INLINE_BYTES
+            }
+            (Body::Striped(layout), FileKind::File) => {
+                self.layout(layout)?;
+                true
+            }
+            (Body::Symlink(target), FileKind::Symlink) => target.len() <= MAX_SYMLINK_BYTES,
+            (
+                Body::Nothing,
+                FileKind::Fifo | FileKind::Socket | FileKind::Char | FileKind::Block,
+            ) => true,
+            _ => false,
+        };
+        ensure(fits, || format!("the body of inode {}", moved.ino))?;
+        self.shards(&inode.trail)?;
+        ensure(
+            inode.trail.len() <= usize::from(self.map.shard_count()),
+            || format!("an inode that was on {} shards", inode.trail.len()),
+        )?;
+        let mut bytes = 0;
+        for (name, value) in &moved.xattrs {
+            ensure(
+                (1..=MAX_XATTR_NAME_BYTES).contains(&name.len())
+                    && value.len() <= MAX_XATTR_VALUE_BYTES,
+                || format!("an attribute of {} bytes", value.len()),
+            )?;
+            bytes += name.len() + value.len();
+        }
+        let count = moved.xattrs.len();
+        ensure(
+            count <= MAX_XATTRS_PER_INODE
+                && count == usize::from(inode.xattrs)
+                && bytes == inode.xattr_bytes as usize
+                && bytes <= MAX_XATTR_BYTES_PER_INODE as usize,
+            || format!("{count} attributes of {bytes} bytes"),
+        )?;
+        Ok(inode)
+    }
+
+    fn result(&self, result: &StepResult) -> Checked {
+        result
+            .inode
+            .as_deref()
+            .map_or(Ok(()), |inode| self.inode_reply(inode))
+    }
+
+    fn inode_reply(&self, inode: &InodeReply) -> Checked {
+        self.ino(inode.attr.ino)?;
+        mode(inode.attr.mode)?;
+        match &inode.body {
+            FileBody::None => {}
+            FileBody::Inline { data, layout } => {
+                self.layout(layout)?;
+                ensure(data.len() <= MAX_INLINE_BYTES, || {
+                    format!("{} bytes inside an inode", data.len())
+                })?;
+            }
+            FileBody::Striped(layout) => self.layout(layout)?,
+        }
+        match inode.dir.as_deref() {
+            None => Ok(()),
+            Some(DirReply {
+                map,
+                parent,
+                settings,
+            }) => {
+                self.dir_map(inode.attr.ino, map)?;
+                self.ino(*parent)?;
+                settings_fit(settings)
+            }
+        }
+    }
+
+    fn refused(&self, why: &Refused) -> Checked {
+        match why {
+            Refused::Misdirected(Some(map)) => self.shards(map.slots()),
+            Refused::Moved { ino, shard } => {
+                self.ino(*ino)?;
+                self.shard(*shard)
+            }
+            Refused::Misdirected(None)
+            | Refused::Fs(_)
+            | Refused::Busy
+            | Refused::SameFile
+            | Refused::Unknown => Ok(()),
+        }
+    }
+}
+
+fn ensure(fits: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if fits {
+        Ok(())
+    } else {
+        Err(Misfit(otherwise()))
+    }
+}
+
+fn same(what: &str, found: ShardId, wanted: ShardId) -> Checked {
+    ensure(found == wanted, || {
+        format!("{what} is shard {found} and not {wanted}")
+    })
+}
+
+fn mode(mode: u16) -> Checked {
+    ensure(mode <= 0o7777, || format!("mode {mode:#o}"))
+}
+
+fn settings_fit(settings: &DirSettings) -> Checked {
+    ensure(settings.is_valid(), || format!("{settings:?}"))
+}
+
+fn credentials(caller: &Credentials) -> Checked {
+    ensure(caller.groups.len() <= MAX_GROUPS, || {
+        format!("a caller in {} groups", caller.groups.len())
+    })
+}
+
+fn stored<T: serde::de::DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Misfit> {
+    decode(what, bytes).map_err(|stop| Misfit(format!("an entry that moves: {stop}")))
+}
