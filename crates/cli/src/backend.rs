@@ -1,14 +1,14 @@
 //! What is started and asked: servers, mounts and clients, by the libraries that are them.
 
-use crate::cmd::mount::MountOptions;
 use crate::daemon::StartedBy;
+use crate::mount_options::MountOptions;
 use crate::mounts;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
 use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
 use pandofs_client::Client;
-use pandofs_fuse::Mounted;
+use pandofs_fuse::{KernelFlags, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
 use pandofs_types::{Credentials, ServerId};
@@ -192,6 +192,16 @@ fn wait_for_end(
     }
 }
 
+/// What of the options the kernel sees to.
+pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
+    KernelFlags {
+        read_only: options.read_only,
+        set_ids: options.flags.suid,
+        devices: options.flags.dev,
+        no_programs: options.flags.noexec,
+    }
+}
+
 fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fuse::Options> {
     let fs_name = mounts::source_of(&cluster.map_path)
         .into_string()
@@ -203,7 +213,7 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
         attr_timeout: options.attr_timeout.0,
         negative_timeout: options.negative_timeout.0,
         allow_other: options.allow_other || defaults.allow_other,
-        read_only: options.read_only,
+        kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.
         fs_name,
         ..defaults

@@ -22,6 +22,13 @@ pub struct StartedBy {
     pub stop_with_parent: Option<i32>,
 }
 
+/// For a unit of `Type=notify`: the process serves. Without systemd nothing happens.
+pub fn tell_systemd_ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!("cannot tell systemd that this process serves: {error}");
+    }
+}
+
 impl StartedBy {
     /// To be called first of all.
     ///
@@ -45,6 +52,10 @@ impl StartedBy {
     /// # Errors
     /// When standard output is closed.
     pub fn report_ready(&self) -> Result<()> {
+        // A part of a cluster is the business of who started that.
+        if self.stop_with_parent.is_none() {
+            tell_systemd_ready();
+        }
         if self.silent_once_ready {
             // The other end of the pipe goes away with the parent, and whoever writes to it then fails.
             let nowhere = OpenOptions::new()

@@ -11,6 +11,8 @@ mod demo;
 mod dump;
 mod exit;
 mod logging;
+mod mount_helper;
+mod mount_options;
 mod mounts;
 mod new_cluster;
 mod processes;
@@ -26,6 +28,7 @@ use anyhow::{Context, Result};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Outcome;
+use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -76,7 +79,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let line = mount_helper::arguments(&given).unwrap_or(given);
+    let matches = Cli::command().get_matches_from(line);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

@@ -60,6 +60,27 @@ fn has_fuse_open(process: &Path) -> bool {
         .any(|file| fs::read_link(file.path()).is_ok_and(|path| path == Path::new("/dev/fuse")))
 }
 
+/// Whether the process was started by an `up` that is gone, and is about to end because of that.
+pub fn is_orphan(pid: u32) -> bool {
+    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
+        return false;
+    };
+    let mut arguments = line.split(|&byte| byte == 0);
+    let Some(parent) = arguments
+        .find(|argument| *argument == b"--stop-with-parent")
+        .and_then(|_| arguments.next())
+        .and_then(|parent| std::str::from_utf8(parent).ok())
+    else {
+        return false;
+    };
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let now = status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:"))
+        .map(str::trim);
+    now.is_some_and(|now| now != parent)
+}
+
 /// Waits for a process that is not our child. Whether it is gone in time.
 ///
 /// # Errors

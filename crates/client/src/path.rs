@@ -99,7 +99,11 @@ impl Client {
         Ok(())
     }
 
-    fn parent(&self, caller: &Credentials, dir: Ino) -> Result<Ino> {
+    /// The directory that a directory is in; of the root, the root.
+    ///
+    /// # Errors
+    /// `NotDir` for anything else.
+    pub fn parent(&self, caller: &Credentials, dir: Ino) -> Result<Ino> {
         match self.core().inode(caller, dir)?.dir {
             Some(dir) => Ok(dir.parent),
             None => Err(FsError::NotDir.into()),

@@ -5,15 +5,30 @@
 //! `umount X; mount X` would now and then end with nothing mounted. A session that was given a
 //! connection unmounts nothing.
 
-use crate::options::Options;
+use crate::options::{KernelFlags, Options};
 use rustix::io::Errno;
-use rustix::mount::MountFlags;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
+const FS_TYPE: &str = "fuse.pandofs";
+
+/// Changes what the kernel sees to in a file system that is mounted.
+///
+/// # Errors
+/// The system's; [`io::ErrorKind::ResourceBusy`] when nothing is to be changed any more and a file is open
+/// for writing.
+pub fn remount(mountpoint: &Path, flags: &KernelFlags) -> io::Result<()> {
+    Ok(rustix::mount::mount_remount(
+        mountpoint,
+        flags.of_mount(),
+        c"",
+    )?)
+}
 
 /// Mounts a new FUSE connection and returns it; `None` when this process may not mount.
 pub(crate) fn mount(mountpoint: &Path, options: &Options) -> io::Result<Option<OwnedFd>> {
@@ -24,15 +39,11 @@ pub(crate) fn mount(mountpoint: &Path, options: &Options) -> io::Result<Option<O
     };
     let mode = mountpoint.metadata()?.mode();
     let data = CString::new(mount_data(device.as_raw_fd(), mode, options))?;
-    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
-    if options.read_only {
-        flags |= MountFlags::RDONLY;
-    }
     match rustix::mount::mount(
         options.fs_name.as_str(),
         mountpoint,
-        "fuse",
-        flags,
+        FS_TYPE,
+        options.kernel.of_mount(),
         data.as_c_str(),
     ) {
         Ok(()) => Ok(Some(device.into())),

@@ -3,7 +3,7 @@
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
-use crate::ops::{Detail, PandoFs, Result, added, errno, with_groups_for};
+use crate::ops::{Detail, PandoFs, Relative, Result, added, errno, with_groups_for};
 use crate::options::negotiate;
 use crate::set_attr;
 use crate::xattr::{self, Namespace};
@@ -112,8 +112,12 @@ impl Filesystem for PandoFs {
     fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let asked = self.dir_attrs.ask();
         let dir = ino(dir);
-        let result = convert::name(name)
-            .and_then(|name| self.ask(request.into(), |c| self.client.lookup(c, dir, &name)));
+        let result = if let Some(relative) = Relative::of(name) {
+            self.by_handle(dir, relative)
+        } else {
+            convert::name(name)
+                .and_then(|name| self.ask(request.into(), |c| self.client.lookup(c, dir, &name)))
+        };
         match result {
             // Number 0 makes the kernel remember that there is no such name.
             Err(Errno::ENOENT) if !self.options.negative_timeout.is_zero() => {

@@ -41,5 +41,6 @@ mod panic;
 mod set_attr;
 mod xattr;
 
+pub use direct::remount;
 pub use mount::{MountError, Mounted, mount, serve};
-pub use options::{Options, negotiate};
+pub use options::{KernelFlags, Options, negotiate};

@@ -10,6 +10,8 @@ use fuser::{Errno, FileAttr, OpenFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
 use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
@@ -28,6 +30,25 @@ pub(crate) struct PandoFs {
 pub(crate) enum Detail {
     Names,
     Attributes,
+}
+
+/// What the kernel looks up when it was given a handle of an inode that it has forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relative {
+    /// `.`: the inode itself, whatever it is.
+    Own,
+    /// `..`: the directory that this directory is in.
+    Parent,
+}
+
+impl Relative {
+    pub fn of(name: &OsStr) -> Option<Relative> {
+        match name.as_bytes() {
+            b"." => Some(Relative::Own),
+            b".." => Some(Relative::Parent),
+            _ => None,
+        }
+    }
 }
 
 /// One line of a listing.
@@ -85,6 +106,16 @@ impl PandoFs {
         } else {
             self.options.attr_timeout
         }
+    }
+
+    /// An inode by its number. Who has a handle was let in when it was made.
+    pub fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
+        let ino = match relative {
+            Relative::Own => ino,
+            Relative::Parent => self.client.parent(&Credentials::ROOT, ino).map_err(errno)?,
+        };
+        let attr = self.client.getattr(&Credentials::ROOT, ino);
+        attr.map(Node::from).map_err(errno)
     }
 
     /// Attributes, and how long the kernel may believe them.

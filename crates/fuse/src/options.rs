@@ -5,6 +5,7 @@ use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
     MAX_MOUNT_THREADS,
 };
+use rustix::mount::MountFlags;
 use std::time::Duration;
 
 /// How a file system is mounted.
@@ -26,8 +27,8 @@ pub struct Options {
     /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other` in
     /// `/etc/fuse.conf` for this.
     pub allow_other: bool,
-    /// Nothing can be changed through this mount.
-    pub read_only: bool,
+    /// What the kernel forbids, whatever the file system says.
+    pub kernel: KernelFlags,
     /// The kernel checks permissions besides the servers. Both are needed: a server is not asked
     /// about names that the kernel still believes in, so it cannot keep one user out of a directory
     /// in which another was let in a moment ago; and the kernel checks what it believes, which
@@ -35,6 +36,46 @@ pub struct Options {
     pub default_permissions: bool,
     /// What `mount` and `df` show as the source.
     pub fs_name: String,
+}
+
+/// What the kernel sees to by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelFlags {
+    /// Nothing can be changed through this mount.
+    pub read_only: bool,
+    /// Set-user-id and set-group-id bits of programs have effect (not `nosuid`).
+    pub set_ids: bool,
+    /// Device files can be opened (not `nodev`).
+    pub devices: bool,
+    /// Programs cannot be run (`noexec`).
+    pub no_programs: bool,
+}
+
+impl KernelFlags {
+    /// As mount(2) takes them.
+    pub(crate) fn of_mount(self) -> MountFlags {
+        [
+            (self.read_only, MountFlags::RDONLY),
+            (!self.set_ids, MountFlags::NOSUID),
+            (!self.devices, MountFlags::NODEV),
+            (self.no_programs, MountFlags::NOEXEC),
+        ]
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .fold(MountFlags::empty(), |flags, (_, flag)| flags | flag)
+    }
+
+    /// As fuse3's helper takes them.
+    fn of_helper(self) -> impl Iterator<Item = MountOption> {
+        let choose = |is_set, yes, no| if is_set { yes } else { no };
+        [
+            choose(self.read_only, MountOption::RO, MountOption::RW),
+            choose(self.set_ids, MountOption::Suid, MountOption::NoSuid),
+            choose(self.devices, MountOption::Dev, MountOption::NoDev),
+            choose(self.no_programs, MountOption::NoExec, MountOption::Exec),
+        ]
+        .into_iter()
+    }
 }
 
 impl Default for Options {
@@ -47,7 +88,7 @@ impl Default for Options {
             attr_timeout: DEFAULT_CACHE_TIMEOUT,
             negative_timeout: DEFAULT_CACHE_TIMEOUT,
             allow_other: rustix::process::geteuid().is_root(),
-            read_only: false,
+            kernel: KernelFlags::default(),
             default_permissions: true,
             fs_name: "pandofs".to_owned(),
         }
@@ -55,8 +96,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The session as `fuser` wants it. Device files and set-user-id bits have no effect on the mount
-    /// (`nodev`, `nosuid`), which is `fuser`'s default.
+    /// The session as `fuser` wants it.
     pub(crate) fn session(&self) -> Config {
         let mut config = Config::default();
         config.n_threads = Some(self.threads.clamp(1, MAX_MOUNT_THREADS));
@@ -76,9 +116,7 @@ impl Options {
         if self.default_permissions {
             config.mount_options.push(MountOption::DefaultPermissions);
         }
-        if self.read_only {
-            config.mount_options.push(MountOption::RO);
-        }
+        config.mount_options.extend(self.kernel.of_helper());
         config
     }
 }
@@ -89,6 +127,8 @@ impl Options {
 /// Not in here, on purpose:
 /// - `WRITEBACK_CACHE`: the kernel would be the master of sizes and times, which another mount can
 ///   change.
+/// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may not be
+///   written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: without them locks hold within the mount.
 /// - `POSIX_ACL`, `DONT_MASK`: there are no ACLs.
@@ -98,8 +138,8 @@ const ABILITIES: [InitFlags; 8] = [
     // A listing carries attributes if programs look at them.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    // An open that truncates is one request.
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has forgotten it.
+    InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_ASYNC_DIO,
     // A symbolic link never changes, and its number is never another's.
     InitFlags::FUSE_CACHE_SYMLINKS,
@@ -137,7 +177,10 @@ mod tests {
         let options = Options {
             threads: 0,
             allow_other: false,
-            read_only: true,
+            kernel: KernelFlags {
+                read_only: true,
+                ..KernelFlags::default()
+            },
             default_permissions: false,
             fs_name: "here".to_owned(),
             ..Options::default()
@@ -146,7 +189,14 @@ mod tests {
         assert_eq!(config.n_threads, Some(1));
         assert!(config.clone_fd);
         assert_eq!(config.acl, SessionACL::Owner);
-        assert!(config.mount_options.contains(&MountOption::RO));
+        for option in [MountOption::RO, MountOption::NoSuid, MountOption::NoDev] {
+            assert!(config.mount_options.contains(&option), "{option:?}");
+        }
+        let flags = options.kernel.of_mount();
+        assert_eq!(
+            flags,
+            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV
+        );
         assert!(
             config
                 .mount_options

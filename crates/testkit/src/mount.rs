@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Numbers the directories that subjects work in.
@@ -34,6 +34,7 @@ pub struct Mounted {
 struct Worker {
     steps: Sender<Step>,
     outcomes: Receiver<Outcome>,
+    thread: JoinHandle<()>,
 }
 
 /// What the threads of one subject share.
@@ -73,6 +74,17 @@ impl Mounted {
     }
 }
 
+impl Drop for Mounted {
+    /// Waits until nothing of the mount is open any more, so that it can be unmounted.
+    fn drop(&mut self) {
+        for worker in self.workers.drain(..) {
+            drop(worker.steps);
+            // If it panicked, it said so.
+            let _ = worker.thread.join();
+        }
+    }
+}
+
 impl Subject for Mounted {
     fn run(&mut self, step: &Step) -> Outcome {
         let worker = &self.workers[step.caller];
@@ -105,11 +117,15 @@ impl Worker {
                 }
             }
         };
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("caller".to_owned())
             .spawn(run)
             .expect("a thread can be made");
-        Worker { steps, outcomes }
+        Worker {
+            steps,
+            outcomes,
+            thread,
+        }
     }
 }
 

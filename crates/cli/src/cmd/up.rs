@@ -2,10 +2,11 @@
 
 use crate::datadir::DataDir;
 use crate::exit::Outcome;
+use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
 use crate::unmount::clean_dead_mount;
 use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
-use crate::{mounts, units};
+use crate::{mounts, processes, units};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_placement::ClusterMap;
@@ -14,8 +15,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use super::mount::MountOptions;
+/// How long the mount of an `up` that was killed may take to end.
+const OLD_MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
+const OLD_MOUNT_PAUSE: Duration = Duration::from_millis(50);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +93,7 @@ impl Up {
         let mount_point = self
             .mount
             .as_deref()
-            .map(|point| prepare_mount_point(point, &mut voice))
+            .map(|point| prepare_mount_point(point, &dir, &mut voice))
             .transpose()?;
         let map = up::open_or_create(&dir, &wanted, &mut voice)?;
         let plan = self.plan(&dir, &map, mount_point.as_deref());
@@ -153,7 +157,7 @@ impl Up {
 }
 
 /// Makes the mount point fit to be mounted on.
-fn prepare_mount_point(point: &Path, voice: &mut Voice) -> Result<PathBuf> {
+fn prepare_mount_point(point: &Path, dir: &DataDir, voice: &mut Voice) -> Result<PathBuf> {
     let point = mounts::absolute(point)
         .with_context(|| format!("cannot find --mount {}", point.display()))?;
     if clean_dead_mount(&point)? {
@@ -162,6 +166,7 @@ fn prepare_mount_point(point: &Path, voice: &mut Voice) -> Result<PathBuf> {
             point.display()
         ));
     }
+    wait_for_old_mount(&point, dir, voice)?;
     if mounts::at(&mounts::all()?, &point).is_some_and(mounts::Mount::is_pandofs) {
         bail!(
             "a PandoFS is mounted on {} already: unmount it with 'pandofs umount {}', or choose \
@@ -189,6 +194,31 @@ fn prepare_mount_point(point: &Path, voice: &mut Voice) -> Result<PathBuf> {
         );
     }
     Ok(point)
+}
+
+/// The mount of an `up` that was killed ends by itself, when it has written what it still has.
+fn wait_for_old_mount(point: &Path, dir: &DataDir, voice: &mut Voice) -> Result<()> {
+    let map = dir.cluster_map();
+    let map = map.canonicalize().unwrap_or(map);
+    let deadline = Instant::now() + OLD_MOUNT_TIMEOUT;
+    let mut is_told = false;
+    while Instant::now() < deadline {
+        let mounts = mounts::all()?;
+        let mount = mounts::at(&mounts, point);
+        if mount.and_then(mounts::Mount::cluster_map) != Some(&map) {
+            break;
+        }
+        let serving = processes::serving_mount(point);
+        if !serving.into_iter().any(processes::is_orphan) {
+            break;
+        }
+        if !is_told {
+            voice.note("waiting for the mount of the last run to end");
+            is_told = true;
+        }
+        std::thread::sleep(OLD_MOUNT_PAUSE);
+    }
+    Ok(())
 }
 
 fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: &str) -> String {

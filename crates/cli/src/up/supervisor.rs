@@ -141,6 +141,7 @@ impl Supervisor<'_> {
             }
         }
         announce(self.voice);
+        crate::daemon::tell_systemd_ready();
         if let [program, arguments @ ..] = command {
             let child = Command::new(program)
                 .args(arguments)

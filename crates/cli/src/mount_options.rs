@@ -1,0 +1,232 @@
+//! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
+
+use crate::units::Time;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How a mount behaves.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Mount")]
+pub struct MountOptions {
+    /// How long the kernel may believe that a name leads to an inode
+    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
+    pub entry_timeout: Time,
+    /// How long the kernel may believe attributes
+    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
+    pub attr_timeout: Time,
+    /// How long the kernel may believe that there is no such name
+    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
+    pub negative_timeout: Time,
+    /// Threads that take requests from the kernel: programs that are served at once
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS)]
+    pub threads: usize,
+    /// Give programs an error when a server has been away for this long [default: wait for it]
+    #[arg(long, value_name = "TIME")]
+    pub soft: Option<Time>,
+    /// Let other users use the mount (the default for root)
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Let nothing be changed through it
+    #[arg(long)]
+    pub read_only: bool,
+    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, allow_other,
+    /// entry_timeout=T, attr_timeout=T, negative_timeout=T, threads=N, soft=T, log=FILE, remount
+    #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
+    pub o: Vec<String>,
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Where a mount made by mount(8) logs (`log`).
+    #[arg(skip)]
+    pub log: Option<PathBuf>,
+    /// Change what is mounted already (`remount`).
+    #[arg(skip)]
+    pub remount: bool,
+}
+
+/// What the kernel sees to by itself.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Set-user-id and set-group-id bits of programs have effect
+    #[arg(long, hide = true)]
+    pub suid: bool,
+    /// Device files can be opened
+    #[arg(long, hide = true)]
+    pub dev: bool,
+    /// No program can be run
+    #[arg(long, hide = true)]
+    pub noexec: bool,
+}
+
+/// Options of mount(8) that are not for the file system, and those that the kernel lists of a mount and
+/// mount(8) repeats when it is to be changed.
+fn is_nothing_to_us(name: &str) -> bool {
+    const WORDS: [&str; 25] = [
+        "defaults",
+        "auto",
+        "noauto",
+        "nofail",
+        "user",
+        "nouser",
+        "users",
+        "nousers",
+        "owner",
+        "noowner",
+        "group",
+        "nogroup",
+        "_netdev",
+        "comment",
+        "async",
+        "sync",
+        "dirsync",
+        "default_permissions",
+        "user_id",
+        "group_id",
+        "rootmode",
+        "max_read",
+        "blksize",
+        "nomand",
+        "silent",
+    ];
+    WORDS.contains(&name) || name.starts_with("x-") || name.starts_with("X-")
+}
+
+impl MountOptions {
+    /// As options of a child's command line.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: String| {
+            arguments.push(name.into());
+            arguments.push(value.into());
+        };
+        option("--entry-timeout", self.entry_timeout.to_string());
+        option("--attr-timeout", self.attr_timeout.to_string());
+        option("--negative-timeout", self.negative_timeout.to_string());
+        option("--threads", self.threads.to_string());
+        if let Some(soft) = self.soft {
+            option("--soft", soft.to_string());
+        }
+        if !self.o.is_empty() {
+            option("-o", self.o.join(","));
+        }
+        for (flag, name) in [
+            (self.allow_other, "--allow-other"),
+            (self.read_only, "--read-only"),
+            (self.flags.suid, "--suid"),
+            (self.flags.dev, "--dev"),
+            (self.flags.noexec, "--noexec"),
+        ] {
+            if flag {
+                arguments.push(name.into());
+            }
+        }
+        arguments
+    }
+
+    /// With what `-o` says worked in.
+    ///
+    /// # Errors
+    /// An option of `-o` that is unknown or has a wrong value.
+    pub fn resolved(&self) -> Result<MountOptions> {
+        let mut resolved = MountOptions {
+            o: Vec::new(),
+            ..self.clone()
+        };
+        for option in self.o.iter().filter(|option| !option.is_empty()) {
+            resolved
+                .apply(option)
+                .with_context(|| format!("-o {option}"))?;
+        }
+        Ok(resolved)
+    }
+
+    fn apply(&mut self, option: &str) -> Result<()> {
+        let (name, value) = option
+            .split_once('=')
+            .map_or((option, None), |(name, value)| (name, Some(value)));
+        let time = || -> Result<Time> {
+            let value = value.context("a length of time is missing")?;
+            value.parse().map_err(anyhow::Error::msg)
+        };
+        match (name, value) {
+            ("ro", None) => self.read_only = true,
+            ("rw", None) => self.read_only = false,
+            ("allow_other", None) => self.allow_other = true,
+            ("entry_timeout", _) => self.entry_timeout = time()?,
+            ("attr_timeout", _) => self.attr_timeout = time()?,
+            ("negative_timeout", _) => self.negative_timeout = time()?,
+            ("soft", _) => self.soft = Some(time()?),
+            ("threads", Some(value)) => self.threads = value.parse()?,
+            ("suid", None) => self.flags.suid = true,
+            ("nosuid", None) => self.flags.suid = false,
+            ("dev", None) => self.flags.dev = true,
+            ("nodev", None) => self.flags.dev = false,
+            ("exec", None) => self.flags.noexec = false,
+            ("noexec", None) => self.flags.noexec = true,
+            ("log", Some(file)) => self.log = Some(file.into()),
+            ("remount", None) => self.remount = true,
+            // Times of access are not kept.
+            ("relatime" | "noatime" | "nodiratime" | "lazytime", None) => {}
+            (name, _) if is_nothing_to_us(name) => {}
+            _ => bail!("no such option; see 'pandofs mount --help'"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::time::Duration;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        options: MountOptions,
+    }
+
+    fn parse(line: &[&str]) -> MountOptions {
+        Alone::parse_from(["test"].iter().chain(line)).options
+    }
+
+    #[test]
+    fn options_survive_a_childs_command_line() {
+        let given = [
+            "--threads",
+            "3",
+            "-o",
+            "ro,soft=2s,entry_timeout=0.5",
+            "--attr-timeout",
+            "9s",
+        ];
+        let resolved = parse(&given).resolved().unwrap();
+        assert!(resolved.read_only && !resolved.allow_other);
+        assert_eq!(resolved.soft, Some(Time(Duration::from_secs(2))));
+        assert_eq!(resolved.entry_timeout.0, Duration::from_millis(500));
+        let arguments: Vec<String> = resolved
+            .arguments()
+            .into_iter()
+            .map(|a| a.into_string().unwrap())
+            .collect();
+        let again = parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(format!("{again:?}"), format!("{resolved:?}"));
+    }
+
+    #[test]
+    fn a_wrong_option_is_named() {
+        for (option, said) in [
+            ("nosuch", "no such option"),
+            ("soft", "length of time is missing"),
+            ("threads=x", "invalid digit"),
+        ] {
+            let error = format!("{:#}", parse(&["-o", option]).resolved().unwrap_err());
+            assert!(
+                error.starts_with(&format!("-o {option}")) && error.contains(said),
+                "{error}"
+            );
+        }
+    }
+}
