@@ -85,6 +85,8 @@ struct Kill {
     serves: Duration,
     /// Processor time of the new process until then, if the system tells.
     busy: Option<Duration>,
+    /// How long it was ready to run and did not.
+    crowded: Duration,
     /// In which forced writes of anybody were held up.
     disk: Duration,
 }
@@ -220,23 +222,26 @@ impl<'o> Trial<'o> {
         self.fsck()?;
         println!(
             "kill round {round}: server {} with {:.1} MiB of log ({grain:?} records, {due:?}): answers \
-             again after {}, changes things after {} ({:?} of it processor time, {:?} a disk that was held up); {:.1} s of work, {:.1} s of checks; {}",
+             again after {}, changes things after {} ({:?} of it processor time, {:?} waiting for a processor, {:?} a disk that was held up); {:.1} s of work, {:.1} s of checks; {}",
             kill.server,
             kill.log_bytes as f64 / f64::from(1 << 20),
             ms(kill.answers),
             ms(kill.serves),
             kill.busy.unwrap_or_default(),
+            kill.crowded,
             kill.disk,
             worked.as_secs_f64(),
             (begun.elapsed() - worked).as_secs_f64(),
             self.tally(),
         );
         ensure!(
-            kill.serves < AWAY_LIMIT + kill.disk,
-            "server {} was away for {}, of which it worked for {:?}; forced writes were held up for {:?}",
+            kill.serves < AWAY_LIMIT + kill.crowded + kill.disk,
+            "server {} was away for {}, of which it worked for {:?} and waited for a processor for {:?}; \
+             forced writes were held up for {:?}",
             kill.server,
             ms(kill.serves),
             kill.busy.unwrap_or_default(),
+            kill.crowded,
             kill.disk,
         );
         Ok(kill)
@@ -423,7 +428,23 @@ fn kill_when_due(
         serves: killed.elapsed(),
         disk: disk.stop()?,
         busy: processor_time(new_pid),
+        crowded: crowded(new_pid),
     })
+}
+
+/// How long that thread of a process that waited longest was ready to run while the processors did other
+/// things. Where the kernel does not count it, not at all.
+fn crowded(pid: u32) -> Duration {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Duration::ZERO;
+    };
+    tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok())
+        .filter_map(|counts| counts.split_whitespace().nth(1)?.parse().ok())
+        .map(Duration::from_nanos)
+        .max()
+        .unwrap_or_default()
 }
 
 /// What a process on this machine has used of its processors.
