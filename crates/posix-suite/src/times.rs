@@ -1,0 +1,93 @@
+//! The three times of an inode, and which of them a call changes.
+//!
+//! No clock but the file system's own is looked at: between the look before and the call, the file
+//! system's clock is made to go on past all times seen, so that a time that the call changes differs.
+
+use crate::case::{Failure, Outcome, same};
+use crate::process::wait_until;
+use crate::sys::*;
+use rustix::fd::OwnedFd;
+use std::path::Path;
+
+/// Seconds since 1970 and nanoseconds.
+pub type Time = (i64, i64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+}
+
+impl Times {
+    pub fn of(stat: &Stat) -> Times {
+        Times {
+            atime: (stat.st_atime, stat.st_atime_nsec as i64),
+            mtime: (stat.st_mtime, stat.st_mtime_nsec as i64),
+            ctime: (stat.st_ctime, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    fn latest(&self) -> Time {
+        self.atime.max(self.mtime).max(self.ctime)
+    }
+}
+
+pub fn times(path: &str) -> Outcome<Times> {
+    Ok(Times::of(&lstat(path).ok()?))
+}
+
+/// Beside each case's directory.
+pub const CLOCK: &str = "clock";
+
+/// What the file system's clock says: the change time of a file that is changed to ask for it.
+pub fn now() -> Outcome<Time> {
+    utimens(Path::new("..").join(CLOCK).as_path(), NOW, NOW).ok()?;
+    Ok(Times::of(&lstat(Path::new("..").join(CLOCK).as_path()).ok()?).ctime)
+}
+
+/// Waits until the file system's clock is past this.
+pub fn tick(past: Time) -> Outcome {
+    wait_until("the file system's clock to go on", || now().is_ok_and(|now| now > past))
+}
+
+/// Makes the call, and checks which times it changed: for each path, `a`, `m` and `c` for those that had
+/// to be set to now, all others had to stay as they were. The inodes are those that the paths led to
+/// before, symbolic links themselves.
+pub fn changes(expected: &[(&str, &str)], call: impl FnOnce() -> Outcome) -> Outcome {
+    let mut watched: Vec<(&str, &str, OwnedFd, Times)> = Vec::new();
+    for (path, letters) in expected {
+        // Under relatime (mount(8)) a read changes an access time that is not later than the others.
+        if letters.contains('a') {
+            let mtime = times(path)?.mtime;
+            utimens_link(*path, at((mtime.0 - 1, 0)), at(mtime)).ok()?;
+        }
+    }
+    for (path, letters) in expected {
+        let fd = open(*path, O::PATH | O::NOFOLLOW, 0).ok()?;
+        let before = Times::of(&fstat(&fd).ok()?);
+        watched.push((path, letters, fd, before));
+    }
+    let latest = watched.iter().map(|it| it.3.latest()).max();
+    let start = latest.unwrap_or_default();
+    tick(start)?;
+    call()?;
+    for (path, letters, fd, before) in watched {
+        let after = Times::of(&fstat(&fd).ok()?);
+        let each = [
+            ('a', "atime", before.atime, after.atime),
+            ('m', "mtime", before.mtime, after.mtime),
+            ('c', "ctime", before.ctime, after.ctime),
+        ];
+        for (letter, name, before, after) in each {
+            let what = format!("{name} of {path} after the call");
+            if !letters.contains(letter) {
+                same(&format!("{what}, which does not change it"), after, before)?;
+            } else if after <= start || after > now()? {
+                let found = if after == before { "as before".to_owned() } else { format!("{after:?}") };
+                return Err(Failure::wrong(what, "set to now", found));
+            }
+        }
+    }
+    Ok(())
+}
