@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -79,6 +79,7 @@ const RULES: [Rule; 20] = [
     front("cli"),
     front("bench"),
     front("trials"),
+    outer("posix", &[]),
     tests("testkit"),
     tests("golden"),
 ];

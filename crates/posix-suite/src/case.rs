@@ -20,11 +20,7 @@ pub struct Case {
 }
 
 impl Case {
-    pub const fn new(
-        name: &'static str,
-        clause: &'static str,
-        run: fn(&Place) -> Outcome,
-    ) -> Case {
+    pub const fn new(name: &'static str, clause: &'static str, run: fn(&Place) -> Outcome) -> Case {
         Case { name, clause, run }
     }
 }
@@ -71,16 +67,15 @@ pub struct Call<T> {
 
 impl<T> Call<T> {
     pub fn new(name: &str, arguments: &[&dyn Debug], result: Result<T, Errno>) -> Call<T> {
-        let arguments: Vec<String> = arguments.iter().map(|it| shortened(it)).collect();
+        let arguments: Vec<String> = arguments.iter().map(shortened).collect();
         let text = format!("{name}({})", arguments.join(", "));
         Call { text, result }
     }
 
     /// What it gave: it had to succeed.
     pub fn ok(self) -> Outcome<T> {
-        self.result.map_err(|errno| {
-            Failure::wrong(self.text, "success", Shown(errno).to_string())
-        })
+        self.result
+            .map_err(|errno| Failure::wrong(self.text, "success", Shown(errno).to_string()))
     }
 
     /// It had to fail with just this.
@@ -103,10 +98,16 @@ impl<T> Call<T> {
     /// these.
     pub fn ok_or_not_offered(self, errors: &[Errno]) -> Outcome<T> {
         match self.result {
-            Err(errno) if errors.contains(&errno) => {
-                Err(Failure::NotOffered(format!("{}: {}", self.text, Shown(errno))))
+            Err(errno) if errors.contains(&errno) => Err(Failure::NotOffered(format!(
+                "{}: {}",
+                self.text,
+                Shown(errno)
+            ))),
+            result => Call {
+                text: self.text,
+                result,
             }
-            result => Call { text: self.text, result }.ok(),
+            .ok(),
         }
     }
 
@@ -127,7 +128,7 @@ impl<T: PartialEq + Debug> Call<T> {
 
 impl<T: PartialEq + Debug> Call<T> {
     /// It had to succeed if `allowed`, and else to fail with the error.
-    pub fn is_allowed(self, allowed: bool, otherwise: Errno) -> Outcome {
+    pub fn allowed(self, allowed: bool, otherwise: Errno) -> Outcome {
         if allowed {
             self.ok().map(drop)
         } else {
@@ -141,7 +142,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Outcome 
     if found == expected {
         return Ok(());
     }
-    Err(Failure::wrong(what, shortened(&expected), shortened(&found)))
+    Err(Failure::wrong(what, shortened(expected), shortened(found)))
 }
 
 /// Something had to be so; `found` says what was found instead.
@@ -149,17 +150,19 @@ pub fn holds(what: &str, is_so: bool, expected: &str, found: impl Debug) -> Outc
     if is_so {
         return Ok(());
     }
-    Err(Failure::wrong(what, expected, shortened(&found)))
+    Err(Failure::wrong(what, expected, shortened(found)))
 }
 
 /// Bytes of a value that are shown.
 const MAX_SHOWN_BYTES: usize = 160;
 
-fn shortened(value: &(impl Debug + ?Sized)) -> String {
+fn shortened(value: impl Debug) -> String {
     let text = format!("{value:?}");
     if text.len() <= MAX_SHOWN_BYTES {
         return text;
     }
-    let end = (0..=MAX_SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at));
+    let end = (0..=MAX_SHOWN_BYTES)
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
     format!("{}… ({} bytes)", &text[..end.unwrap_or(0)], text.len())
 }

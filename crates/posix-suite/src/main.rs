@@ -51,8 +51,19 @@ fn main() -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    ensure!(rustix::process::geteuid().is_root(), "only root can act as other users");
-    ensure!(!chosen.is_empty(), "no case has that in its name: see --list");
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "only root can act as other users"
+    );
+    ensure!(
+        !chosen.is_empty(),
+        "no case has that in its name: see --list"
+    );
     let dir = arguments.dir.unwrap_or_default();
-    run::run(&chosen, &dir, arguments.second_mount.as_deref(), arguments.json)
+    run::run(
+        &chosen,
+        &dir,
+        arguments.second_mount.as_deref(),
+        arguments.json,
+    )
 }

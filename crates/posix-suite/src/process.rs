@@ -26,14 +26,26 @@ pub struct Who {
 impl Who {
     /// The same user with supplementary groups.
     pub const fn with(self, groups: &'static [u32]) -> Who {
-        Who { uid: self.uid, groups }
+        Who {
+            uid: self.uid,
+            groups,
+        }
     }
 }
 
 // Numbers that nobody has; the system need not know them.
-pub const ANN: Who = Who { uid: 61_001, groups: &[] };
-pub const BOB: Who = Who { uid: 61_002, groups: &[] };
-pub const EVE: Who = Who { uid: 61_003, groups: &[] };
+pub const ANN: Who = Who {
+    uid: 61_001,
+    groups: &[],
+};
+pub const BOB: Who = Who {
+    uid: 61_002,
+    groups: &[],
+};
+pub const EVE: Who = Who {
+    uid: 61_003,
+    groups: &[],
+};
 pub const CREW: u32 = 62_001;
 pub const CLUB: u32 = 62_002;
 
@@ -58,7 +70,12 @@ pub fn become_ids((real, effective): (u32, u32), group: u32, groups: &[u32]) -> 
             && libc::setresgid(group, group, group) == 0
             && libc::setresuid(real, effective, effective) == 0
     };
-    crate::case::holds("setresuid()", done, "success", std::io::Error::last_os_error())
+    crate::case::holds(
+        "setresuid()",
+        done,
+        "success",
+        std::io::Error::last_os_error(),
+    )
 }
 
 /// Runs a part of a case in a process of its own.
@@ -83,7 +100,12 @@ impl Line {
     /// Lets the other side's `hear` return.
     pub fn tell(&self) -> Outcome {
         let written = write(&self.to, b"!");
-        crate::case::holds("tell another process", written == Ok(1), "a byte sent", written)
+        crate::case::holds(
+            "tell another process",
+            written == Ok(1),
+            "a byte sent",
+            written,
+        )
     }
 
     /// Waits for the other side's `tell`.
@@ -108,12 +130,18 @@ impl Peer {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             drop((our_to, our_from, report));
-            let line = Line { to: their_to, from: their_from };
+            let line = Line {
+                to: their_to,
+                from: their_from,
+            };
             end_with(&their_report, || body(&line));
         }
         let pid = Pid::from_raw(pid).filter(|_| pid > 0);
         let pid = pid.ok_or_else(|| Failure::wrong("fork()", "success", "failure".to_owned()))?;
-        let line = Line { to: our_to, from: our_from };
+        let line = Line {
+            to: our_to,
+            from: our_from,
+        };
         Ok(Peer { pid, line, report })
     }
 
@@ -138,7 +166,12 @@ impl Peer {
             self.line.has_news() || at.is_ok_and(|it| it.starts_with(&begins))
         })?;
         let went_on = self.line.has_news();
-        crate::case::holds("a call that has to wait", !went_on, "it waits", "it returned")
+        crate::case::holds(
+            "a call that has to wait",
+            !went_on,
+            "it waits",
+            "it returned",
+        )
     }
 
     /// Ends it as a crash does.
@@ -199,7 +232,11 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
 /// Runs the body, reports how it ended, and ends this process.
 pub fn end_with(report: &OwnedFd, body: impl FnOnce() -> Outcome) -> ! {
     let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        Err(Failure::wrong("the case itself", "no panic", panic_text(&*panic)))
+        Err(Failure::wrong(
+            "the case itself",
+            "no panic",
+            panic_text(&*panic),
+        ))
     });
     let mut text = serde_json::to_vec(&outcome).unwrap_or_default();
     text.push(b'\n');

@@ -27,11 +27,18 @@ struct Report<'a> {
 pub fn run(cases: &[Case], dir: &Path, second: Option<&Path>, json: bool) -> Result<ExitCode> {
     assert_eq!(threads()?, 1, "the suite forks, and has one thread");
     let dir = fs::canonicalize(dir).with_context(|| format!("{} is not there", dir.display()))?;
-    let second = second.map(fs::canonicalize).transpose().context("the second mount")?;
+    let second = second
+        .map(fs::canonicalize)
+        .transpose()
+        .context("the second mount")?;
     let top = format!("posix-{}", std::process::id());
     fs::create_dir(dir.join(&top)).with_context(|| format!("make {top} in {}", dir.display()))?;
     if let Some(second) = &second {
-        ensure!(second.join(&top).is_dir(), "{} does not show {top}", second.display());
+        ensure!(
+            second.join(&top).is_dir(),
+            "{} does not show {top}",
+            second.display()
+        );
     }
     let (mut passed, mut failed, mut not_offered, mut left_out) = (0, 0, 0, 0);
     for case in cases {
@@ -40,14 +47,22 @@ pub fn run(cases: &[Case], dir: &Path, second: Option<&Path>, json: bool) -> Res
             continue;
         }
         let name = format!("{top}/{}", case.name);
-        let outcome = run_one(case, &dir.join(&name), second.as_ref().map(|it| it.join(&name)));
+        let outcome = run_one(
+            case,
+            &dir.join(&name),
+            second.as_ref().map(|it| it.join(&name)),
+        );
         match &outcome {
             Ok(()) => passed += 1,
             Err(Failure::Wrong { .. }) => failed += 1,
             Err(Failure::NotOffered(_)) => not_offered += 1,
         }
         if json {
-            let report = Report { case: case.name, clause: case.clause, failure: outcome.as_ref().err() };
+            let report = Report {
+                case: case.name,
+                clause: case.clause,
+                failure: outcome.as_ref().err(),
+            };
             println!("{}", serde_json::to_string(&report)?);
         } else {
             print(case, &outcome);
@@ -58,14 +73,22 @@ pub fn run(cases: &[Case], dir: &Path, second: Option<&Path>, json: bool) -> Res
         "posix: {passed} passed, {failed} failed, {not_offered} not offered by the file system, \
          {left_out} left out for want of a second mount"
     );
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn print(case: &Case, outcome: &Outcome) {
     match outcome {
         Ok(()) => {}
         Err(Failure::NotOffered(what)) => println!("not offered {}: {what}", case.name),
-        Err(Failure::Wrong { call, expected, found }) => println!(
+        Err(Failure::Wrong {
+            call,
+            expected,
+            found,
+        }) => println!(
             "FAILED {}: {call}: expected {expected} ({}), found {found}",
             case.name, case.clause
         ),
@@ -84,13 +107,25 @@ fn run_one(case: &Case, place: &Path, there: Option<std::path::PathBuf>) -> Outc
         .and_then(|()| fs::write(place.join(CLOCK), b""))
         .and_then(|()| fs::create_dir(&here));
     if let Err(error) = prepared {
-        return Err(Failure::wrong("make the case's directory", "success", error.to_string()));
+        return Err(Failure::wrong(
+            "make the case's directory",
+            "success",
+            error.to_string(),
+        ));
     }
     let outcome = fork_case(case, &Place { here, there }).unwrap_or_else(|error| {
-        Err(Failure::wrong("the case's process", "it runs", format!("{error:#}")))
+        Err(Failure::wrong(
+            "the case's process",
+            "it runs",
+            format!("{error:#}"),
+        ))
     });
     let removed = fs::remove_dir_all(place).map_err(|error| {
-        Failure::wrong("remove all that the case made", "success", error.to_string())
+        Failure::wrong(
+            "remove all that the case made",
+            "success",
+            error.to_string(),
+        )
     });
     outcome.and(removed)
 }
@@ -121,5 +156,8 @@ fn fork_case(case: &Case, place: &Place) -> Result<Outcome> {
         return Ok(outcome);
     }
     let ended = waitpid(Some(child), WaitOptions::NOHANG)?;
-    bail!("it ended without a word or hung ({:?})", ended.map(|(_, status)| status));
+    bail!(
+        "it ended without a word or hung ({:?})",
+        ended.map(|(_, status)| status)
+    );
 }

@@ -48,7 +48,9 @@ pub fn now() -> Outcome<Time> {
 
 /// Waits until the file system's clock is past this.
 pub fn tick(past: Time) -> Outcome {
-    wait_until("the file system's clock to go on", || now().is_ok_and(|now| now > past))
+    wait_until("the file system's clock to go on", || {
+        now().is_ok_and(|now| now > past)
+    })
 }
 
 /// Makes the call, and checks which times it changed: for each path, `a`, `m` and `c` for those that had
@@ -88,7 +90,11 @@ pub fn changes(expected: &[(&str, &str)], call: impl FnOnce() -> Outcome) -> Out
             if !may_stay && !letters.contains(letter) {
                 same(&format!("{what}, which does not change it"), after, before)?;
             } else if after <= start || after > now()? {
-                let found = if after == before { "as before".to_owned() } else { format!("{after:?}") };
+                let found = if after == before {
+                    "as before".to_owned()
+                } else {
+                    format!("{after:?}")
+                };
                 return Err(Failure::wrong(what, "set to now", found));
             }
         }

@@ -51,8 +51,13 @@ type Call = crate::case::Call<()>;
 /// The list had to be just this; shown by its entries.
 fn is(path: &str, name: &str, entries: &[Entry]) -> Outcome {
     let found = getxattr(path, name).ok()?;
-    let entries_of = |bytes: &[u8]| -> Vec<Vec<u8>> { bytes.chunks(4).map(<[u8]>::to_vec).collect() };
-    same(&format!("{name} of {path}"), entries_of(&found), entries_of(&value(entries)))
+    let entries_of =
+        |bytes: &[u8]| -> Vec<Vec<u8>> { bytes.chunks(4).map(<[u8]>::to_vec).collect() };
+    same(
+        &format!("{name} of {path}"),
+        entries_of(&found),
+        entries_of(&value(entries)),
+    )
 }
 
 /// ANN may read, though the group and the others may not.
@@ -60,54 +65,89 @@ const ANN_READS: [Entry; 5] = [owner(6), user(ANN, 4), group(0), mask(4), other(
 
 fn reads(who: Who, path: &str, allowed: bool) -> Outcome {
     as_user(who, || {
-        access(path, Access::READ_OK).is_allowed(allowed, E::ACCESS)?;
-        if allowed { open(path, O::RDONLY, 0).ok().map(drop) } else { open(path, O::RDONLY, 0).fails(E::ACCESS) }
+        access(path, Access::READ_OK).allowed(allowed, E::ACCESS)?;
+        if allowed {
+            open(path, O::RDONLY, 0).ok().map(drop)
+        } else {
+            open(path, O::RDONLY, 0).fails(E::ACCESS)
+        }
     })
 }
 
 fn writes(who: Who, path: &str, allowed: bool) -> Outcome {
     as_user(who, || {
-        access(path, Access::WRITE_OK).is_allowed(allowed, E::ACCESS)?;
-        if allowed { open(path, O::WRONLY, 0).ok().map(drop) } else { open(path, O::WRONLY, 0).fails(E::ACCESS) }
+        access(path, Access::WRITE_OK).allowed(allowed, E::ACCESS)?;
+        if allowed {
+            open(path, O::WRONLY, 0).ok().map(drop)
+        } else {
+            open(path, O::WRONLY, 0).fails(E::ACCESS)
+        }
     })
 }
 
 pub const CASES: &[Case] = &[
-    Case::new("acl.is_kept", "acl(5): extended ACL; the group bits of the mode are the mask", |_| {
-        file("a")?;
-        dir("d")?;
-        for path in ["a", "d"] {
-            getxattr(path, ACCESS).fails(E::NODATA)?;
-            set(path, ACCESS, &ANN_READS).ok()?;
-            is(path, ACCESS, &ANN_READS)?;
-            same("mode", mode_of(path)?, 0o640)?;
-            same("the list is listed", listxattr(path).ok()?.contains(ACCESS), true)?;
-        }
-        let fd = open("a", O::RDONLY, 0).ok()?;
-        fgetxattr(&fd, ACCESS).gives(value(&ANN_READS))
-    }),
-    Case::new("acl.minimal_is_the_mode", "acl(5): minimal ACL corresponds to the mode", |_| {
-        file("a")?;
-        set("a", ACCESS, &[owner(7), group(5), other(1)]).ok()?;
-        same("mode", mode_of("a")?, 0o751)?;
-        getxattr("a", ACCESS).fails(E::NODATA)?;
-        set("a", ACCESS, &ANN_READS).ok()?;
-        set("a", ACCESS, &[owner(6), group(4), other(4)]).ok()?;
-        same("mode", mode_of("a")?, 0o644)?;
-        getxattr("a", ACCESS).fails(E::NODATA)?;
-        reads(ANN, "a", true)
-    }),
+    Case::new(
+        "acl.is_kept",
+        "acl(5): extended ACL; the group bits of the mode are the mask",
+        |_| {
+            file("a")?;
+            dir("d")?;
+            for path in ["a", "d"] {
+                getxattr(path, ACCESS).fails(E::NODATA)?;
+                set(path, ACCESS, &ANN_READS).ok()?;
+                is(path, ACCESS, &ANN_READS)?;
+                same("mode", mode_of(path)?, 0o640)?;
+                same(
+                    "the list is listed",
+                    listxattr(path).ok()?.contains(ACCESS),
+                    true,
+                )?;
+            }
+            let fd = open("a", O::RDONLY, 0).ok()?;
+            fgetxattr(&fd, ACCESS).gives(value(&ANN_READS))
+        },
+    ),
+    Case::new(
+        "acl.minimal_is_the_mode",
+        "acl(5): minimal ACL corresponds to the mode",
+        |_| {
+            file("a")?;
+            set("a", ACCESS, &[owner(7), group(5), other(1)]).ok()?;
+            same("mode", mode_of("a")?, 0o751)?;
+            getxattr("a", ACCESS).fails(E::NODATA)?;
+            set("a", ACCESS, &ANN_READS).ok()?;
+            set("a", ACCESS, &[owner(6), group(4), other(4)]).ok()?;
+            same("mode", mode_of("a")?, 0o644)?;
+            getxattr("a", ACCESS).fails(E::NODATA)?;
+            reads(ANN, "a", true)
+        },
+    ),
     Case::new("acl.named_users", "acl(5): ACCESS CHECK ALGORITHM", |_| {
         file("a")?;
         chown("a", Some(EVE.uid), Some(CREW)).ok()?;
-        set("a", ACCESS, &[owner(0), user(ANN, 6), user(BOB, 0), group(4), mask(6), other(6)]).ok()?;
+        set(
+            "a",
+            ACCESS,
+            &[
+                owner(0),
+                user(ANN, 6),
+                user(BOB, 0),
+                group(4),
+                mask(6),
+                other(6),
+            ],
+        )
+        .ok()?;
         reads(ANN, "a", true)?;
         writes(ANN, "a", true)?;
         // The first entry that is a user's own decides, though the group or all others may.
         reads(BOB, "a", false)?;
         reads(BOB.with(&[CREW]), "a", false)?;
         reads(EVE, "a", false)?;
-        const OTHER: Who = Who { uid: 61_009, groups: &[] };
+        const OTHER: Who = Who {
+            uid: 61_009,
+            groups: &[],
+        };
         writes(OTHER, "a", true)?;
         writes(OTHER.with(&[CREW]), "a", false)?;
         reads(OTHER.with(&[CREW]), "a", true)
@@ -115,7 +155,12 @@ pub const CASES: &[Case] = &[
     Case::new("acl.named_groups", "acl(5): ACCESS CHECK ALGORITHM", |_| {
         file("a")?;
         chown("a", None, Some(CREW)).ok()?;
-        set("a", ACCESS, &[owner(6), group(4), named_group(CLUB, 2), mask(6), other(0)]).ok()?;
+        set(
+            "a",
+            ACCESS,
+            &[owner(6), group(4), named_group(CLUB, 2), mask(6), other(0)],
+        )
+        .ok()?;
         reads(ANN, "a", false)?;
         reads(ANN.with(&[CREW]), "a", true)?;
         writes(ANN.with(&[CREW]), "a", false)?;
@@ -124,16 +169,28 @@ pub const CASES: &[Case] = &[
         // Each of the groups may do one thing, none both.
         reads(ANN.with(&[CREW, CLUB]), "a", true)?;
         writes(ANN.with(&[CREW, CLUB]), "a", true)?;
-        as_user(ANN.with(&[CREW, CLUB]), || open("a", O::RDWR, 0).fails(E::ACCESS))?;
+        as_user(ANN.with(&[CREW, CLUB]), || {
+            open("a", O::RDWR, 0).fails(E::ACCESS)
+        })?;
         // Whoever is in a named group is none of the others.
-        set("a", ACCESS, &[owner(6), group(0), named_group(CLUB, 0), mask(7), other(6)]).ok()?;
+        set(
+            "a",
+            ACCESS,
+            &[owner(6), group(0), named_group(CLUB, 0), mask(7), other(6)],
+        )
+        .ok()?;
         reads(ANN.with(&[CLUB]), "a", false)?;
         reads(ANN, "a", true)
     }),
     Case::new("acl.mask", "acl(5): ACL_MASK", |_| {
         file_of("a", EVE.uid, 0o600)?;
         chown("a", None, Some(CREW)).ok()?;
-        set("a", ACCESS, &[owner(6), user(ANN, 6), group(6), mask(4), other(6)]).ok()?;
+        set(
+            "a",
+            ACCESS,
+            &[owner(6), user(ANN, 6), group(6), mask(4), other(6)],
+        )
+        .ok()?;
         writes(ANN, "a", false)?;
         reads(ANN, "a", true)?;
         writes(BOB.with(&[CREW]), "a", false)?;
@@ -141,27 +198,56 @@ pub const CASES: &[Case] = &[
         writes(EVE, "a", true)?;
         writes(BOB, "a", true)
     }),
-    Case::new("acl.chmod_changes_the_mask", "acl(5): CORRESPONDENCE BETWEEN ACL ENTRIES AND FILE PERMISSION BITS", |_| {
-        file("a")?;
-        set("a", ACCESS, &[owner(6), user(ANN, 6), group(4), mask(6), other(0)]).ok()?;
-        same("mode", mode_of("a")?, 0o660)?;
-        // Not a mask without any right: then Linux looks at the mode alone, unlike acl(5).
-        chmod("a", 0o614).ok()?;
-        is("a", ACCESS, &[owner(6), user(ANN, 6), group(4), mask(1), other(4)])?;
-        reads(ANN, "a", false)?;
-        chmod("a", 0o4740).ok()?;
-        is("a", ACCESS, &[owner(7), user(ANN, 6), group(4), mask(4), other(0)])?;
-        same("mode", mode_of("a")?, 0o4740)?;
-        reads(ANN, "a", true)?;
-        writes(ANN, "a", false)?;
-        let fd = open("a", O::RDONLY, 0).ok()?;
-        fchmod(&fd, 0o660).ok()?;
-        writes(ANN, "a", true)
-    }),
+    Case::new(
+        "acl.chmod_changes_the_mask",
+        "acl(5): CORRESPONDENCE BETWEEN ACL ENTRIES AND FILE PERMISSION BITS",
+        |_| {
+            file("a")?;
+            set(
+                "a",
+                ACCESS,
+                &[owner(6), user(ANN, 6), group(4), mask(6), other(0)],
+            )
+            .ok()?;
+            same("mode", mode_of("a")?, 0o660)?;
+            // Not a mask without any right: then Linux looks at the mode alone, unlike acl(5).
+            chmod("a", 0o614).ok()?;
+            is(
+                "a",
+                ACCESS,
+                &[owner(6), user(ANN, 6), group(4), mask(1), other(4)],
+            )?;
+            reads(ANN, "a", false)?;
+            chmod("a", 0o4740).ok()?;
+            is(
+                "a",
+                ACCESS,
+                &[owner(7), user(ANN, 6), group(4), mask(4), other(0)],
+            )?;
+            same("mode", mode_of("a")?, 0o4740)?;
+            reads(ANN, "a", true)?;
+            writes(ANN, "a", false)?;
+            let fd = open("a", O::RDONLY, 0).ok()?;
+            fchmod(&fd, 0o660).ok()?;
+            writes(ANN, "a", true)
+        },
+    ),
     Case::new("acl.directories", "acl(5); search permission", |_| {
         dir("d")?;
         file("d/a")?;
-        set("d", ACCESS, &[owner(7), user(ANN, 7), user(BOB, 1), group(0), mask(7), other(0)]).ok()?;
+        set(
+            "d",
+            ACCESS,
+            &[
+                owner(7),
+                user(ANN, 7),
+                user(BOB, 1),
+                group(0),
+                mask(7),
+                other(0),
+            ],
+        )
+        .ok()?;
         as_user(ANN, || file("d/anns"))?;
         as_user(BOB, || {
             stat("d/a").ok()?;
@@ -187,117 +273,185 @@ pub const CASES: &[Case] = &[
         file("d/a")?;
         getxattr("d/a", ACCESS).fails(E::NODATA)
     }),
-    Case::new("acl.only_the_owner_sets", "setxattr(2): [EPERM]; acl(5)", |_| {
-        file_of("a", ANN.uid, 0o666)?;
-        as_user(BOB, || {
-            set("a", ACCESS, &ANN_READS).fails(E::PERM)?;
-            removexattr("a", ACCESS).fails(E::PERM)
-        })?;
-        as_user(ANN, || set("a", ACCESS, &ANN_READS).ok())?;
-        as_user(BOB, || getxattr("a", ACCESS).gives(value(&ANN_READS)))?;
-        dir_of("d", ANN.uid, 0o777)?;
-        as_user(BOB, || set("d", DEFAULT, &ANN_READS).fails(E::PERM))?;
-        as_user(ANN, || set("d", DEFAULT, &ANN_READS).ok())
-    }),
-    Case::new("acl.not_every_list_is_valid", "acl(5): VALID ACLs; setxattr(2): [EINVAL]", |_| {
-        // Two entries for one user are not valid either, but Linux takes them.
-        file("a")?;
-        let wrong: [&[Entry]; 7] = [
-            &[owner(6), user(ANN, 4), group(0), other(0)],
-            &[user(ANN, 4), group(0), mask(4), other(0)],
-            &[owner(6), group(0), mask(4)],
-            &[owner(6), mask(4), other(0)],
-            &[owner(6), owner(6), group(0), other(0)],
-            &[owner(6), group(8), other(0)],
-            &[owner(6), (0x40, 4, NOBODY), group(0), other(0)],
-        ];
-        for entries in wrong {
-            set("a", ACCESS, entries).fails(E::INVAL)?;
-        }
-        setxattr("a", ACCESS, b"xyz", Xattr::empty()).fails(E::INVAL)?;
-        let mut version = value(&ANN_READS);
-        version[0] = 9;
-        setxattr("a", ACCESS, &version, Xattr::empty()).fails_with_one_of(&[E::NOTSUP, E::INVAL])?;
-        same("mode", mode_of("a")?, 0o644)
-    }),
-    Case::new("acl.default_is_for_directories", "acl(5): default ACL; setxattr(2): [EACCES]", |_| {
-        file("a")?;
-        set("a", DEFAULT, &ANN_READS).fails(E::ACCESS)?;
-        dir("d")?;
-        set("d", DEFAULT, &ANN_READS).ok()?;
-        is("d", DEFAULT, &ANN_READS)?;
-        // It gives nobody a right to the directory itself.
-        same("mode", mode_of("d")?, 0o755)?;
-        getxattr("d", ACCESS).fails(E::NODATA)?;
-        symlink("a", "s").ok()?;
-        lsetxattr("s", ACCESS, &value(&ANN_READS)).fails(E::NOTSUP)
-    }),
-    Case::new("acl.default_is_inherited_by_files", "acl(5): OBJECT CREATION AND DEFAULT ACLs", |_| {
-        dir("d")?;
-        set("d", DEFAULT, &[owner(7), user(ANN, 6), group(5), mask(7), other(1)]).ok()?;
-        umask(0o077);
-        open("d/a", O::WRONLY | O::CREATE, 0o664).ok()?;
-        // The mode that was asked for limits; umask does not.
-        is("d/a", ACCESS, &[owner(6), user(ANN, 6), group(5), mask(6), other(0)])?;
-        same("mode", mode_of("d/a")?, 0o660)?;
-        getxattr("d/a", DEFAULT).fails(E::NODATA)?;
-        writes(ANN, "d/a", true)?;
-        mkfifo("d/f", 0o600).ok()?;
-        is("d/f", ACCESS, &[owner(6), user(ANN, 6), group(5), mask(0), other(0)])?;
-        mknod("d/r", FileType::RegularFile, 0o666, 0).ok()?;
-        same("mode", mode_of("d/r")?, 0o660)?;
-        symlink("x", "d/s").ok()?;
-        same("mode of a link", mode_of("d/s")?, 0o777)?;
-        let fd = open("d", O::RDWR | O::TMPFILE, 0o666).ok()?;
-        fgetxattr(&fd, ACCESS).gives(value(&[owner(6), user(ANN, 6), group(5), mask(6), other(0)]))
-    }),
-    Case::new("acl.default_is_inherited_by_directories", "acl(5): OBJECT CREATION AND DEFAULT ACLs", |_| {
-        let list = [owner(7), user(ANN, 7), group(5), mask(7), other(0)];
-        dir("d")?;
-        set("d", DEFAULT, &list).ok()?;
-        umask(0o077);
-        mkdir("d/e", 0o755).ok()?;
-        is("d/e", DEFAULT, &list)?;
-        is("d/e", ACCESS, &[owner(7), user(ANN, 7), group(5), mask(5), other(0)])?;
-        same("mode", mode_of("d/e")?, 0o750)?;
-        mkdir("d/e/f", 0o777).ok()?;
-        is("d/e/f", DEFAULT, &list)?;
-        same("mode", mode_of("d/e/f")?, 0o770)?;
-        as_user(ANN, || file("d/e/f/a"))
-    }),
-    Case::new("acl.minimal_default_is_inherited_as_a_mode", "acl(5): OBJECT CREATION AND DEFAULT ACLs", |_| {
-        dir("d")?;
-        set("d", DEFAULT, &[owner(7), group(5), other(0)]).ok()?;
-        umask(0o777);
-        open("d/a", O::WRONLY | O::CREATE, 0o666).ok()?;
-        same("mode", mode_of("d/a")?, 0o640)?;
-        getxattr("d/a", ACCESS).fails(E::NODATA)?;
-        mkdir("d/e", 0o777).ok()?;
-        same("mode", mode_of("d/e")?, 0o750)?;
-        is("d/e", DEFAULT, &[owner(7), group(5), other(0)])
-    }),
-    Case::new("acl.goes_along", "rename(); link(); chown(); write()", |_| {
-        file_with("a", b"contents")?;
-        set("a", ACCESS, &ANN_READS).ok()?;
-        link("a", "b").ok()?;
-        rename("a", "c").ok()?;
-        chown("c", Some(BOB.uid), Some(CREW)).ok()?;
-        write(&open("c", O::WRONLY, 0).ok()?, b"x").gives(1)?;
-        is("b", ACCESS, &ANN_READS)?;
-        reads(ANN, "c", true)?;
-        // A move brings no default list with it.
-        dir("d")?;
-        set("d", DEFAULT, &[owner(7), user(EVE, 7), group(7), mask(7), other(7)]).ok()?;
-        rename("c", "d/c").ok()?;
-        is("d/c", ACCESS, &ANN_READS)
-    }),
-    Case::new("acl.set_group_id_only_for_members", "setxattr(2): system.posix_acl_access; inode(7): S_ISGID", |_| {
-        file_of("a", ANN.uid, 0o755)?;
-        chown("a", None, Some(CREW)).ok()?;
-        chmod("a", 0o2755).ok()?;
-        as_user(ANN, || set("a", ACCESS, &[owner(7), user(BOB, 5), group(5), mask(5), other(5)]).ok())?;
-        same("mode", mode_of("a")?, 0o755)
-    }),
+    Case::new(
+        "acl.only_the_owner_sets",
+        "setxattr(2): [EPERM]; acl(5)",
+        |_| {
+            file_of("a", ANN.uid, 0o666)?;
+            as_user(BOB, || {
+                set("a", ACCESS, &ANN_READS).fails(E::PERM)?;
+                removexattr("a", ACCESS).fails(E::PERM)
+            })?;
+            as_user(ANN, || set("a", ACCESS, &ANN_READS).ok())?;
+            as_user(BOB, || getxattr("a", ACCESS).gives(value(&ANN_READS)))?;
+            dir_of("d", ANN.uid, 0o777)?;
+            as_user(BOB, || set("d", DEFAULT, &ANN_READS).fails(E::PERM))?;
+            as_user(ANN, || set("d", DEFAULT, &ANN_READS).ok())
+        },
+    ),
+    Case::new(
+        "acl.not_every_list_is_valid",
+        "acl(5): VALID ACLs; setxattr(2): [EINVAL]",
+        |_| {
+            // Two entries for one user are not valid either, but Linux takes them.
+            file("a")?;
+            let wrong: [&[Entry]; 7] = [
+                &[owner(6), user(ANN, 4), group(0), other(0)],
+                &[user(ANN, 4), group(0), mask(4), other(0)],
+                &[owner(6), group(0), mask(4)],
+                &[owner(6), mask(4), other(0)],
+                &[owner(6), owner(6), group(0), other(0)],
+                &[owner(6), group(8), other(0)],
+                &[owner(6), (0x40, 4, NOBODY), group(0), other(0)],
+            ];
+            for entries in wrong {
+                set("a", ACCESS, entries).fails(E::INVAL)?;
+            }
+            setxattr("a", ACCESS, b"xyz", Xattr::empty()).fails(E::INVAL)?;
+            let mut version = value(&ANN_READS);
+            version[0] = 9;
+            setxattr("a", ACCESS, &version, Xattr::empty())
+                .fails_with_one_of(&[E::NOTSUP, E::INVAL])?;
+            same("mode", mode_of("a")?, 0o644)
+        },
+    ),
+    Case::new(
+        "acl.default_is_for_directories",
+        "acl(5): default ACL; setxattr(2): [EACCES]",
+        |_| {
+            file("a")?;
+            set("a", DEFAULT, &ANN_READS).fails(E::ACCESS)?;
+            dir("d")?;
+            set("d", DEFAULT, &ANN_READS).ok()?;
+            is("d", DEFAULT, &ANN_READS)?;
+            // It gives nobody a right to the directory itself.
+            same("mode", mode_of("d")?, 0o755)?;
+            getxattr("d", ACCESS).fails(E::NODATA)?;
+            symlink("a", "s").ok()?;
+            lsetxattr("s", ACCESS, &value(&ANN_READS)).fails(E::NOTSUP)
+        },
+    ),
+    Case::new(
+        "acl.default_is_inherited_by_files",
+        "acl(5): OBJECT CREATION AND DEFAULT ACLs",
+        |_| {
+            dir("d")?;
+            set(
+                "d",
+                DEFAULT,
+                &[owner(7), user(ANN, 6), group(5), mask(7), other(1)],
+            )
+            .ok()?;
+            umask(0o077);
+            open("d/a", O::WRONLY | O::CREATE, 0o664).ok()?;
+            // The mode that was asked for limits; umask does not.
+            is(
+                "d/a",
+                ACCESS,
+                &[owner(6), user(ANN, 6), group(5), mask(6), other(0)],
+            )?;
+            same("mode", mode_of("d/a")?, 0o660)?;
+            getxattr("d/a", DEFAULT).fails(E::NODATA)?;
+            writes(ANN, "d/a", true)?;
+            mkfifo("d/f", 0o600).ok()?;
+            is(
+                "d/f",
+                ACCESS,
+                &[owner(6), user(ANN, 6), group(5), mask(0), other(0)],
+            )?;
+            mknod("d/r", FileType::RegularFile, 0o666, 0).ok()?;
+            same("mode", mode_of("d/r")?, 0o660)?;
+            symlink("x", "d/s").ok()?;
+            same("mode of a link", mode_of("d/s")?, 0o777)?;
+            let fd = open("d", O::RDWR | O::TMPFILE, 0o666).ok()?;
+            fgetxattr(&fd, ACCESS).gives(value(&[
+                owner(6),
+                user(ANN, 6),
+                group(5),
+                mask(6),
+                other(0),
+            ]))
+        },
+    ),
+    Case::new(
+        "acl.default_is_inherited_by_directories",
+        "acl(5): OBJECT CREATION AND DEFAULT ACLs",
+        |_| {
+            let list = [owner(7), user(ANN, 7), group(5), mask(7), other(0)];
+            dir("d")?;
+            set("d", DEFAULT, &list).ok()?;
+            umask(0o077);
+            mkdir("d/e", 0o755).ok()?;
+            is("d/e", DEFAULT, &list)?;
+            is(
+                "d/e",
+                ACCESS,
+                &[owner(7), user(ANN, 7), group(5), mask(5), other(0)],
+            )?;
+            same("mode", mode_of("d/e")?, 0o750)?;
+            mkdir("d/e/f", 0o777).ok()?;
+            is("d/e/f", DEFAULT, &list)?;
+            same("mode", mode_of("d/e/f")?, 0o770)?;
+            as_user(ANN, || file("d/e/f/a"))
+        },
+    ),
+    Case::new(
+        "acl.minimal_default_is_inherited_as_a_mode",
+        "acl(5): OBJECT CREATION AND DEFAULT ACLs",
+        |_| {
+            dir("d")?;
+            set("d", DEFAULT, &[owner(7), group(5), other(0)]).ok()?;
+            umask(0o777);
+            open("d/a", O::WRONLY | O::CREATE, 0o666).ok()?;
+            same("mode", mode_of("d/a")?, 0o640)?;
+            getxattr("d/a", ACCESS).fails(E::NODATA)?;
+            mkdir("d/e", 0o777).ok()?;
+            same("mode", mode_of("d/e")?, 0o750)?;
+            is("d/e", DEFAULT, &[owner(7), group(5), other(0)])
+        },
+    ),
+    Case::new(
+        "acl.goes_along",
+        "rename(); link(); chown(); write()",
+        |_| {
+            file_with("a", b"contents")?;
+            set("a", ACCESS, &ANN_READS).ok()?;
+            link("a", "b").ok()?;
+            rename("a", "c").ok()?;
+            chown("c", Some(BOB.uid), Some(CREW)).ok()?;
+            write(&open("c", O::WRONLY, 0).ok()?, b"x").gives(1)?;
+            is("b", ACCESS, &ANN_READS)?;
+            reads(ANN, "c", true)?;
+            // A move brings no default list with it.
+            dir("d")?;
+            set(
+                "d",
+                DEFAULT,
+                &[owner(7), user(EVE, 7), group(7), mask(7), other(7)],
+            )
+            .ok()?;
+            rename("c", "d/c").ok()?;
+            is("d/c", ACCESS, &ANN_READS)
+        },
+    ),
+    Case::new(
+        "acl.set_group_id_only_for_members",
+        "setxattr(2): system.posix_acl_access; inode(7): S_ISGID",
+        |_| {
+            file_of("a", ANN.uid, 0o755)?;
+            chown("a", None, Some(CREW)).ok()?;
+            chmod("a", 0o2755).ok()?;
+            as_user(ANN, || {
+                set(
+                    "a",
+                    ACCESS,
+                    &[owner(7), user(BOB, 5), group(5), mask(5), other(5)],
+                )
+                .ok()
+            })?;
+            same("mode", mode_of("a")?, 0o755)
+        },
+    ),
     Case::new("acl.many_entries", "acl(5)", |_| {
         // Some 30 named users: what fits in what ext4 keeps in an inode's block.
         file("a")?;
@@ -306,7 +460,21 @@ pub const CASES: &[Case] = &[
         entries.extend([group(0), mask(7), other(0)]);
         set("a", ACCESS, &entries).ok()?;
         is("a", ACCESS, &entries)?;
-        reads(Who { uid: 61_128, groups: &[] }, "a", true)?;
-        reads(Who { uid: 61_129, groups: &[] }, "a", false)
+        reads(
+            Who {
+                uid: 61_128,
+                groups: &[],
+            },
+            "a",
+            true,
+        )?;
+        reads(
+            Who {
+                uid: 61_129,
+                groups: &[],
+            },
+            "a",
+            false,
+        )
     }),
 ];

@@ -28,10 +28,28 @@ use crate::case::Case;
 /// All of them, in the order in which they run.
 pub fn all() -> Vec<Case> {
     let families: [&[Case]; 22] = [
-        open::CASES, tmpfile::CASES, link::CASES, remove::CASES, make::CASES, rename::CASES,
-        data::CASES, space::CASES, copies::CASES, mapped::CASES, modes::CASES, access::CASES,
-        utimens::CASES, times::CASES, stat::CASES, listing::CASES, xattrs::CASES, acl::CASES,
-        locks::CASES, paths::CASES, programs::CASES, two::CASES,
+        open::CASES,
+        tmpfile::CASES,
+        link::CASES,
+        remove::CASES,
+        make::CASES,
+        rename::CASES,
+        data::CASES,
+        space::CASES,
+        copies::CASES,
+        mapped::CASES,
+        modes::CASES,
+        access::CASES,
+        utimens::CASES,
+        times::CASES,
+        stat::CASES,
+        listing::CASES,
+        xattrs::CASES,
+        acl::CASES,
+        locks::CASES,
+        paths::CASES,
+        programs::CASES,
+        two::CASES,
     ];
     families.concat()
 }

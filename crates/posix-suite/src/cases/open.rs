@@ -12,59 +12,104 @@ pub const CASES: &[Case] = &[
         let stat = fstat(&fd).ok()?;
         same("kind", kind_of(&stat), FileType::RegularFile)?;
         same("mode", stat.st_mode & 0o7777, 0o640)?;
-        same("size, links, owner, group", (stat.st_size, stat.st_nlink, stat.st_uid, stat.st_gid), (0, 1, 0, 0))
+        same(
+            "size, links, owner, group",
+            (stat.st_size, stat.st_nlink, stat.st_uid, stat.st_gid),
+            (0, 1, 0, 0),
+        )
     }),
-    Case::new("open.create_belongs_to_who_creates", "open(): O_CREAT", |_| {
-        chmod(".", 0o777).ok()?;
-        as_user(ANN, || {
-            open("a", O::WRONLY | O::CREATE, 0o600).ok()?;
-            let stat = lstat("a").ok()?;
-            same("owner and group", (stat.st_uid, stat.st_gid), (ANN.uid, ANN.uid))
-        })
-    }),
-    Case::new("open.create_of_what_is_there_leaves_it", "open(): O_CREAT", |_| {
-        file_with("a", b"contents")?;
-        let fd = open("a", O::RDWR | O::CREATE, 0o777).ok()?;
-        same("mode", mode_of("a")?, 0o644)?;
-        contents(&fd).gives(b"contents".to_vec())
-    }),
+    Case::new(
+        "open.create_belongs_to_who_creates",
+        "open(): O_CREAT",
+        |_| {
+            chmod(".", 0o777).ok()?;
+            as_user(ANN, || {
+                open("a", O::WRONLY | O::CREATE, 0o600).ok()?;
+                let stat = lstat("a").ok()?;
+                same(
+                    "owner and group",
+                    (stat.st_uid, stat.st_gid),
+                    (ANN.uid, ANN.uid),
+                )
+            })
+        },
+    ),
+    Case::new(
+        "open.create_of_what_is_there_leaves_it",
+        "open(): O_CREAT",
+        |_| {
+            file_with("a", b"contents")?;
+            let fd = open("a", O::RDWR | O::CREATE, 0o777).ok()?;
+            same("mode", mode_of("a")?, 0o644)?;
+            contents(&fd).gives(b"contents".to_vec())
+        },
+    ),
     Case::new("open.excl_fails_with_any_kind", "open(): [EEXIST]", |_| {
         one_of_each_kind()?;
         symlink("nowhere", "dangling").ok()?;
-        for name in ["regular", "directory", "symlink", "fifo", "socket", "char", "block", "dangling"] {
+        for name in [
+            "regular",
+            "directory",
+            "symlink",
+            "fifo",
+            "socket",
+            "char",
+            "block",
+            "dangling",
+        ] {
             open(name, O::RDWR | O::CREATE | O::EXCL, 0o644).fails(E::EXIST)?;
         }
         is_gone("nowhere")
     }),
-    Case::new("open.excl_makes_one_file_for_one_of_many", "open(): O_EXCL", |_| {
-        // Of many processes that make the same name exactly one makes it.
-        for round in 0..50 {
-            let name = format!("round-{round}");
-            let peers: Vec<_> = (0..4)
-                .map(|_| {
-                    crate::process::Peer::start(|line| {
-                        line.hear()?;
-                        let made = open(&name, O::WRONLY | O::CREATE | O::EXCL | O::APPEND, 0o644);
-                        match made.result() {
-                            Ok(_) => file(&format!("{name}-by-{}", std::process::id())),
-                            Err(errno) => same("errno", errno, E::EXIST),
-                        }
+    Case::new(
+        "open.excl_makes_one_file_for_one_of_many",
+        "open(): O_EXCL",
+        |_| {
+            // Of many processes that make the same name exactly one makes it.
+            for round in 0..50 {
+                let name = format!("round-{round}");
+                let peers: Vec<_> = (0..4)
+                    .map(|_| {
+                        crate::process::Peer::start(|line| {
+                            line.hear()?;
+                            let made =
+                                open(&name, O::WRONLY | O::CREATE | O::EXCL | O::APPEND, 0o644);
+                            match made.result() {
+                                Ok(_) => file(&format!("{name}-by-{}", std::process::id())),
+                                Err(errno) => same("errno", errno, E::EXIST),
+                            }
+                        })
                     })
-                })
-                .collect::<Result<_, _>>()?;
-            peers.iter().try_for_each(|peer| peer.tell())?;
-            peers.into_iter().try_for_each(|peer| peer.join())?;
-            let winners = names_in(".")?.iter().filter(|it| it.starts_with(&format!("{name}-by"))).count();
-            same("processes that made the file", winners, 1)?;
-        }
-        Ok(())
-    }),
-    Case::new("open.create_through_a_dangling_link", "open(): O_CREAT; path resolution", |_| {
-        symlink("target", "a").ok()?;
-        open("a", O::WRONLY | O::CREATE, 0o644).ok()?;
-        same("kind of the target", kind_of(&lstat("target").ok()?), FileType::RegularFile)?;
-        same("kind of the link", kind_of(&lstat("a").ok()?), FileType::Symlink)
-    }),
+                    .collect::<Result<_, _>>()?;
+                peers.iter().try_for_each(|peer| peer.tell())?;
+                peers.into_iter().try_for_each(|peer| peer.join())?;
+                let winners = names_in(".")?
+                    .iter()
+                    .filter(|it| it.starts_with(&format!("{name}-by")))
+                    .count();
+                same("processes that made the file", winners, 1)?;
+            }
+            Ok(())
+        },
+    ),
+    Case::new(
+        "open.create_through_a_dangling_link",
+        "open(): O_CREAT; path resolution",
+        |_| {
+            symlink("target", "a").ok()?;
+            open("a", O::WRONLY | O::CREATE, 0o644).ok()?;
+            same(
+                "kind of the target",
+                kind_of(&lstat("target").ok()?),
+                FileType::RegularFile,
+            )?;
+            same(
+                "kind of the link",
+                kind_of(&lstat("a").ok()?),
+                FileType::Symlink,
+            )
+        },
+    ),
     Case::new("open.directory_not_for_writing", "open(): [EISDIR]", |_| {
         dir("d")?;
         open("d", O::WRONLY, 0).fails(E::ISDIR)?;
@@ -81,14 +126,18 @@ pub const CASES: &[Case] = &[
         symlink("nowhere", "dangling").ok()?;
         open("dangling", O::RDONLY, 0).fails(E::NOENT)
     }),
-    Case::new("open.a_file_is_no_directory", "open(): [ENOTDIR]; path resolution", |_| {
-        file("a")?;
-        open("a/b", O::RDONLY, 0).fails(E::NOTDIR)?;
-        open("a/b", O::WRONLY | O::CREATE, 0o644).fails(E::NOTDIR)?;
-        open("a/", O::RDONLY, 0).fails(E::NOTDIR)?;
-        open("a/.", O::RDONLY, 0).fails(E::NOTDIR)?;
-        open("new/", O::WRONLY | O::CREATE, 0o644).fails(E::ISDIR)
-    }),
+    Case::new(
+        "open.a_file_is_no_directory",
+        "open(): [ENOTDIR]; path resolution",
+        |_| {
+            file("a")?;
+            open("a/b", O::RDONLY, 0).fails(E::NOTDIR)?;
+            open("a/b", O::WRONLY | O::CREATE, 0o644).fails(E::NOTDIR)?;
+            open("a/", O::RDONLY, 0).fails(E::NOTDIR)?;
+            open("a/.", O::RDONLY, 0).fails(E::NOTDIR)?;
+            open("new/", O::WRONLY | O::CREATE, 0o644).fails(E::ISDIR)
+        },
+    ),
     Case::new("open.o_directory", "open(): O_DIRECTORY, [ENOTDIR]", |_| {
         one_of_each_kind()?;
         symlink("directory", "to-dir").ok()?;
@@ -115,57 +164,91 @@ pub const CASES: &[Case] = &[
             let other = open("a", O::RDONLY, 0).ok()?;
             let fd = open("a", flags | O::TRUNC, 0).ok()?;
             same("size", fstat(&fd).ok()?.st_size, 0)?;
-            same("size through another descriptor", fstat(&other).ok()?.st_size, 0)?;
+            same(
+                "size through another descriptor",
+                fstat(&other).ok()?.st_size,
+                0,
+            )?;
             read(&other, 10).gives(vec![])?;
             same("mode", mode_of("a")?, 0o644)?;
         }
         Ok(())
     }),
-    Case::new("open.truncates_nothing_it_may_not_write", "open(): [EACCES]", |_| {
-        file_with("a", b"contents")?;
-        as_user(ANN, || open("a", O::WRONLY | O::TRUNC, 0).fails(E::ACCESS))?;
-        as_user(ANN, || open("a", O::RDWR | O::TRUNC | O::CREATE, 0).fails(E::ACCESS))?;
-        same("contents", contents_of("a")?, b"contents".to_vec())
-    }),
-    Case::new("open.access_mode_of_the_descriptor", "read(): [EBADF]; write(): [EBADF]", |_| {
-        file("a")?;
-        let fd = open("a", O::WRONLY, 0).ok()?;
-        read(&fd, 1).fails(E::BADF)?;
-        let fd = open("a", O::RDONLY, 0).ok()?;
-        write(&fd, b"x").fails(E::BADF)?;
-        pwrite(&fd, b"x", 0).fails(E::BADF)
-    }),
-    Case::new("open.mode_0_for_others_not_for_who_made_it", "open(): O_CREAT, mode", |_| {
-        // The mode is of later opens: who creates may write, even what nobody may.
-        chmod(".", 0o777).ok()?;
-        as_user(ANN, || {
-            let fd = open("a", O::RDWR | O::CREATE | O::EXCL, 0).ok()?;
-            write(&fd, b"x").gives(1)?;
-            pread(&fd, 1, 0).gives(b"x".to_vec())?;
-            open("a", O::RDONLY, 0).fails(E::ACCESS)
-        })
-    }),
-    Case::new("open.rights_are_looked_at_when_it_is_opened", "open(): file descriptor", |_| {
-        chmod(".", 0o777).ok()?;
-        as_user(ANN, || {
-            let fd = create("a")?;
-            chmod("a", 0).ok()?;
-            write(&fd, b"still").gives(5)?;
-            pread(&fd, 5, 0).gives(b"still".to_vec())
-        })
-    }),
-    Case::new("open.create_needs_a_directory_it_may_write", "open(): [EACCES]", |_| {
-        dir("d")?;
-        as_user(ANN, || open("d/a", O::WRONLY | O::CREATE, 0o644).fails(E::ACCESS))?;
-        chmod("d", 0o776).ok()?;
-        as_user(ANN, || open("d/a", O::WRONLY | O::CREATE, 0o644).fails(E::ACCESS))?;
-        chmod("d", 0o773).ok()?;
-        as_user(ANN, || open("d/a", O::WRONLY | O::CREATE, 0o644).ok().map(drop))?;
-        file_of("d/b", BOB.uid, 0o666)?;
-        chmod("d", 0o755).ok()?;
-        // What is there needs no right to write the directory.
-        as_user(ANN, || open("d/b", O::WRONLY | O::CREATE, 0o644).ok().map(drop))
-    }),
+    Case::new(
+        "open.truncates_nothing_it_may_not_write",
+        "open(): [EACCES]",
+        |_| {
+            file_with("a", b"contents")?;
+            as_user(ANN, || open("a", O::WRONLY | O::TRUNC, 0).fails(E::ACCESS))?;
+            as_user(ANN, || {
+                open("a", O::RDWR | O::TRUNC | O::CREATE, 0).fails(E::ACCESS)
+            })?;
+            same("contents", contents_of("a")?, b"contents".to_vec())
+        },
+    ),
+    Case::new(
+        "open.access_mode_of_the_descriptor",
+        "read(): [EBADF]; write(): [EBADF]",
+        |_| {
+            file("a")?;
+            let fd = open("a", O::WRONLY, 0).ok()?;
+            read(&fd, 1).fails(E::BADF)?;
+            let fd = open("a", O::RDONLY, 0).ok()?;
+            write(&fd, b"x").fails(E::BADF)?;
+            pwrite(&fd, b"x", 0).fails(E::BADF)
+        },
+    ),
+    Case::new(
+        "open.mode_0_for_others_not_for_who_made_it",
+        "open(): O_CREAT, mode",
+        |_| {
+            // The mode is of later opens: who creates may write, even what nobody may.
+            chmod(".", 0o777).ok()?;
+            as_user(ANN, || {
+                let fd = open("a", O::RDWR | O::CREATE | O::EXCL, 0).ok()?;
+                write(&fd, b"x").gives(1)?;
+                pread(&fd, 1, 0).gives(b"x".to_vec())?;
+                open("a", O::RDONLY, 0).fails(E::ACCESS)
+            })
+        },
+    ),
+    Case::new(
+        "open.rights_are_looked_at_when_it_is_opened",
+        "open(): file descriptor",
+        |_| {
+            chmod(".", 0o777).ok()?;
+            as_user(ANN, || {
+                let fd = create("a")?;
+                chmod("a", 0).ok()?;
+                write(&fd, b"still").gives(5)?;
+                pread(&fd, 5, 0).gives(b"still".to_vec())
+            })
+        },
+    ),
+    Case::new(
+        "open.create_needs_a_directory_it_may_write",
+        "open(): [EACCES]",
+        |_| {
+            dir("d")?;
+            as_user(ANN, || {
+                open("d/a", O::WRONLY | O::CREATE, 0o644).fails(E::ACCESS)
+            })?;
+            chmod("d", 0o776).ok()?;
+            as_user(ANN, || {
+                open("d/a", O::WRONLY | O::CREATE, 0o644).fails(E::ACCESS)
+            })?;
+            chmod("d", 0o773).ok()?;
+            as_user(ANN, || {
+                open("d/a", O::WRONLY | O::CREATE, 0o644).ok().map(drop)
+            })?;
+            file_of("d/b", BOB.uid, 0o666)?;
+            chmod("d", 0o755).ok()?;
+            // What is there needs no right to write the directory.
+            as_user(ANN, || {
+                open("d/b", O::WRONLY | O::CREATE, 0o644).ok().map(drop)
+            })
+        },
+    ),
     Case::new("open.fifo_without_reader", "open(): [ENXIO]", |_| {
         mkfifo("f", 0o644).ok()?;
         open("f", O::WRONLY | O::NONBLOCK, 0).fails(E::NXIO)?;
@@ -175,22 +258,42 @@ pub const CASES: &[Case] = &[
         read(&reader, 10).gives(b"through".to_vec())?;
         lseek(&reader, SeekFrom::Start(0)).fails(E::SPIPE)
     }),
-    Case::new("open.socket", "open(): [ENXIO] (open(2): a UNIX domain socket)", |_| {
-        mknod("s", FileType::Socket, 0o644, 0).ok()?;
-        open("s", O::RDWR, 0).fails(E::NXIO)
-    }),
-    Case::new("open.device", "open(): character special file; open(2): [EACCES] nodev", |_| {
-        mknod("null", FileType::CharacterDevice, 0o666, libc::makedev(1, 3)).ok()?;
-        mknod("none", FileType::CharacterDevice, 0o666, libc::makedev(240, 7)).ok()?;
-        if statvfs(".").ok()?.f_flag.contains(StatVfsMountFlags::NODEV) {
-            return open("null", O::RDWR, 0).fails(E::ACCESS);
-        }
-        let fd = open("null", O::RDWR, 0).ok()?;
-        write(&fd, b"away").gives(4)?;
-        read(&fd, 4).gives(vec![])?;
-        same("size", lstat("null").ok()?.st_size, 0)?;
-        open("none", O::RDWR, 0).fails_with_one_of(&[E::NXIO, E::NODEV])
-    }),
+    Case::new(
+        "open.socket",
+        "open(): [ENXIO] (open(2): a UNIX domain socket)",
+        |_| {
+            mknod("s", FileType::Socket, 0o644, 0).ok()?;
+            open("s", O::RDWR, 0).fails(E::NXIO)
+        },
+    ),
+    Case::new(
+        "open.device",
+        "open(): character special file; open(2): [EACCES] nodev",
+        |_| {
+            mknod(
+                "null",
+                FileType::CharacterDevice,
+                0o666,
+                libc::makedev(1, 3),
+            )
+            .ok()?;
+            mknod(
+                "none",
+                FileType::CharacterDevice,
+                0o666,
+                libc::makedev(240, 7),
+            )
+            .ok()?;
+            if statvfs(".").ok()?.f_flag.contains(StatVfsMountFlags::NODEV) {
+                return open("null", O::RDWR, 0).fails(E::ACCESS);
+            }
+            let fd = open("null", O::RDWR, 0).ok()?;
+            write(&fd, b"away").gives(4)?;
+            read(&fd, 4).gives(vec![])?;
+            same("size", lstat("null").ok()?.st_size, 0)?;
+            open("none", O::RDWR, 0).fails_with_one_of(&[E::NXIO, E::NODEV])
+        },
+    ),
     Case::new("open.o_path", "open(2): O_PATH", |_| {
         one_of_each_kind()?;
         file("directory/a")?;
@@ -220,23 +323,31 @@ pub const CASES: &[Case] = &[
             reopen(&fd, O::RDONLY).fails(E::ACCESS)
         })
     }),
-    Case::new("open.o_noatime_is_for_the_owner", "open(2): O_NOATIME, [EPERM]", |_| {
-        file("a")?;
-        as_user(ANN, || open("a", O::RDONLY | O::NOATIME, 0).fails(E::PERM))?;
-        chown("a", Some(ANN.uid), None).ok()?;
-        as_user(ANN, || open("a", O::RDONLY | O::NOATIME, 0).ok().map(drop))
-    }),
-    Case::new("open.o_sync", "open(): O_SYNC, O_DSYNC; fcntl(): F_GETFL", |_| {
-        file("a")?;
-        for flags in [libc::O_SYNC, libc::O_DSYNC] {
-            let fd = open_raw(c"a", libc::O_RDWR | flags).ok()?;
-            let set = flags_of(&fd).ok()?.bits() & libc::O_SYNC as u32;
-            same("O_SYNC and O_DSYNC of F_GETFL", set, flags as u32)?;
-            pwrite(&fd, b"synchronous", 0).gives(11)?;
-            pread(&fd, 11, 0).gives(b"synchronous".to_vec())?;
-        }
-        Ok(())
-    }),
+    Case::new(
+        "open.o_noatime_is_for_the_owner",
+        "open(2): O_NOATIME, [EPERM]",
+        |_| {
+            file("a")?;
+            as_user(ANN, || open("a", O::RDONLY | O::NOATIME, 0).fails(E::PERM))?;
+            chown("a", Some(ANN.uid), None).ok()?;
+            as_user(ANN, || open("a", O::RDONLY | O::NOATIME, 0).ok().map(drop))
+        },
+    ),
+    Case::new(
+        "open.o_sync",
+        "open(): O_SYNC, O_DSYNC; fcntl(): F_GETFL",
+        |_| {
+            file("a")?;
+            for flags in [libc::O_SYNC, libc::O_DSYNC] {
+                let fd = open_raw(c"a", libc::O_RDWR | flags).ok()?;
+                let set = flags_of(&fd).ok()?.bits() & libc::O_SYNC as u32;
+                same("O_SYNC and O_DSYNC of F_GETFL", set, flags as u32)?;
+                pwrite(&fd, b"synchronous", 0).gives(11)?;
+                pread(&fd, 11, 0).gives(b"synchronous".to_vec())?;
+            }
+            Ok(())
+        },
+    ),
     Case::new("open.o_direct", "open(2): O_DIRECT", |_| {
         // Memory of a mapping is aligned as O_DIRECT may want it.
         const SIZE: usize = 64 * PAGE;
@@ -251,20 +362,41 @@ pub const CASES: &[Case] = &[
         let mut expected = vec![1; PAGE];
         expected.extend_from_slice(&[3; SIZE]);
         // Mixed with buffered reads: open(2) says that it is coherent, only slow.
-        same("buffered read after a direct write", contents_of("a")?, expected)?;
+        same(
+            "buffered read after a direct write",
+            contents_of("a")?,
+            expected,
+        )?;
         let other = open("a", O::WRONLY, 0).ok()?;
         pwrite(&other, &[4; PAGE], 0).gives(PAGE)?;
         same("read", data.read_direct(&fd, 0, PAGE), Ok(PAGE))?;
-        same("direct read after a buffered write", data.bytes(0, PAGE), vec![4; PAGE])?;
+        same(
+            "direct read after a buffered write",
+            data.bytes(0, PAGE),
+            vec![4; PAGE],
+        )?;
         // At the end of the file a direct read is short.
-        same("read at the end", data.read_direct(&fd, (SIZE + PAGE) as u64, PAGE), Ok(0))
+        same(
+            "read at the end",
+            data.read_direct(&fd, (SIZE + PAGE) as u64, PAGE),
+            Ok(0),
+        )
     }),
-    Case::new("open.o_direct_by_fcntl", "fcntl(2): F_SETFL O_DIRECT", |_| {
-        file_with("a", &[1; PAGE])?;
-        let fd = open("a", O::RDWR, 0).ok()?;
-        set_flags(&fd, O::DIRECT).ok_or_not_offered(&[E::INVAL])?;
-        holds("O_DIRECT of F_GETFL", flags_of(&fd).ok()?.contains(O::DIRECT), "set", "not set")
-    }),
+    Case::new(
+        "open.o_direct_by_fcntl",
+        "fcntl(2): F_SETFL O_DIRECT",
+        |_| {
+            file_with("a", &[1; PAGE])?;
+            let fd = open("a", O::RDWR, 0).ok()?;
+            set_flags(&fd, O::DIRECT).ok_or_not_offered(&[E::INVAL])?;
+            holds(
+                "O_DIRECT of F_GETFL",
+                flags_of(&fd).ok()?.contains(O::DIRECT),
+                "set",
+                "not set",
+            )
+        },
+    ),
     Case::new("open.relative_to_a_directory", "openat(): fd", |_| {
         dir("d")?;
         let d = opendir("d").ok()?;
@@ -281,8 +413,9 @@ pub const CASES: &[Case] = &[
         openat(&f, "a", O::RDONLY, 0).fails(E::NOTDIR)
     }),
     Case::new("open.many_at_once", "open(): file descriptors", |_| {
-        let fds: Vec<OwnedFd> =
-            (0..500).map(|i| create(&format!("f{i}"))).collect::<Result<_, _>>()?;
+        let fds: Vec<OwnedFd> = (0..500)
+            .map(|i| create(&format!("f{i}")))
+            .collect::<Result<_, _>>()?;
         for (i, fd) in fds.iter().enumerate() {
             write(fd, format!("{i}").as_bytes()).ok()?;
         }

@@ -22,12 +22,20 @@ pub fn fstat(fd: &OwnedFd) -> Call<Stat> {
 }
 
 pub fn fstatat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<Stat> {
-    call!("fstatat", [Number(dir), path, flags], fs::statat(dir, path, flags))
+    call!(
+        "fstatat",
+        [Number(dir), path, flags],
+        fs::statat(dir, path, flags)
+    )
 }
 
 pub fn statx(path: impl Text, flags: At) -> Call<Statx> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    call!("statx", [path, flags, mask], fs::statx(CWD, path, flags, mask))
+    call!(
+        "statx",
+        [path, flags, mask],
+        fs::statx(CWD, path, flags, mask)
+    )
 }
 
 pub fn statvfs(path: impl Text) -> Call<StatVfs> {
@@ -56,7 +64,11 @@ pub fn lchmod(path: &str, mode: u32) -> Call<()> {
     let flags = libc::AT_SYMLINK_NOFOLLOW;
     // SAFETY: the path is a string that ends with a NUL; the others are numbers.
     let result = unsafe { libc::syscall(FCHMODAT2, libc::AT_FDCWD, name.as_ptr(), mode, flags) };
-    call!("fchmodat2", [path, Octal(mode), "AT_SYMLINK_NOFOLLOW"], answer(result).map(drop))
+    call!(
+        "fchmodat2",
+        [path, Octal(mode), "AT_SYMLINK_NOFOLLOW"],
+        answer(result).map(drop)
+    )
 }
 
 /// `None` leaves as it is.
@@ -86,7 +98,11 @@ pub fn fchown(fd: &OwnedFd, owner: Option<u32>, group: Option<u32>) -> Call<()> 
 }
 
 pub fn access(path: impl Text, access: Access) -> Call<()> {
-    call!("access", [path, access], fs::accessat(CWD, path, access, At::empty()))
+    call!(
+        "access",
+        [path, access],
+        fs::accessat(CWD, path, access, At::empty())
+    )
 }
 
 /// With `AT_EACCESS` and `AT_SYMLINK_NOFOLLOW`: `faccessat2(2)`.
@@ -101,12 +117,21 @@ pub fn faccessat(path: &str, access: Access, flags: At) -> Call<()> {
 }
 
 /// The current time (`UTIME_NOW`).
-pub const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
+pub const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: fs::UTIME_NOW,
+};
 /// Left as it is (`UTIME_OMIT`).
-pub const OMIT: Timespec = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
+pub const OMIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: fs::UTIME_OMIT,
+};
 
 pub const fn at(time: Time) -> Timespec {
-    Timespec { tv_sec: time.0, tv_nsec: time.1 }
+    Timespec {
+        tv_sec: time.0,
+        tv_nsec: time.1,
+    }
 }
 
 pub fn utimens(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<()> {
@@ -118,14 +143,20 @@ pub fn utimens_link(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<(
 }
 
 fn utimens_by(path: impl Text, atime: Timespec, mtime: Timespec, flags: At) -> Call<()> {
-    let times = Timestamps { last_access: atime, last_modification: mtime };
+    let times = Timestamps {
+        last_access: atime,
+        last_modification: mtime,
+    };
     let shown = (Shown(atime), Shown(mtime));
     let result = fs::utimensat(CWD, path, &times, flags);
     call!("utimensat", [path, shown.0, shown.1, flags], result)
 }
 
 pub fn futimens(fd: &OwnedFd, atime: Timespec, mtime: Timespec) -> Call<()> {
-    let times = Timestamps { last_access: atime, last_modification: mtime };
+    let times = Timestamps {
+        last_access: atime,
+        last_modification: mtime,
+    };
     let result = fs::futimens(fd, &times);
     call!("futimens", [Number(fd), Shown(atime), Shown(mtime)], result)
 }

@@ -10,26 +10,45 @@ use std::os::fd::AsRawFd;
 pub fn read(fd: &OwnedFd, count: usize) -> Call<Vec<u8>> {
     let mut buffer = vec![0; count];
     let result = io::read(fd, &mut buffer[..]);
-    call!("read", [Number(fd), count], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "read",
+        [Number(fd), count],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 pub fn pread(fd: &OwnedFd, count: usize, offset: u64) -> Call<Vec<u8>> {
     let mut buffer = vec![0; count];
     let result = io::pread(fd, &mut buffer[..], offset);
-    call!("pread", [Number(fd), count, offset], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "pread",
+        [Number(fd), count, offset],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 pub fn write(fd: &OwnedFd, data: &[u8]) -> Call<usize> {
-    call!("write", [Number(fd), Bytes(data.len())], io::write(fd, data))
+    call!(
+        "write",
+        [Number(fd), Bytes(data.len())],
+        io::write(fd, data)
+    )
 }
 
 pub fn pwrite(fd: &OwnedFd, data: &[u8], offset: u64) -> Call<usize> {
-    call!("pwrite", [Number(fd), Bytes(data.len()), offset], io::pwrite(fd, data, offset))
+    call!(
+        "pwrite",
+        [Number(fd), Bytes(data.len()), offset],
+        io::pwrite(fd, data, offset)
+    )
 }
 
 pub fn readv(fd: &OwnedFd, counts: &[usize]) -> Call<Vec<u8>> {
     let mut buffers: Vec<Vec<u8>> = counts.iter().map(|count| vec![0; *count]).collect();
-    let mut slices: Vec<_> = buffers.iter_mut().map(|it| io::IoSliceMut::new(it)).collect();
+    let mut slices: Vec<_> = buffers
+        .iter_mut()
+        .map(|it| io::IoSliceMut::new(it))
+        .collect();
     let result = io::readv(fd, &mut slices);
     let result = result.map(|count| buffers.concat()[..count].to_vec());
     call!("readv", [Number(fd), counts], result)
@@ -67,7 +86,11 @@ pub fn truncate(path: &str, length: i64) -> Call<()> {
 }
 
 pub fn ftruncate(fd: &OwnedFd, length: i64) -> Call<()> {
-    call!("ftruncate", [Number(fd), length], fs::ftruncate(fd, length as u64))
+    call!(
+        "ftruncate",
+        [Number(fd), length],
+        fs::ftruncate(fd, length as u64)
+    )
 }
 
 pub fn fallocate(fd: &OwnedFd, mode: Falloc, offset: i64, length: i64) -> Call<()> {
@@ -81,10 +104,13 @@ pub fn copy_file_range(
     count: usize,
 ) -> Call<usize> {
     let (mut start, mut target) = (from.1, to.1);
-    let result =
-        fs::copy_file_range(from.0, start.as_mut(), to.0, target.as_mut(), count);
+    let result = fs::copy_file_range(from.0, start.as_mut(), to.0, target.as_mut(), count);
     let arguments = [Number(from.0), Number(to.0)];
-    call!("copy_file_range", [arguments[0], from.1, arguments[1], to.1, count], result)
+    call!(
+        "copy_file_range",
+        [arguments[0], from.1, arguments[1], to.1, count],
+        result
+    )
 }
 
 /// With flags, of which there are none yet.
@@ -102,10 +128,19 @@ pub fn copy_file_range_flags(from: &OwnedFd, to: &OwnedFd, flags: u32) -> Call<u
             flags,
         )
     });
-    call!("copy_file_range", [Number(from), Number(to), flags], result.map(|it| it as usize))
+    call!(
+        "copy_file_range",
+        [Number(from), Number(to), flags],
+        result.map(|it| it as usize)
+    )
 }
 
-pub fn sendfile(to: &OwnedFd, from: &OwnedFd, offset: Option<&mut u64>, count: usize) -> Call<usize> {
+pub fn sendfile(
+    to: &OwnedFd,
+    from: &OwnedFd,
+    offset: Option<&mut u64>,
+    count: usize,
+) -> Call<usize> {
     let asked = offset.as_deref().copied();
     let result = fs::sendfile(to, from, offset, count);
     call!("sendfile", [Number(to), Number(from), asked, count], result)
@@ -132,14 +167,26 @@ pub fn syncfs(fd: &OwnedFd) -> Call<()> {
 pub fn sync_file_range(fd: &OwnedFd, offset: i64, length: i64, flags: u32) -> Call<()> {
     // SAFETY: takes numbers only.
     let result = unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, length, flags) };
-    call!("sync_file_range", [Number(fd), offset, length, flags], answer(result.into()).map(drop))
+    call!(
+        "sync_file_range",
+        [Number(fd), offset, length, flags],
+        answer(result.into()).map(drop)
+    )
 }
 
 pub fn posix_fadvise(fd: &OwnedFd, offset: i64, length: i64, advice: i32) -> Call<()> {
     // SAFETY: takes numbers only.
     let result = unsafe { libc::posix_fadvise(fd.as_raw_fd(), offset, length, advice) };
-    let result = if result == 0 { Ok(()) } else { Err(super::E::from_raw_os_error(result)) };
-    call!("posix_fadvise", [Number(fd), offset, length, advice], result)
+    let result = if result == 0 {
+        Ok(())
+    } else {
+        Err(super::E::from_raw_os_error(result))
+    };
+    call!(
+        "posix_fadvise",
+        [Number(fd), offset, length, advice],
+        result
+    )
 }
 
 /// `F_GETFL`.
@@ -149,7 +196,11 @@ pub fn flags_of(fd: &OwnedFd) -> Call<O> {
 
 /// `F_SETFL`.
 pub fn set_flags(fd: &OwnedFd, flags: O) -> Call<()> {
-    call!("fcntl", [Number(fd), "F_SETFL", flags], fs::fcntl_setfl(fd, flags))
+    call!(
+        "fcntl",
+        [Number(fd), "F_SETFL", flags],
+        fs::fcntl_setfl(fd, flags)
+    )
 }
 
 /// `FIONREAD`: bytes until the end of the file.
@@ -159,13 +210,20 @@ pub fn bytes_left(fd: &OwnedFd) -> Call<u64> {
 
 /// Bytes that this process may make a file long; beyond, `EFBIG` and no signal.
 pub fn limit_file_size(bytes: u64) -> Call<()> {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
     // SAFETY: the pointer is that of a value on the stack; a signal is left unheeded by its number.
     let result: c_long = unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit).into()
     };
-    call!("setrlimit", ["RLIMIT_FSIZE", bytes], answer(result).map(drop))
+    call!(
+        "setrlimit",
+        ["RLIMIT_FSIZE", bytes],
+        answer(result).map(drop)
+    )
 }
 
 /// A file that is read to its end, by its path.

@@ -20,9 +20,16 @@ pub struct Handle {
 /// With room for so many bytes. When that is too little, `needed` is how many it takes.
 pub fn name_to_handle_into(path: impl Text, room: u32, needed: &mut u32) -> Call<Handle> {
     assert!(room as usize <= MAX_HANDLE_BYTES);
-    let mut handle = Handle { bytes: room, kind: 0, data: [0; MAX_HANDLE_BYTES] };
+    let mut handle = Handle {
+        bytes: room,
+        kind: 0,
+        data: [0; MAX_HANDLE_BYTES],
+    };
     let mut mount = 0;
-    let name = path.as_cow_c_str().map(|it| it.into_owned()).unwrap_or_default();
+    let name = path
+        .as_cow_c_str()
+        .map(|it| it.into_owned())
+        .unwrap_or_default();
     // SAFETY: the handle has room for as many bytes as it says; the path ends with a NUL.
     let result = answer(unsafe {
         libc::syscall(
@@ -48,9 +55,18 @@ pub fn open_by_handle(mount: &OwnedFd, handle: &Handle, flags: O) -> Call<OwnedF
     let number = flags.bits() as i32 | libc::O_CLOEXEC;
     // SAFETY: the handle is one that the kernel made, with the length that it says.
     let result = answer(unsafe {
-        libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, number)
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            mount.as_raw_fd(),
+            &raw mut handle,
+            number,
+        )
     });
     // SAFETY: the number is that of a descriptor just made, which nobody else knows.
     let result = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
-    call!("open_by_handle_at", [Number(mount), handle.bytes, flags], result)
+    call!(
+        "open_by_handle_at",
+        [Number(mount), handle.bytes, flags],
+        result
+    )
 }

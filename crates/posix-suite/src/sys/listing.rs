@@ -69,7 +69,9 @@ pub fn is_dot(name: &[u8]) -> bool {
 pub fn names_in(path: impl Text) -> Outcome<BTreeSet<String>> {
     let entries = rest_of(&opendir(path).ok()?, 32_768)?;
     let names = entries.iter().filter(|it| !is_dot(&it.name));
-    Ok(names.map(|it| String::from_utf8_lossy(&it.name).into_owned()).collect())
+    Ok(names
+        .map(|it| String::from_utf8_lossy(&it.name).into_owned())
+        .collect())
 }
 
 /// Fails as a directory that was removed is free to, or lists nothing.

@@ -6,7 +6,11 @@ use rustix::fd::OwnedFd;
 use std::os::fd::AsRawFd;
 
 pub fn flock(fd: &OwnedFd, operation: Flock) -> Call<()> {
-    call!("flock", [Number(fd), operation], rustix::fs::flock(fd, operation))
+    call!(
+        "flock",
+        [Number(fd), operation],
+        rustix::fs::flock(fd, operation)
+    )
 }
 
 /// What a record lock is of.
@@ -28,15 +32,27 @@ pub enum Kind {
 
 impl Record {
     pub const fn read(start: i64, length: i64) -> Record {
-        Record { kind: Kind::Read, start, length }
+        Record {
+            kind: Kind::Read,
+            start,
+            length,
+        }
     }
 
     pub const fn write(start: i64, length: i64) -> Record {
-        Record { kind: Kind::Write, start, length }
+        Record {
+            kind: Kind::Write,
+            start,
+            length,
+        }
     }
 
     pub const fn unlock(start: i64, length: i64) -> Record {
-        Record { kind: Kind::Unlock, start, length }
+        Record {
+            kind: Kind::Unlock,
+            start,
+            length,
+        }
     }
 
     fn raw(self, whence: i32) -> libc::flock {
@@ -64,7 +80,11 @@ pub fn lock(fd: &OwnedFd, record: Record) -> Call<()> {
 /// `F_SETLK` with the start from elsewhere.
 pub fn lock_from(fd: &OwnedFd, record: Record, whence: i32) -> Call<()> {
     let result = fcntl(fd, libc::F_SETLK, record, whence);
-    call!("fcntl", [Number(fd), "F_SETLK", record, whence], result.map(drop))
+    call!(
+        "fcntl",
+        [Number(fd), "F_SETLK", record, whence],
+        result.map(drop)
+    )
 }
 
 /// `F_SETLKW`.
@@ -82,19 +102,31 @@ pub fn lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32
 /// `F_OFD_SETLK`.
 pub fn ofd_lock(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_OFD_SETLK, record, libc::SEEK_SET);
-    call!("fcntl", [Number(fd), "F_OFD_SETLK", record], result.map(drop))
+    call!(
+        "fcntl",
+        [Number(fd), "F_OFD_SETLK", record],
+        result.map(drop)
+    )
 }
 
 /// `F_OFD_SETLKW`.
 pub fn ofd_lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_OFD_SETLKW, record, libc::SEEK_SET);
-    call!("fcntl", [Number(fd), "F_OFD_SETLKW", record], result.map(drop))
+    call!(
+        "fcntl",
+        [Number(fd), "F_OFD_SETLKW", record],
+        result.map(drop)
+    )
 }
 
 /// `F_OFD_GETLK`.
 pub fn ofd_lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32)>> {
     let result = fcntl(fd, libc::F_OFD_GETLK, record, libc::SEEK_SET);
-    call!("fcntl", [Number(fd), "F_OFD_GETLK", record], result.map(found))
+    call!(
+        "fcntl",
+        [Number(fd), "F_OFD_GETLK", record],
+        result.map(found)
+    )
 }
 
 fn fcntl(fd: &OwnedFd, command: i32, record: Record, whence: i32) -> Result<libc::flock, super::E> {
@@ -110,6 +142,10 @@ fn found(raw: libc::flock) -> Option<(Record, i32)> {
         libc::F_WRLCK => Kind::Write,
         _ => return None,
     };
-    let record = Record { kind, start: raw.l_start, length: raw.l_len };
+    let record = Record {
+        kind,
+        start: raw.l_start,
+        length: raw.l_len,
+    };
     Some((record, raw.l_pid))
 }

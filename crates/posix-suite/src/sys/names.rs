@@ -49,18 +49,30 @@ pub fn unlinkat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<()> {
 }
 
 pub fn link(old: impl Text, new: impl Text) -> Call<()> {
-    call!("link", [old, new], fs::linkat(CWD, old, CWD, new, At::empty()))
+    call!(
+        "link",
+        [old, new],
+        fs::linkat(CWD, old, CWD, new, At::empty())
+    )
 }
 
 pub fn link_following(old: impl Text, new: impl Text) -> Call<()> {
     let flags = At::SYMLINK_FOLLOW;
-    call!("linkat", [old, new, flags], fs::linkat(CWD, old, CWD, new, flags))
+    call!(
+        "linkat",
+        [old, new, flags],
+        fs::linkat(CWD, old, CWD, new, flags)
+    )
 }
 
 /// Gives an open file a name (`AT_EMPTY_PATH`).
 pub fn link_open_file(fd: &OwnedFd, new: impl Text) -> Call<()> {
     let flags = At::EMPTY_PATH;
-    call!("linkat", [Number(fd), "", new, flags], fs::linkat(fd, "", CWD, new, flags))
+    call!(
+        "linkat",
+        [Number(fd), "", new, flags],
+        fs::linkat(fd, "", CWD, new, flags)
+    )
 }
 
 pub fn symlink(target: impl Text, path: impl Text) -> Call<()> {
@@ -76,12 +88,20 @@ pub fn readlink(path: impl Text) -> Call<Vec<u8>> {
 pub fn readlink_into(path: impl Text, size: usize) -> Call<Vec<u8>> {
     let mut buffer = vec![0; size];
     let result = fs::readlinkat_raw(CWD, path, &mut buffer[..]);
-    call!("readlink", [path, size], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "readlink",
+        [path, size],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 pub fn readlink_open(fd: &OwnedFd) -> Call<Vec<u8>> {
     let result = fs::readlinkat(fd, "", Vec::new());
-    call!("readlinkat", [Number(fd), ""], result.map(|target| target.into_bytes()))
+    call!(
+        "readlinkat",
+        [Number(fd), ""],
+        result.map(|target| target.into_bytes())
+    )
 }
 
 pub fn rename(old: impl Text, new: impl Text) -> Call<()> {

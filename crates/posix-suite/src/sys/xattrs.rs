@@ -27,19 +27,31 @@ pub fn fsetxattr(fd: &OwnedFd, name: impl Text, value: &[u8]) -> Call<()> {
 pub fn getxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::getxattr(path, name, &mut buffer[..]);
-    call!("getxattr", [path, name], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "getxattr",
+        [path, name],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 pub fn lgetxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::lgetxattr(path, name, &mut buffer[..]);
-    call!("lgetxattr", [path, name], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "lgetxattr",
+        [path, name],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 pub fn fgetxattr(fd: &OwnedFd, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::fgetxattr(fd, name, &mut buffer[..]);
-    call!("fgetxattr", [Number(fd), name], result.map(|count| buffer[..count].to_vec()))
+    call!(
+        "fgetxattr",
+        [Number(fd), name],
+        result.map(|count| buffer[..count].to_vec())
+    )
 }
 
 /// With room for so many bytes.
@@ -84,8 +96,12 @@ pub fn listxattr_into(path: impl Text, size: usize) -> Call<usize> {
 }
 
 fn names(list: &[u8]) -> BTreeSet<String> {
-    let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    let names = list
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty());
+    names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
 }
 
 pub fn removexattr(path: impl Text, name: impl Text) -> Call<()> {
@@ -97,5 +113,9 @@ pub fn lremovexattr(path: impl Text, name: impl Text) -> Call<()> {
 }
 
 pub fn fremovexattr(fd: &OwnedFd, name: impl Text) -> Call<()> {
-    call!("fremovexattr", [Number(fd), name], fs::fremovexattr(fd, name))
+    call!(
+        "fremovexattr",
+        [Number(fd), name],
+        fs::fremovexattr(fd, name)
+    )
 }
