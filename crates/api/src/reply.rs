@@ -80,6 +80,8 @@ pub struct EntriesReply {
     /// position may be another one.
     pub next: Position,
     pub map: DirMap,
+    /// Of a listing from the start: the directory that this one is in.
+    pub parent: Option<Ino>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,6 +29,8 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// Where to go on; [`Position::END`] when that was all.
     pub next: Position,
+    /// Of a listing from the start: the directory that this one is in.
+    pub parent: Option<Ino>,
 }
 
 /// A directory as the shards that carry it see it.
@@ -99,13 +101,16 @@ impl Client {
     ) -> Result<Page> {
         let core = self.core();
         let mut from = from;
+        let mut parent = None;
         while from < Position::END {
-            let EntriesReply { entries, next, .. } =
-                core.entries_from(caller, dir, from, plus, max)?;
+            let reply = core.entries_from(caller, dir, from, plus, max)?;
+            let EntriesReply { entries, next, .. } = reply;
+            parent = parent.or(reply.parent);
             if !entries.is_empty() {
                 return Ok(Page {
                     entries: core.complete(caller, entries, plus),
                     next,
+                    parent,
                 });
             }
             // Nothing on this shard from there on; it goes on at another one.
@@ -114,6 +119,7 @@ impl Client {
         Ok(Page {
             entries: Vec::new(),
             next: Position::END,
+            parent,
         })
     }
 

@@ -70,6 +70,7 @@ impl Stored {
             entries,
             next,
             map: self.map.clone(),
+            parent: None,
         }))
     }
 
@@ -177,6 +178,7 @@ fn a_listing_that_would_never_end_is_an_error() {
                 entries: Vec::new(),
                 next: *from,
                 map: DirMap::single(ShardId(0)),
+                parent: None,
             })),
             _ => unexpected(request),
         },
@@ -326,6 +328,7 @@ fn a_listing_with_attributes_asks_other_shards_for_theirs() {
                     ],
                     next: Position::END,
                     map: DirMap::single(ShardId(0)),
+                    parent: None,
                 }))
             }
             Request::GetAttr { ino } if *ino == gone => refuse(FsError::Stale),

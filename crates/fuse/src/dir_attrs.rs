@@ -166,6 +166,12 @@ impl DirAttrs {
         self.known_at(dir, Instant::now())
     }
 
+    /// What the directory's attributes were when servers last told, as far as it is remembered.
+    pub fn last_told(&self, dir: Ino) -> Option<Attr> {
+        let stripe = self.stripe(dir);
+        stripe.known.get(&dir).map(|known| known.attr.clone())
+    }
+
     fn known_at(&self, dir: Ino, now: Instant) -> Option<(Attr, Duration)> {
         let stripe = self.stripe(dir);
         let known = stripe.known.get(&dir)?;

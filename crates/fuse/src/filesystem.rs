@@ -88,18 +88,19 @@ impl PandoFs {
         reply: ReplyEmpty,
     ) {
         let dir = ino(dir);
-        let result = convert::name(name).and_then(|name| {
-            self.change(
-                caller,
-                dir,
-                |_| Outcome::Removed { directory },
-                |c| match directory {
-                    true => self.client.rmdir(c, dir, &name),
-                    false => self.client.unlink(c, dir, &name),
-                },
-            )
+        let removed = Outcome::Removed { directory: false };
+        let result = convert::name(name).and_then(|name| match directory {
+            true => self.remove_dir(caller, dir, &name),
+            false => self
+                .change(
+                    caller,
+                    dir,
+                    |_| removed,
+                    |c| self.client.unlink(c, dir, &name),
+                )
+                .map(drop),
         });
-        reply_empty(reply, result.map(drop));
+        reply_empty(reply, result);
     }
 }
 
@@ -129,8 +130,10 @@ impl Filesystem for PandoFs {
         }
     }
 
-    /// Nothing is kept for an inode that the kernel knows.
-    fn forget(&self, _: &Request, _: INodeNo, _: u64) {}
+    /// However often the kernel was told of the inode, it forgets it at once.
+    fn forget(&self, _: &Request, number: INodeNo, _: u64) {
+        self.dead_dirs.forgotten(ino(number));
+    }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attr(ino(number)) {
@@ -172,11 +175,18 @@ impl Filesystem for PandoFs {
             &self.callers,
             request.into(),
             ino,
-            set,
+            set.clone(),
             opened,
         );
         self.dir_attrs.forget(ino);
-        match result.map_err(errno) {
+        let result = match result.map_err(errno) {
+            Err(Errno::ESTALE) => self
+                .dead_dirs
+                .set(ino, &set, convert::now())
+                .ok_or(Errno::ESTALE),
+            result => result,
+        };
+        match result {
             Ok(attr) => reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr)),
             Err(error) => reply.error(error),
         }
@@ -390,35 +400,31 @@ impl Filesystem for PandoFs {
         reply_empty(reply, result.map_err(errno));
     }
 
-    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(self.ends.open()), FopenFlags::empty());
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_dir(request.into(), ino(number)) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn readdir(
         &self,
-        request: &Request,
+        _: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
         let dir = ino(number);
-        let listed = self.list(
-            request.into(),
-            dir,
-            handle.0,
-            offset,
-            Detail::Names,
-            |item| {
-                let kind = convert::file_type(item.kind);
-                reply.add(
-                    INodeNo(item.ino.0),
-                    item.cookie,
-                    kind,
-                    OsStr::from_bytes(item.name),
-                )
-            },
-        );
+        let listed = self.list(dir, handle.0, offset, Detail::Names, |item| {
+            let kind = convert::file_type(item.kind);
+            reply.add(
+                INodeNo(item.ino.0),
+                item.cookie,
+                kind,
+                OsStr::from_bytes(item.name),
+            )
+        });
         match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -427,7 +433,7 @@ impl Filesystem for PandoFs {
 
     fn readdirplus(
         &self,
-        request: &Request,
+        _: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -435,18 +441,11 @@ impl Filesystem for PandoFs {
     ) {
         let asked = self.dir_attrs.ask();
         let dir = ino(number);
-        let listed = self.list(
-            request.into(),
-            dir,
-            handle.0,
-            offset,
-            Detail::Attributes,
-            |item| {
-                let (attr, timeout) = self.listed_attr(item, asked);
-                let name = OsStr::from_bytes(item.name);
-                reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
-            },
-        );
+        let listed = self.list(dir, handle.0, offset, Detail::Attributes, |item| {
+            let (attr, timeout) = self.listed_attr(item, asked);
+            let name = OsStr::from_bytes(item.name);
+            reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
+        });
         match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -456,12 +455,13 @@ impl Filesystem for PandoFs {
     fn releasedir(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
         self.ends.close(handle.0);
+        self.dead_dirs.closed(ino(number));
         reply.ok();
     }
 

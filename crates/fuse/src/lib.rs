@@ -30,6 +30,7 @@
 
 mod convert;
 mod credentials;
+mod dead_dirs;
 mod dir_attrs;
 mod direct;
 mod filesystem;

@@ -3,6 +3,7 @@
 
 use crate::convert;
 use crate::credentials::{Caller, Callers};
+use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::listing::{self, DOT, DOT_DOT, Ends};
 use crate::options::Options;
@@ -22,8 +23,12 @@ pub(crate) struct PandoFs {
     pub options: Options,
     pub callers: Callers,
     pub dir_attrs: DirAttrs,
+    pub dead_dirs: DeadDirs,
     pub ends: Ends,
 }
+
+/// The right to list a directory.
+const READ: u16 = 4;
 
 /// What a listing is to tell of each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,7 @@ impl PandoFs {
             options,
             callers: Callers::default(),
             dir_attrs,
+            dead_dirs: DeadDirs::default(),
             ends: Ends::default(),
         }
     }
@@ -114,8 +120,15 @@ impl PandoFs {
             Relative::Own => ino,
             Relative::Parent => self.client.parent(&Credentials::ROOT, ino).map_err(errno)?,
         };
-        let attr = self.client.getattr(&Credentials::ROOT, ino);
-        attr.map(Node::from).map_err(errno)
+        let attr = self
+            .client
+            .getattr(&Credentials::ROOT, ino)
+            .map_err(errno)?;
+        if attr.nlink == 0 {
+            // What is open without a name the kernel knows, and finds without asking.
+            return Err(Errno::ESTALE);
+        }
+        Ok(Node::from(attr))
     }
 
     /// Attributes, and how long the kernel may believe them.
@@ -124,12 +137,49 @@ impl PandoFs {
             return Ok(known);
         }
         let asked = self.dir_attrs.ask();
-        let attr = self
-            .client
-            .getattr(&Credentials::ROOT, ino)
-            .map_err(errno)?;
-        let timeout = self.believable(&attr, asked);
-        Ok((attr, timeout))
+        match self.client.getattr(&Credentials::ROOT, ino).map_err(errno) {
+            Ok(attr) => {
+                let timeout = self.believable(&attr, asked);
+                Ok((attr, timeout))
+            }
+            Err(Errno::ESTALE) => {
+                let attr = self.dead_dirs.attr(ino).ok_or(Errno::ESTALE)?;
+                Ok((attr, self.options.attr_timeout))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a directory to be listed, for which rights are checked here and no more: whoever got the
+    /// descriptor may use it.
+    pub fn open_dir(&self, caller: Caller, dir: Ino) -> Result<u64> {
+        self.access(caller, dir, READ)?;
+        let (attr, _) = self.attr(dir)?;
+        self.dead_dirs.opened(&attr);
+        Ok(self.ends.open())
+    }
+
+    /// Removes a directory.
+    pub fn remove_dir(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
+        // Where nothing is remembered it has to be asked before it is gone.
+        let before = if self.options.attr_timeout.is_zero() {
+            self.client.lookup(&Credentials::ROOT, dir, name).ok()
+        } else {
+            None
+        };
+        let removed = Outcome::Removed { directory: true };
+        let ino = self.change(
+            caller,
+            dir,
+            |_| removed,
+            |c| self.client.rmdir(c, dir, name),
+        )?;
+        let attr = before.map(|node| node.attr).filter(|attr| attr.ino == ino);
+        if let Some(attr) = attr.or_else(|| self.dir_attrs.last_told(ino)) {
+            self.dead_dirs.removed(attr);
+        }
+        self.dir_attrs.forget(ino);
+        Ok(())
     }
 
     /// Makes and opens a file under a name that the kernel found free, or opens the one that another
@@ -191,6 +241,10 @@ impl PandoFs {
             },
         );
         drop(elsewhere);
+        // A directory may have given way; which one is not told. It matters to who has it open.
+        for open in self.dead_dirs.open() {
+            self.dir_attrs.forget(open);
+        }
         // Its own change time, if it is a directory.
         moved.map(|moved| self.dir_attrs.forget(moved))
     }
@@ -199,7 +253,6 @@ impl PandoFs {
     /// there is no room for it.
     pub fn list(
         &self,
-        caller: Caller,
         dir: Ino,
         handle: u64,
         offset: u64,
@@ -214,17 +267,20 @@ impl PandoFs {
             Detail::Names => (false, MOUNT_LISTING_ENTRIES),
             Detail::Attributes => (true, MOUNT_LISTING_PLUS_ENTRIES),
         };
-        let page = self.ask(caller, |c| self.client.readdir(c, dir, from, plus, max))?;
+        let page = self
+            .client
+            .readdir(&Credentials::ROOT, dir, from, plus, max)
+            .map_err(errno)?;
 
-        // The kernel knows what `..` is; all that matters of its number is that there is one.
-        let dot = |cookie, name| Item {
+        let dot = |cookie, ino, name| Item {
             cookie,
-            ino: dir,
+            ino,
             kind: FileKind::Dir,
             name,
             attr: None,
         };
-        let dots = [dot(DOT, b"."), dot(DOT_DOT, b"..")];
+        let parent = page.parent.unwrap_or(dir);
+        let dots = [dot(DOT, dir, &b"."[..]), dot(DOT_DOT, parent, b"..")];
         let entries = page.entries.iter().map(|entry| Item {
             cookie: entry.position.0,
             ino: entry.ino,

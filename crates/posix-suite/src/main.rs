@@ -8,6 +8,7 @@ mod case;
 mod cases;
 mod errno;
 mod files;
+mod known;
 mod process;
 mod run;
 mod sys;
@@ -15,6 +16,7 @@ mod times;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,6 +37,10 @@ struct Arguments {
     /// Print one JSON object for each case.
     #[arg(long)]
     json: bool,
+    /// A list of cases that fail on this file system, a line each: the name, and why. That one of them passes
+    /// is wrong, too: it is to be taken off the list.
+    #[arg(long, value_name = "FILE")]
+    known: Option<PathBuf>,
     /// The same directory on another mount of the same file system: what one mount does the other sees.
     #[arg(long, value_name = "DIR")]
     second_mount: Option<PathBuf>,
@@ -59,11 +65,16 @@ fn main() -> Result<ExitCode> {
         !chosen.is_empty(),
         "no case has that in its name: see --list"
     );
+    let known = match &arguments.known {
+        Some(file) => known::read(file, &cases::all())?,
+        None => BTreeMap::new(),
+    };
     let dir = arguments.dir.unwrap_or_default();
     run::run(
         &chosen,
         &dir,
         arguments.second_mount.as_deref(),
         arguments.json,
+        &known,
     )
 }

@@ -64,6 +64,7 @@ pub fn replies() -> Named<Reply> {
         entries: vec![entry("a", 0, None), entry("b", 1, Some(striped()))],
         next: Position::END,
         map: split_map(),
+        parent: Some(Ino::ROOT),
     };
     let part = DirPart {
         entries: 8_001,

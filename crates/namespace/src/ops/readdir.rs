@@ -3,7 +3,7 @@
 
 use super::inode_reply;
 use crate::permission::{READ, check_dir};
-use crate::records::{EntryRecord, decode};
+use crate::records::{Body, EntryRecord, decode};
 use crate::{Locks, Stop, View, keys, locks::Lock};
 use pandofs_api::{DirEntry, EntriesReply, Refusal, Reply};
 use pandofs_types::limits::{MAX_NAMES_PER_HASH, MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
@@ -77,10 +77,20 @@ pub fn read(
         }
         Ok(ControlFlow::Continue(()))
     })?;
+    // The start of a directory is at its home, as its inode is.
+    let inode = match from {
+        Position::FIRST => view.stored_inode(dir)?,
+        _ => None,
+    };
+    let parent = inode.and_then(|inode| match inode.body {
+        Body::Dir { parent } => Some(parent),
+        _ => None,
+    });
     Ok(Reply::Entries(EntriesReply {
         entries,
         next,
         map: parts.map,
+        parent,
     }))
 }
 
