@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -76,6 +76,7 @@ const RULES: [Rule; 21] = [
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
         "namespace", "commit", "shard", "wire"]),
     outer("fuse", &["types", "placement", "api", "client"]),
+    inner("walk", &["types"]),
     front("cli"),
     front("bench"),
     front("trials"),
@@ -320,6 +321,7 @@ mod tests {
             "commit",
             "shard",
             "check",
+            "walk",
         ] {
             assert!(is_pure(name), "{name}");
             for library in [

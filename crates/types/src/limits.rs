@@ -226,6 +226,21 @@ pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
 /// told.
 pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
+/// Items of work that one rank of a tree walk keeps in memory; above, the oldest are spilled.
+pub const WALK_SPILL_ABOVE_ITEMS: usize = 65_536;
+/// Items that a rank of a tree walk spills as one piece.
+pub const WALK_SPILL_CHUNK_ITEMS: usize = 16_384;
+/// Items that a rank of a tree walk gives away in one message.
+pub const WALK_GIVEN_ITEMS: usize = 16_384;
+/// Items per worker in a rank's queue, below which a worker parts a large directory for others.
+pub const WALK_READY_ITEMS_PER_WORKER: usize = 2;
+/// Refusals in a row after which an idle rank of a tree walk pauses.
+pub const WALK_DENIALS_BEFORE_PAUSE: u32 = 8;
+/// How long it pauses the first time; each further time twice as long.
+pub const WALK_SHORTEST_PAUSE: Duration = Duration::from_micros(50);
+/// The longest it pauses.
+pub const WALK_LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
 const _: () = {
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
     assert!(MAX_PIPELINED_REQUESTS < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS) as usize);
@@ -261,4 +276,6 @@ const _: () = {
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_OPEN_OBJECTS >= DATA_THREADS);
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
+    assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
+    assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

@@ -1,0 +1,73 @@
+//! What happens to a rank, and what it wants done.
+
+use crate::{Message, RankId};
+use std::time::Duration;
+
+/// What a transport tells a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<T> {
+    /// The first event of each rank. Only rank 0 gets roots.
+    Start {
+        roots: Vec<T>,
+    },
+    Message {
+        from: RankId,
+        message: Message<T>,
+    },
+    /// A worker found children and goes on with its item.
+    Found {
+        worker: u32,
+        children: Vec<T>,
+    },
+    /// A worker has done its item; with the children that it has not told of yet.
+    Done {
+        worker: u32,
+        children: Vec<T>,
+    },
+    /// What [`Command::Refill`] asked for, in the order in which it was spilled.
+    Refilled {
+        items: Vec<T>,
+    },
+    /// The time of [`Command::Wake`] has passed.
+    Woken,
+    /// Another rank does not live any more.
+    Died {
+        rank: RankId,
+    },
+}
+
+/// What a rank wants its transport to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command<T> {
+    Send {
+        to: RankId,
+        message: Message<T>,
+    },
+    /// Hand the item to a worker that has none.
+    Work {
+        worker: u32,
+        item: T,
+    },
+    /// Keep these outside of memory, as one piece.
+    Spill {
+        items: Vec<T>,
+    },
+    /// Bring back the piece that was spilled last, with [`Event::Refilled`].
+    Refill,
+    /// Give [`Event::Woken`] after this time, unless something else happens before: a wake-up that is
+    /// not needed any more does no harm.
+    Wake {
+        after: Duration,
+    },
+    /// All items of all ranks are done. The last command of a rank.
+    Finished,
+    /// The walk is not complete and will not be. The last command of a rank.
+    Failed(Failure),
+}
+
+/// Why a walk cannot be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("rank {rank} has died, and the items it had with it: the walk is not complete")]
+    RankDied { rank: RankId },
+}
