@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -77,6 +77,7 @@ const RULES: [Rule; 22] = [
         "namespace", "commit", "shard", "wire"]),
     outer("fuse", &["types", "placement", "api", "client"]),
     inner("walk", &["types"]),
+    outer("walk-sim", &["walk"]),
     front("cli"),
     front("bench"),
     front("trials"),

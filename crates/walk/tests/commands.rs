@@ -330,6 +330,9 @@ fn a_death_ends_it_for_all_at_once() {
 
         let mut other = rank(algorithm, 4, 0);
         step(&mut other, start(&[9]));
-        assert_eq!(step(&mut other, message(1, abort())), [failed.clone()]);
+        assert_eq!(
+            step(&mut other, message(1, abort())),
+            std::slice::from_ref(&failed)
+        );
     }
 }

@@ -1,0 +1,20 @@
+//! The parallel tree walk on simulated ranks: thousands of them, in one thread, over trees that are
+//! generated while they are walked.
+//!
+//! The ranks are those of `pandofs-walk`, the very ones that walk real trees. What is made up is how long
+//! things take ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows published statistics
+//! of directories.
+//!
+//! Invariant: one seed gives one run, to the nanosecond, on every machine; no I/O, clock or threads; memory
+//! grows with what is queued, not with the tree.
+
+mod chance;
+mod network;
+mod report;
+mod run;
+mod tree;
+
+pub use network::Network;
+pub use report::{Components, RankReport, Report};
+pub use run::{Costs, Grain, Simulation, run};
+pub use tree::{Directory, Tree};

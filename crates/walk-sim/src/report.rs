@@ -1,0 +1,50 @@
+//! What a simulated run came to.
+
+use pandofs_walk::RankId;
+use std::collections::BTreeMap;
+
+/// Time of all workers by what it went for, in nanoseconds (the paper's figure 3b).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Components {
+    pub callback_ns: u64,
+    pub lstat_ns: u64,
+    pub readdir_ns: u64,
+    /// Messages taken up.
+    pub communication_ns: u64,
+}
+
+/// One rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankReport {
+    /// Nodes visited.
+    pub nodes: u64,
+    pub sent_messages: u64,
+    pub sent_bytes: u64,
+    /// Most items that it had queued.
+    pub longest_queue: u64,
+}
+
+/// The whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Until the last rank knew that all is done.
+    pub elapsed_ns: u64,
+    pub components: Components,
+    pub ranks: Vec<RankReport>,
+    /// From, to: the heat map of the paper's figure 5.
+    pub bytes: BTreeMap<(RankId, RankId), u64>,
+}
+
+impl Report {
+    pub fn nodes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.nodes).sum()
+    }
+
+    pub fn messages(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.sent_messages).sum()
+    }
+
+    pub fn sent_bytes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.sent_bytes).sum()
+    }
+}
