@@ -37,7 +37,7 @@ fn every_algorithm_visits_every_node_at_every_size() {
                     let it = Simulation {
                         grain,
                         attentive,
-                        ..simulation(algorithm, ranks, 20_000)
+                        ..simulation(algorithm, ranks, 5_000)
                     };
                     let (directories, files) = it.tree.count();
                     let report = run(&it);

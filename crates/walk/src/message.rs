@@ -13,7 +13,7 @@ pub enum Message<T> {
     Deny,
     /// Termination detection, around the ring of ranks.
     Token(Token),
-    /// All is done. Handed on along a binary tree of the ranks.
+    /// All is done. Handed on along a binary tree of the ranks; a master tells its slaves itself.
     Finish,
     /// A rank has died, so the walk cannot be complete.
     Abort { dead: RankId },

@@ -168,14 +168,18 @@ impl<T> Rank<T> {
             self.me
         );
         self.ended = true;
-        for child in [1, 2] {
-            let to = u64::from(self.me.0) * 2 + child;
-            if to < u64::from(self.ranks) {
-                out.push(Command::Send {
-                    to: RankId(to as u32),
-                    message: Message::Finish,
-                });
-            }
+        let (me, ranks) = (u64::from(self.me.0), u64::from(self.ranks));
+        let told = match self.role {
+            Role::Sharer(_) => me * 2 + 1..me * 2 + 3,
+            // Slaves talk to the master alone.
+            Role::Master(_) => 1..ranks,
+            Role::Slave(_) => 0..0,
+        };
+        for to in told.start..told.end.min(ranks) {
+            out.push(Command::Send {
+                to: RankId(to as u32),
+                message: Message::Finish,
+            });
         }
         out.push(Command::Finished);
     }

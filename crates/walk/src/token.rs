@@ -170,11 +170,11 @@ mod tests {
 
         // The work arrives; one round finds rank 3 black, the next ends it.
         ranks[3].work_received();
-        let round = |ranks: &mut Vec<Detector>| {
+        let round = |ranks: &mut [Detector]| {
             let mut token = FRESH;
-            for rank in 1..4 {
-                ranks[rank].token_arrived(token);
-                token = ranks[rank].hand_on().unwrap();
+            for rank in &mut ranks[1..] {
+                rank.token_arrived(token);
+                token = rank.hand_on().unwrap();
             }
             ranks[0].token_arrived(token);
             ranks[0].judge()
