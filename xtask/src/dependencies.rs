@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -78,6 +78,7 @@ const RULES: [Rule; 23] = [
     outer("fuse", &["types", "placement", "api", "client"]),
     inner("walk", &["types"]),
     outer("walk-sim", &["walk"]),
+    outer("walk-fs", &["types", "walk"]),
     front("cli"),
     front("bench"),
     front("trials"),

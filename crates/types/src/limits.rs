@@ -240,6 +240,12 @@ pub const WALK_DENIALS_BEFORE_PAUSE: u32 = 8;
 pub const WALK_SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 /// The longest it pauses.
 pub const WALK_LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// Directories that a tree walk keeps open for those below them, if the process may have that many.
+pub const WALK_OPEN_DIRECTORIES: usize = 512;
+/// Bytes into which each thread of a tree walk reads a directory.
+pub const WALK_LISTING_BYTES: usize = 64 << 10;
+/// Entries of a slice of a large directory: what one thread of a tree walk hands to another at once.
+pub const WALK_SLICE_ENTRIES: usize = 256;
 
 const _: () = {
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);

@@ -1,0 +1,179 @@
+//! Directories that are being walked.
+
+use crate::stat::Stat;
+use rustix::fd::OwnedFd;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What a visitor keeps with a directory.
+pub trait DirState: Send + Sync + 'static {
+    /// From the numbers of [`crate::Flow::Descend`].
+    fn new(seed: [u64; 2]) -> Self;
+}
+
+impl DirState for () {
+    fn new(_seed: [u64; 2]) {}
+}
+
+/// A directory that is being walked, or waits for it. It lives until all below it is done.
+#[derive(Debug)]
+pub struct Dir<D> {
+    /// None for the directory above the roots, which stands for the working directory and has no name.
+    parent: Option<Arc<Dir<D>>>,
+    name: Box<CStr>,
+    depth: u32,
+    seed: [u64; 2],
+    /// Parts of it that are not done: its listing, slices of it, directories in it.
+    pending: AtomicUsize,
+    /// Open, for what is in it. Others may close it at any time: see `descriptors.rs`.
+    open: Mutex<Option<Arc<OwnedFd>>>,
+    identity: OnceLock<(u64, u64)>,
+    state: D,
+}
+
+impl<D: DirState> Dir<D> {
+    /// What all roots are in.
+    pub(crate) fn top() -> Arc<Dir<D>> {
+        Arc::new(Dir {
+            parent: None,
+            name: c"".into(),
+            depth: 0,
+            seed: [0, 0],
+            pending: AtomicUsize::new(1),
+            open: Mutex::new(None),
+            identity: OnceLock::new(),
+            state: D::new([0, 0]),
+        })
+    }
+
+    /// A directory in `parent`, to be listed. The parent is not done before it is.
+    pub(crate) fn child(parent: &Arc<Dir<D>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
+        parent.add_part();
+        Dir::unspilled(parent, name, seed)
+    }
+
+    /// The same, of which the parent knows already.
+    pub(crate) fn unspilled(parent: &Arc<Dir<D>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
+        Dir {
+            parent: Some(Arc::clone(parent)),
+            name: name.into(),
+            depth: if parent.is_top() { 0 } else { parent.depth + 1 },
+            seed,
+            pending: AtomicUsize::new(1),
+            open: Mutex::new(None),
+            identity: OnceLock::new(),
+            state: D::new(seed),
+        }
+    }
+}
+
+impl<D> Dir<D> {
+    /// The state that the visitor keeps with it.
+    pub fn state(&self) -> &D {
+        &self.state
+    }
+
+    /// The name in its parent; a root's is what was given.
+    pub fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// 0 for a root.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The directory that it is in; none for a root.
+    pub fn parent(&self) -> Option<&Arc<Dir<D>>> {
+        self.parent.as_ref().filter(|parent| !parent.is_top())
+    }
+
+    pub(crate) fn is_top(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    /// The parent, also if it is what the roots are in.
+    pub(crate) fn above(&self) -> Option<&Arc<Dir<D>>> {
+        self.parent.as_ref()
+    }
+
+    pub(crate) fn seed(&self) -> [u64; 2] {
+        self.seed
+    }
+
+    pub(crate) fn add_part(&self) {
+        // Whoever adds a part is working on one, so this is not the first.
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A part is done; whether it was the last.
+    pub(crate) fn part_done(&self) -> bool {
+        // Acquire and release: who does the last part sees what was done to the state by all others.
+        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a directory was done twice");
+        before == 1
+    }
+
+    pub(crate) fn opened(&self) -> Option<Arc<OwnedFd>> {
+        self.lock_open().clone()
+    }
+
+    pub(crate) fn set_open(&self, fd: Option<Arc<OwnedFd>>) -> Option<Arc<OwnedFd>> {
+        std::mem::replace(&mut *self.lock_open(), fd)
+    }
+
+    fn lock_open(&self) -> std::sync::MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.identity.get().copied()
+    }
+
+    /// Remembers who it is; what is known already stays.
+    pub(crate) fn set_identity(&self, stat: &Stat) {
+        let _ = self.identity.set(stat.identity());
+    }
+}
+
+/// Parents are let go one after the other: the compiler's way is one call inside the other for each level, and
+/// a tree may be deeper than a stack.
+impl<D> Drop for Dir<D> {
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(parent) = next {
+            let Some(mut last) = Arc::into_inner(parent) else {
+                return;
+            };
+            next = last.parent.take();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_deeper_than_any_stack_is_let_go() {
+        let mut dir = Dir::<()>::top();
+        for _ in 0..1_000_000 {
+            dir = Arc::new(Dir::child(&dir, c"d", [0, 0]));
+        }
+        assert_eq!(dir.depth(), 999_999);
+        drop(dir);
+    }
+
+    #[test]
+    fn the_last_part_ends_a_directory() {
+        let top = Dir::<()>::top();
+        let dir = Arc::new(Dir::child(&top, c"d", [0, 0]));
+        dir.add_part();
+        assert!(!dir.part_done());
+        assert!(dir.part_done());
+        assert!(dir.parent().is_none(), "a root");
+        assert!(!top.part_done());
+        assert!(top.part_done());
+    }
+}

@@ -1,0 +1,111 @@
+//! An entry of a directory, as a visitor sees it.
+
+use crate::dir::Dir;
+use crate::options::Follow;
+use crate::paths::Paths;
+use crate::stat::Stat;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// An entry. What is asked of it is found out then, and once.
+pub struct Entry<'a, D> {
+    pub(crate) dir: &'a Arc<Dir<D>>,
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) name: &'a CStr,
+    pub(crate) kind: FileType,
+    pub(crate) ino: u64,
+    pub(crate) stat: Option<Result<Stat, Errno>>,
+    pub(crate) paths: &'a mut Paths<D>,
+    pub(crate) fields: StatxFlags,
+    pub(crate) follow: Follow,
+}
+
+impl<D> Entry<'_, D> {
+    /// The name in its directory; for a root what was given.
+    pub fn name(&self) -> &CStr {
+        self.name
+    }
+
+    /// 0 for a root.
+    pub fn depth(&self) -> u32 {
+        if self.dir.is_top() {
+            0
+        } else {
+            self.dir.depth() + 1
+        }
+    }
+
+    /// The path, beginning with its root's as it was given.
+    pub fn path(&mut self) -> &[u8] {
+        self.paths.entry(self.dir, self.name.to_bytes())
+    }
+
+    /// The directory that it is in; none for a root.
+    pub fn dir(&self) -> Option<&Arc<Dir<D>>> {
+        Some(self.dir).filter(|dir| !dir.is_top())
+    }
+
+    /// Its directory, open: for calls that take a directory and [`Entry::name`].
+    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
+
+    /// What it is; [`FileType::Unknown`] if that cannot be found out. Costs a call where the directory does
+    /// not tell, for roots, and for links that are followed.
+    pub fn kind(&mut self) -> FileType {
+        let tells = match self.kind {
+            FileType::Unknown => false,
+            FileType::Symlink => !self.follows(),
+            _ => true,
+        };
+        if !tells {
+            self.kind = self.stat().map_or(FileType::Unknown, Stat::kind);
+        }
+        self.kind
+    }
+
+    /// The inode's number as the directory has it, which at a mount point is that of the directory below.
+    pub fn listed_ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// Its attributes, with at least the fields of [`crate::Options::fields`] that the file system has. Of a
+    /// link that is followed those of what it points to, if there is such a thing.
+    ///
+    /// # Errors
+    /// Why it cannot be looked at.
+    pub fn stat(&mut self) -> Result<&Stat, Errno> {
+        let (fd, name, fields) = (self.fd, self.name, self.fields);
+        let follows = self.follows() && matches!(self.kind, FileType::Unknown | FileType::Symlink);
+        let stat = self.stat.get_or_insert_with(|| {
+            let itself = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+            if follows {
+                let target = statx(fd, name, AtFlags::empty(), fields);
+                if let Ok(stat) = target {
+                    return Ok(Stat(stat));
+                }
+            }
+            statx(fd, name, itself, fields).map(Stat)
+        });
+        stat.as_ref().map_err(|error| *error)
+    }
+
+    /// Whether a directory is on another file system than the one it is in. Never for roots.
+    pub fn is_elsewhere(&mut self) -> bool {
+        let Some(above) = self.dir().and_then(|dir| dir.identity()) else {
+            return false;
+        };
+        self.stat().is_ok_and(|stat| stat.device() != above.0)
+    }
+
+    fn follows(&self) -> bool {
+        match self.follow {
+            Follow::Never => false,
+            Follow::Roots => self.dir.is_top(),
+            Follow::Always => true,
+        }
+    }
+}

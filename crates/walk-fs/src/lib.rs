@@ -1,0 +1,59 @@
+//! The parallel tree walk on real trees: every entry below some roots is shown to a [`Visitor`] exactly once, by
+//! threads of one process.
+//!
+//! In the manner of `ftw`, with a visitor for each thread:
+//!
+//! ```
+//! use pandofs_walk_fs::{Entry, Flow, Options, Visitor, walk};
+//!
+//! struct Sizes(u64);
+//!
+//! impl Visitor for Sizes {
+//!     type Dir = ();
+//!
+//!     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+//!         if let Ok(stat) = entry.stat() {
+//!             self.0 += stat.size();
+//!         }
+//!         Flow::Descend([0, 0])
+//!     }
+//! }
+//!
+//! let walked = walk(&["src".into()], &Options::default(), |_| Sizes(0))?;
+//! let sum: u64 = walked.visitors.iter().map(|visitor| visitor.0).sum();
+//! assert!(sum > 0);
+//! # Ok::<(), pandofs_walk_fs::WalkError>(())
+//! ```
+//!
+//! How it is fast: directories are opened relative to their parents and read with large buffers; entries are
+//! looked at relative to the open directory, with the fields that are wanted; nothing is allocated for
+//! an entry, and path names are put together only for who asks. A directory too large for one thread is
+//! cut into slices while it is read. The only lock that threads share is taken once for each directory.
+//!
+//! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the length of paths
+//! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open
+//! files are bounded whatever the tree, but for names of directories on the way to those that are open.
+
+mod descriptors;
+mod dir;
+mod entry;
+mod leave;
+mod meter;
+mod options;
+mod paths;
+mod slice;
+mod spill;
+mod stat;
+mod threads;
+mod visit;
+mod work;
+
+pub use dir::{Dir, DirState};
+pub use entry::Entry;
+pub use leave::Leaving;
+pub use meter::Meter;
+pub use options::{Follow, Options};
+pub use rustix::fs::{FileType, StatxFlags};
+pub use stat::{Stat, Time};
+pub use threads::{WalkError, Walked, walk};
+pub use visit::{Flow, Problem, ProblemKind, Visitor};

@@ -1,0 +1,70 @@
+//! How a walk is done.
+
+use crate::meter::Meter;
+use pandofs_types::limits::{
+    WALK_OPEN_DIRECTORIES, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
+};
+use pandofs_walk::{Algorithm, Split};
+use rustix::fs::StatxFlags;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    Never,
+    /// Those that are named as roots.
+    Roots,
+    /// All. One that leads back to a directory above it is a [`crate::ProblemKind::Loop`].
+    Always,
+}
+
+/// How a walk is done. The default is one rank whose threads share its queue, one for each processor.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub algorithm: Algorithm,
+    /// Ranks in this process. With a hybrid algorithm each has `workers` threads, otherwise one.
+    pub ranks: u32,
+    pub workers: u32,
+    pub seed: u64,
+    pub follow: Follow,
+    /// Directories on another file system than their parent are shown and not entered.
+    pub one_file_system: bool,
+    /// What [`crate::Entry::stat`] asks for. Less can be much faster on network file systems.
+    pub fields: StatxFlags,
+    /// Items of one rank in memory, above which some are written to a file.
+    pub spill_above: usize,
+    pub spill_chunk: usize,
+    /// Where that file is made, without a name.
+    pub spill_directory: PathBuf,
+    /// Directories that are kept open for those below them.
+    pub open_directories: usize,
+    /// Told how far the walk is, and asked whether to stop.
+    pub meter: Arc<Meter>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            algorithm: Algorithm::Hybrid(Split::Equal),
+            ranks: 1,
+            workers: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            seed: 0,
+            follow: Follow::Never,
+            one_file_system: false,
+            fields: StatxFlags::BASIC_STATS,
+            spill_above: WALK_SPILL_ABOVE_ITEMS,
+            spill_chunk: WALK_SPILL_CHUNK_ITEMS,
+            spill_directory: std::env::temp_dir(),
+            open_directories: open_directories(),
+            meter: Arc::new(Meter::default()),
+        }
+    }
+}
+
+/// Half of what the process may have open, the rest is for whoever else needs some.
+fn open_directories() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let may = limit.current.unwrap_or(u64::MAX) / 2;
+    WALK_OPEN_DIRECTORIES.min(may as usize).max(1)
+}

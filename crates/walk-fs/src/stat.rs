@@ -1,0 +1,112 @@
+//! Attributes of an entry.
+
+use rustix::fs::{FileType, Statx, StatxAttributes};
+use std::cmp::Ordering;
+
+/// What `statx` said. Fields that were not asked for may be 0.
+#[derive(Clone, Copy)]
+pub struct Stat(pub(crate) Statx);
+
+/// A moment, since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    pub seconds: i64,
+    pub nanoseconds: u32,
+}
+
+impl Stat {
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(u32::from(self.0.stx_mode))
+    }
+
+    /// Kind and permissions, as `st_mode` has them.
+    pub fn mode(&self) -> u32 {
+        u32::from(self.0.stx_mode)
+    }
+
+    pub fn ino(&self) -> u64 {
+        self.0.stx_ino
+    }
+
+    /// Major and minor number of the device, in one number that is not the kernel's encoding.
+    pub fn device(&self) -> u64 {
+        u64::from(self.0.stx_dev_major) << 32 | u64::from(self.0.stx_dev_minor)
+    }
+
+    /// The device as `st_dev` has it.
+    pub fn dev(&self) -> u64 {
+        rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
+    }
+
+    pub fn links(&self) -> u32 {
+        self.0.stx_nlink
+    }
+
+    pub fn uid(&self) -> u32 {
+        self.0.stx_uid
+    }
+
+    pub fn gid(&self) -> u32 {
+        self.0.stx_gid
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.0.stx_size
+    }
+
+    /// Blocks of 512 bytes on disk.
+    pub fn blocks(&self) -> u64 {
+        self.0.stx_blocks
+    }
+
+    pub fn accessed(&self) -> Time {
+        Time {
+            seconds: self.0.stx_atime.tv_sec,
+            nanoseconds: self.0.stx_atime.tv_nsec,
+        }
+    }
+
+    pub fn modified(&self) -> Time {
+        Time {
+            seconds: self.0.stx_mtime.tv_sec,
+            nanoseconds: self.0.stx_mtime.tv_nsec,
+        }
+    }
+
+    pub fn changed(&self) -> Time {
+        Time {
+            seconds: self.0.stx_ctime.tv_sec,
+            nanoseconds: self.0.stx_ctime.tv_nsec,
+        }
+    }
+
+    /// Whether something is mounted here (Linux 5.8 and newer say so).
+    pub fn is_mount_root(&self) -> bool {
+        self.0.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+    }
+
+    /// Who it is: the same for two names of one file.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device(), self.ino())
+    }
+}
+
+impl std::fmt::Debug for Stat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Stat({:?}, mode {:o}, {} bytes)",
+            self.identity(),
+            self.mode(),
+            self.size()
+        )
+    }
+}
+
+impl Time {
+    /// Compares with a whole number of seconds.
+    pub fn cmp_seconds(&self, seconds: i64) -> Ordering {
+        (self.seconds, self.nanoseconds).cmp(&(seconds, 0))
+    }
+}

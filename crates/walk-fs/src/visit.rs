@@ -1,0 +1,61 @@
+//! What a walk calls back.
+
+use crate::dir::DirState;
+use crate::entry::Entry;
+use crate::leave::Leaving;
+use rustix::io::Errno;
+
+/// What to do after an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on, and enter it if it is a directory: its [`DirState`] is made from these numbers.
+    Descend([u64; 2]),
+    /// Go on, and do not enter it.
+    Skip,
+    /// End the whole walk. Other threads finish the entries that they are at.
+    Quit,
+}
+
+/// Something that could not be done. It does not end the walk.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    pub path: &'a [u8],
+    pub kind: ProblemKind,
+}
+
+/// What could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProblemKind {
+    /// It cannot be looked at.
+    #[error("{0}")]
+    Stat(Errno),
+    /// The directory cannot be opened: its entries are missing.
+    #[error("cannot open the directory: {0}")]
+    Open(Errno),
+    /// The directory cannot be read to its end: some entries are missing.
+    #[error("cannot read the directory: {0}")]
+    Read(Errno),
+    /// A directory was replaced by another one while it was walked: what is below is not what it was.
+    #[error("the directory was replaced during the walk")]
+    Replaced,
+    /// A followed link leads back to a directory above it; it is not entered.
+    #[error("the link leads back to a directory above it")]
+    Loop,
+}
+
+/// What is done with entries. Each thread has a visitor of its own.
+pub trait Visitor: Send {
+    /// Kept with each directory until all below it is done.
+    type Dir: DirState;
+
+    /// An entry, roots included. Entries of one directory may come to several threads; a directory comes
+    /// before what is in it.
+    fn entry(&mut self, entry: &mut Entry<'_, Self::Dir>) -> Flow;
+
+    /// All below a directory that was entered is done, in any order, by any thread. Directories come after
+    /// all that is in them. Not called any more once the walk is being ended.
+    fn leave(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
+
+    /// Something could not be done.
+    fn problem(&mut self, _problem: Problem<'_>) {}
+}

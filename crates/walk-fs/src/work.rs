@@ -1,0 +1,337 @@
+//! What a thread does with an item.
+
+use crate::descriptors::{Descriptors, Handle};
+use crate::dir::Dir;
+use crate::entry::Entry;
+use crate::leave::Leaving;
+use crate::options::{Follow, Options};
+use crate::paths::Paths;
+use crate::slice::{self, Item};
+use crate::visit::{Flow, Problem, ProblemKind, Visitor};
+use pandofs_types::limits::{WALK_LISTING_BYTES, WALK_SLICE_ENTRIES};
+use rustix::fd::AsFd;
+use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Entries between two looks at whether others have nothing to do.
+const LOOK_ENTRIES: usize = 64;
+
+/// The other side of a thread: where its findings go.
+pub trait Desk<D> {
+    /// Whether others could do with a part of this item.
+    fn is_short_of_work(&self) -> bool;
+    /// Takes items while this one goes on.
+    fn hand_over(&mut self, items: Vec<Item<D>>);
+}
+
+/// One thread's part of a walk.
+pub struct Worker<'w, V: Visitor> {
+    options: &'w Options,
+    descriptors: &'w Descriptors<V::Dir>,
+    visitor: V,
+    paths: Paths<V::Dir>,
+    found: Vec<Item<V::Dir>>,
+    listing: Box<[MaybeUninit<u8>]>,
+}
+
+/// A directory whose entries are being visited.
+struct Place<'p, D> {
+    dir: &'p Arc<Dir<D>>,
+    handle: &'p Handle,
+    /// Whether it is kept open for what was found in it.
+    kept: bool,
+    visited: u64,
+}
+
+/// An entry as the directory has it.
+#[derive(Clone, Copy)]
+struct Listed<'l> {
+    kind: FileType,
+    ino: u64,
+    name: &'l CStr,
+}
+
+impl<'w, V: Visitor> Worker<'w, V> {
+    pub fn new(
+        options: &'w Options,
+        descriptors: &'w Descriptors<V::Dir>,
+        visitor: V,
+    ) -> Worker<'w, V> {
+        Worker {
+            options,
+            descriptors,
+            visitor,
+            paths: Paths::new(),
+            found: Vec::new(),
+            listing: Box::new_uninit_slice(WALK_LISTING_BYTES),
+        }
+    }
+
+    pub fn into_visitor(self) -> V {
+        self.visitor
+    }
+
+    /// Does an item to its end; what was found and not handed over.
+    pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
+        // Once the walk is to end, items are dropped.
+        if !self.options.meter.is_stopped() {
+            let dir = match item {
+                Item::Directory(dir) => {
+                    self.list(&dir, desk);
+                    dir
+                }
+                Item::Slice(dir, entries) => {
+                    self.slice(&dir, &entries, desk);
+                    dir
+                }
+            };
+            self.part_done(dir);
+        }
+        std::mem::take(&mut self.found)
+    }
+
+    fn list(&mut self, dir: &Arc<Dir<V::Dir>>, desk: &mut impl Desk<V::Dir>) {
+        let handle = match self.descriptors.open_first(dir) {
+            Ok(handle) => handle,
+            Err(kind) => {
+                // Between the look at its entry and now.
+                let vanished = kind == ProblemKind::Open(Errno::NOENT) && dir.depth() > 0;
+                return self.directory_problem(dir, kind, vanished);
+            }
+        };
+        let meter = Arc::clone(&self.options.meter);
+        meter.add_directory();
+        let mut place = Place {
+            dir,
+            handle: &handle,
+            kept: false,
+            visited: 0,
+        };
+        let mut listing = std::mem::take(&mut self.listing);
+        let mut raw = RawDir::new(handle.as_fd(), &mut listing);
+        let mut until_look = LOOK_ENTRIES;
+        let problem = loop {
+            if until_look == 0 {
+                until_look = LOOK_ENTRIES;
+                if meter.is_stopped() {
+                    break None;
+                }
+                if desk.is_short_of_work() {
+                    if let Err(error) = self.share(&mut raw, &mut place) {
+                        break Some(error);
+                    }
+                    desk.hand_over(std::mem::take(&mut self.found));
+                }
+            }
+            match raw.next() {
+                None => break None,
+                Some(Err(Errno::INTR)) => {}
+                Some(Err(error)) => break Some(error),
+                Some(Ok(entry)) => {
+                    let Some(listed) = listed(&entry) else {
+                        continue;
+                    };
+                    until_look -= 1;
+                    if !self.visit(&mut place, listed) {
+                        break None;
+                    }
+                }
+            }
+        };
+        meter.add_entries(place.visited);
+        self.listing = listing;
+        if let Some(error) = problem {
+            // A directory that was removed while it was read is empty.
+            let vanished = error == Errno::NOENT;
+            self.directory_problem(dir, ProblemKind::Read(error), vanished);
+        }
+    }
+
+    /// Makes a slice for others of names that have been read already, without reading more.
+    fn share(
+        &mut self,
+        raw: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
+        place: &mut Place<'_, V::Dir>,
+    ) -> Result<(), Errno> {
+        let mut slice = Vec::new();
+        let mut entries = 0;
+        while entries < WALK_SLICE_ENTRIES && (entries == 0 || !raw.is_buffer_empty()) {
+            match raw.next() {
+                None => break,
+                Some(Err(Errno::INTR)) => {}
+                Some(Err(error)) => return Err(error),
+                Some(Ok(entry)) => {
+                    if let Some(listed) = listed(&entry) {
+                        slice::push(&mut slice, listed.kind, listed.ino, listed.name);
+                        entries += 1;
+                    }
+                }
+            }
+        }
+        if entries > 0 {
+            self.keep(place);
+            place.dir.add_part();
+            let slice = Item::Slice(Arc::clone(place.dir), slice.into_boxed_slice());
+            self.found.push(slice);
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, dir: &Arc<Dir<V::Dir>>, entries: &[u8], desk: &mut impl Desk<V::Dir>) {
+        let handle = match self.descriptors.open_again(dir) {
+            Ok(handle) => handle,
+            Err(kind) => return self.directory_problem(dir, kind, false),
+        };
+        let mut place = Place {
+            dir,
+            handle: &handle,
+            // Since the slice was made; if it was closed meanwhile, that is for want of descriptors.
+            kept: true,
+            visited: 0,
+        };
+        for (at, (kind, ino, name)) in (1..).zip(slice::entries(entries)) {
+            if at % LOOK_ENTRIES == 0 && !self.found.is_empty() && desk.is_short_of_work() {
+                desk.hand_over(std::mem::take(&mut self.found));
+            }
+            if !self.visit(&mut place, Listed { kind, ino, name }) {
+                break;
+            }
+        }
+        self.options.meter.add_entries(place.visited);
+    }
+
+    /// Shows an entry to the visitor; whether the walk goes on.
+    fn visit(&mut self, place: &mut Place<'_, V::Dir>, listed: Listed<'_>) -> bool {
+        let options = self.options;
+        let mut entry = Entry {
+            dir: place.dir,
+            fd: place.handle.as_fd(),
+            name: listed.name,
+            kind: listed.kind,
+            ino: listed.ino,
+            stat: None,
+            paths: &mut self.paths,
+            fields: options.fields,
+            follow: options.follow,
+        };
+        // Names that come from a directory are there; roots have to be looked for.
+        let mut enters = None;
+        if !place.dir.is_top() || entry.stat().is_ok() {
+            place.visited += 1;
+            match self.visitor.entry(&mut entry) {
+                Flow::Quit => {
+                    options.meter.stop();
+                    return false;
+                }
+                Flow::Skip => {}
+                Flow::Descend(seed) => {
+                    if entry.kind() == FileType::Directory {
+                        enters = Some(seed);
+                    }
+                }
+            }
+        }
+        if options.one_file_system && enters.is_some() && entry.is_elsewhere() {
+            enters = None;
+        }
+        let careful = options.one_file_system || options.follow == Follow::Always;
+        if careful && enters.is_some() && entry.stat().is_err() {
+            enters = None;
+        }
+        let stat = entry.stat;
+        if let Some(Err(error)) = stat {
+            let vanished = error == Errno::NOENT && !place.dir.is_top();
+            self.entry_problem(place.dir, listed.name, ProblemKind::Stat(error), vanished);
+        }
+        if let Some(seed) = enters {
+            let child = Dir::child(place.dir, listed.name, seed);
+            if let Some(Ok(stat)) = &stat {
+                child.set_identity(stat);
+                if options.follow == Follow::Always && leads_back(&child) {
+                    // It was counted as a part of its parent, which another part keeps pending.
+                    place.dir.part_done();
+                    self.entry_problem(place.dir, listed.name, ProblemKind::Loop, false);
+                    return true;
+                }
+            }
+            self.keep(place);
+            self.found.push(Item::Directory(Arc::new(child)));
+        }
+        true
+    }
+
+    fn keep(&mut self, place: &mut Place<'_, V::Dir>) {
+        if !place.kept {
+            place.kept = true;
+            self.descriptors.keep(place.dir, place.handle);
+        }
+    }
+
+    /// A part of a directory is done, and with it maybe the directory, and with that its parent, and so on.
+    fn part_done(&mut self, dir: Arc<Dir<V::Dir>>) {
+        let mut dir = dir;
+        while dir.part_done() && !dir.is_top() && !self.options.meter.is_stopped() {
+            dir.set_open(None);
+            self.visitor.leave(&mut Leaving {
+                dir: &dir,
+                paths: &mut self.paths,
+                descriptors: self.descriptors,
+            });
+            let Some(above) = dir.above() else { break };
+            dir = Arc::clone(above);
+        }
+    }
+
+    fn directory_problem(&mut self, dir: &Arc<Dir<V::Dir>>, kind: ProblemKind, vanished: bool) {
+        let Some(above) = dir.above() else { return };
+        self.entry_problem(above, dir.name(), kind, vanished);
+    }
+
+    fn entry_problem(
+        &mut self,
+        dir: &Arc<Dir<V::Dir>>,
+        name: &CStr,
+        kind: ProblemKind,
+        vanished: bool,
+    ) {
+        if vanished {
+            self.options.meter.add_vanished();
+            return;
+        }
+        self.options.meter.add_problem();
+        let path = self.paths.entry(dir, name.to_bytes());
+        self.visitor.problem(Problem { path, kind });
+    }
+
+    /// Lets go of what it remembers of directories, while it has nothing to do.
+    pub fn rest(&mut self) {
+        self.paths.forget();
+    }
+}
+
+fn listed<'l>(entry: &'l rustix::fs::RawDirEntry<'_>) -> Option<Listed<'l>> {
+    let name = entry.file_name();
+    if matches!(name.to_bytes(), b"." | b"..") {
+        return None;
+    }
+    Some(Listed {
+        kind: entry.file_type(),
+        ino: entry.ino(),
+        name,
+    })
+}
+
+/// Whether the directory is one of those above it.
+fn leads_back<D>(dir: &Dir<D>) -> bool {
+    let mut above = dir.above();
+    while let Some(it) = above {
+        if it.identity().is_some() && it.identity() == dir.identity() {
+            return true;
+        }
+        above = it.above();
+    }
+    false
+}
