@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -79,6 +79,7 @@ const RULES: [Rule; 24] = [
     inner("walk", &["types"]),
     outer("walk-sim", &["walk"]),
     outer("walk-fs", &["types", "walk"]),
+    outer("walk-tools", &["walk", "walk-fs"]),
     front("cli"),
     front("bench"),
     front("trials"),

@@ -45,6 +45,8 @@ Examples:
       what its servers do
   pandofs dir /mnt/pando/big
       how a directory is spread over them
+  pandofs find /any/tree -name '*.tmp' -mtime +30
+      tools for any tree, no server needed: walk, find, du, rm
   pandofs COMMAND --help
       more examples";
 
@@ -76,6 +78,9 @@ enum Command {
     #[command(hide = true)]
     DemoWorker(cmd::demo::Worker),
     Completions(cmd::completions::Completions),
+    // Tools for any tree, which know nothing of the rest.
+    #[command(flatten)]
+    Tree(pandofs_walk_tools::Tool),
 }
 
 fn main() -> ExitCode {
@@ -115,6 +120,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Demo(demo) => demo.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
+        Command::Tree(tool) => Ok(Outcome::Other(tool.run()?.code())),
     }
 }
 

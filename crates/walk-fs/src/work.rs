@@ -279,6 +279,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
                 dir: &dir,
                 paths: &mut self.paths,
                 descriptors: self.descriptors,
+                options: self.options,
             });
             let Some(above) = dir.above() else { break };
             dir = Arc::clone(above);

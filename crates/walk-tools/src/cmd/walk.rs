@@ -1,0 +1,308 @@
+//! `walk`
+
+use crate::how::How;
+use crate::outcome::Outcome;
+use crate::output::{Output, Part};
+use crate::session::{self, complain};
+use crate::text::{count, human, show};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Problem, StatxFlags, Visitor};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::Write;
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs walk /scratch
+      how many entries of which kind, how many bytes
+  pandofs walk --list nul src | xargs -0 wc -l
+  pandofs walk --list json /data | jq 'select(.size > 1e9)'
+  pandofs walk --list csv -x / > everything.csv
+
+Lists are in no order. Text has a path in each line, with control characters, backslashes and what is not
+UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such bytes are in \"path_hex\" besides. Times are
+seconds since 1970.";
+
+/// Visit every entry of some trees, and count or list them
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Walk {
+    #[command(flatten)]
+    how: How,
+    /// List the entries instead of counting them
+    #[arg(short, long, value_name = "FORMAT")]
+    list: Option<Format>,
+    /// Stay on the file systems of the roots
+    #[arg(short = 'x', long)]
+    one_file_system: bool,
+    /// Follow symbolic links; one that leads back to a directory above it is reported
+    #[arg(short = 'L', long)]
+    follow: bool,
+    /// Print the counts as JSON
+    #[arg(long, conflicts_with = "list")]
+    json: bool,
+    /// Where to begin
+    #[arg(value_name = "PATH", default_value = ".")]
+    roots: Vec<OsString>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// A path in each line, escaped
+    Text,
+    /// Paths as they are, each with a NUL after it
+    Nul,
+    /// An object in each line
+    Json,
+    /// A table with a header
+    Csv,
+}
+
+impl Walk {
+    /// # Errors
+    /// When the walk or standard output fails.
+    pub fn run(&self) -> Result<Outcome> {
+        let mut options = self.how.options();
+        options.one_file_system = self.one_file_system;
+        if self.follow {
+            options.follow = Follow::Always;
+        }
+        if self.list.is_none() {
+            options.fields =
+                StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::BLOCKS | StatxFlags::INO;
+        }
+        let output = Output::new(&options.meter);
+        if self.list == Some(Format::Csv) {
+            output.print("path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n");
+        }
+        let lists = self.list.is_some();
+        let ran = session::run(&self.roots, &options, lists, |_| Walker {
+            format: self.list,
+            counts: Counts::default(),
+            out: output.part(),
+            line: String::new(),
+        })?;
+        let mut counts = Counts::default();
+        for visitor in &ran.visitors {
+            counts.add(&visitor.counts);
+        }
+        if !lists {
+            counts.problems = ran.meter.problems();
+            counts.vanished = ran.meter.vanished();
+            counts.seconds = ran.elapsed.as_secs_f64();
+            output.print(&if self.json {
+                serde_json::to_string_pretty(&counts)? + "\n"
+            } else {
+                counts.table()
+            });
+        }
+        let outcome = ran.outcome();
+        drop(ran);
+        session::finish(outcome, &output)
+    }
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Counts {
+    entries: u64,
+    directories: u64,
+    files: u64,
+    links: u64,
+    others: u64,
+    /// Sum of the files' sizes.
+    bytes: u64,
+    /// On disk, of all entries; files with several names as often as they have names.
+    disk_bytes: u64,
+    deepest: u32,
+    problems: u64,
+    vanished: u64,
+    seconds: f64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.entries += other.entries;
+        self.directories += other.directories;
+        self.files += other.files;
+        self.links += other.links;
+        self.others += other.others;
+        self.bytes += other.bytes;
+        self.disk_bytes += other.disk_bytes;
+        self.deepest = self.deepest.max(other.deepest);
+    }
+
+    fn table(&self) -> String {
+        let rate = self.entries as f64 / self.seconds.max(1e-6);
+        let mut text = String::new();
+        for (what, number) in [
+            ("entries", count(self.entries)),
+            ("directories", count(self.directories)),
+            ("files", count(self.files)),
+            ("symbolic links", count(self.links)),
+            ("others", count(self.others)),
+            (
+                "bytes in files",
+                format!("{} ({})", count(self.bytes), human(self.bytes)),
+            ),
+            ("on disk", human(self.disk_bytes)),
+            ("deepest level", count(u64::from(self.deepest))),
+            ("problems", count(self.problems)),
+            ("vanished meanwhile", count(self.vanished)),
+            (
+                "time",
+                format!("{:.2} s, {} entries/s", self.seconds, count(rate as u64)),
+            ),
+        ] {
+            text.push_str(&format!("{what:<20}{number}\n"));
+        }
+        text
+    }
+}
+
+struct Walker {
+    format: Option<Format>,
+    counts: Counts,
+    out: Part,
+    line: String,
+}
+
+impl Visitor for Walker {
+    type Dir = ();
+
+    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        match self.format {
+            None => self.count(entry),
+            Some(Format::Nul) => {
+                let bytes = self.out.bytes();
+                bytes.extend_from_slice(entry.path());
+                bytes.push(0);
+            }
+            Some(Format::Text) => {
+                self.line.clear();
+                show(entry.path(), &mut self.line);
+                self.line.push('\n');
+                self.out.bytes().extend_from_slice(self.line.as_bytes());
+            }
+            Some(Format::Csv) => self.csv(entry),
+            Some(Format::Json) => self.json(entry),
+        }
+        self.out.end_record();
+        Flow::Descend([0, 0])
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        complain("walk", problem);
+    }
+}
+
+impl Walker {
+    fn count(&mut self, entry: &mut Entry<'_, ()>) {
+        let depth = entry.depth();
+        let Ok(stat) = entry.stat() else { return };
+        let counts = &mut self.counts;
+        counts.entries += 1;
+        counts.deepest = counts.deepest.max(depth);
+        counts.disk_bytes += stat.blocks() * 512;
+        match stat.kind() {
+            FileType::Directory => counts.directories += 1,
+            FileType::RegularFile => {
+                counts.files += 1;
+                counts.bytes += stat.size();
+            }
+            FileType::Symlink => counts.links += 1,
+            _ => counts.others += 1,
+        }
+    }
+
+    fn csv(&mut self, entry: &mut Entry<'_, ()>) {
+        let Some(row) = Row::of(entry) else { return };
+        self.line.clear();
+        show(entry.path(), &mut self.line);
+        let out = self.out.bytes();
+        // Quoted always: whether it has to be is not worth the look.
+        out.push(b'"');
+        for byte in self.line.bytes() {
+            if byte == b'"' {
+                out.push(b'"');
+            }
+            out.push(byte);
+        }
+        let _ = writeln!(
+            out,
+            "\",{},{},{},{:o},{},{},{},{},{}",
+            row.kind,
+            row.size,
+            row.blocks,
+            row.mode,
+            row.uid,
+            row.gid,
+            row.links,
+            row.mtime,
+            row.ino
+        );
+    }
+
+    fn json(&mut self, entry: &mut Entry<'_, ()>) {
+        let Some(mut row) = Row::of(entry) else {
+            return;
+        };
+        let path = entry.path();
+        let lossy = String::from_utf8_lossy(path);
+        if std::str::from_utf8(path).is_err() {
+            row.path_hex = Some(path.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        row.path = &lossy;
+        let out = self.out.bytes();
+        // A vector takes everything.
+        let _ = serde_json::to_writer(&mut *out, &row);
+        out.push(b'\n');
+    }
+}
+
+/// An entry in JSON lines.
+#[derive(Serialize)]
+struct Row<'r> {
+    path: &'r str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    kind: &'static str,
+    size: u64,
+    blocks: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    mtime: f64,
+    ino: u64,
+}
+
+impl Row<'_> {
+    fn of(entry: &mut Entry<'_, ()>) -> Option<Row<'static>> {
+        let stat = entry.stat().ok()?;
+        let mtime = stat.modified();
+        Some(Row {
+            path: "",
+            path_hex: None,
+            kind: match stat.kind() {
+                FileType::Directory => "directory",
+                FileType::RegularFile => "file",
+                FileType::Symlink => "link",
+                FileType::Fifo => "fifo",
+                FileType::Socket => "socket",
+                FileType::CharacterDevice => "character device",
+                FileType::BlockDevice => "block device",
+                FileType::Unknown => "unknown",
+            },
+            size: stat.size(),
+            blocks: stat.blocks(),
+            mode: stat.mode() & 0o7777,
+            uid: stat.uid(),
+            gid: stat.gid(),
+            links: stat.links(),
+            mtime: mtime.seconds as f64 + f64::from(mtime.nanoseconds) / 1e9,
+            ino: stat.ino(),
+        })
+    }
+}

@@ -1,0 +1,362 @@
+//! What an expression is, and what it does with an entry.
+
+use crate::find::exec::{Exec, Names};
+use crate::find::format::{self, Format};
+use crate::find::glob::Glob;
+use crate::output::Part;
+use crate::text::{show, shown};
+use pandofs_walk_fs::{Entry, FileType, Meter, Stat, Time};
+use regex::bytes::Regex;
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RawDir, accessat, openat, readlinkat, unlinkat};
+use std::cmp::Ordering;
+use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
+
+/// An expression. Operands are evaluated from left to right, and no further than needed.
+#[derive(Debug)]
+pub enum Expression {
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    /// All of them; the last one's value.
+    List(Vec<Expression>),
+    Not(Box<Expression>),
+    Constant(bool),
+    Test(Test),
+    Action(Action),
+}
+
+/// Something that is so or not.
+#[derive(Debug)]
+pub enum Test {
+    Name(Glob),
+    Path(Glob),
+    LinkName(Glob),
+    Regex(Regex),
+    Kind(Vec<FileType>),
+    /// Units of so many bytes, each part of one counts.
+    Size(Compare, u64),
+    /// Units of so many seconds.
+    Age(Which, Compare, i64),
+    Newer(Which, Time),
+    User(Compare),
+    Group(Compare),
+    NoUser,
+    NoGroup,
+    Permissions(Permissions),
+    Links(Compare),
+    Inode(Compare),
+    SameFile((u64, u64)),
+    Empty,
+    Access(Access),
+}
+
+/// Something that is done.
+#[derive(Debug)]
+pub enum Action {
+    Print,
+    Print0,
+    Printf(Format),
+    Ls,
+    Delete,
+    /// A number among the commands of the whole expression.
+    Exec(usize),
+    Prune,
+    Quit,
+}
+
+/// Which time of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Accessed,
+    Changed,
+    Modified,
+}
+
+impl Which {
+    pub fn of(self, stat: &Stat) -> Time {
+        match self {
+            Which::Accessed => stat.accessed(),
+            Which::Changed => stat.changed(),
+            Which::Modified => stat.modified(),
+        }
+    }
+}
+
+/// `+7` is more, `-7` less, `7` just so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compare {
+    pub sign: Ordering,
+    pub number: u64,
+}
+
+impl Compare {
+    pub fn holds(self, value: u64) -> bool {
+        value.cmp(&self.number) == self.sign
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permissions {
+    Exactly(u32),
+    AllOf(u32),
+    AnyOf(u32),
+}
+
+/// What a thread needs to evaluate.
+pub struct Scene<'s> {
+    pub out: &'s mut Part,
+    pub execs: &'s [Exec],
+    /// One for each command.
+    pub names: &'s mut [Names],
+    pub now: Time,
+    /// Whether standard output is a terminal, to which names are not sent as they are.
+    pub terminal: bool,
+    pub failed: &'s AtomicBool,
+    pub meter: &'s Meter,
+    pub pruned: bool,
+}
+
+impl Expression {
+    pub fn evaluate(&self, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
+        match self {
+            Expression::And(all) => all.iter().all(|it| it.evaluate(entry, scene)),
+            Expression::Or(any) => any.iter().any(|it| it.evaluate(entry, scene)),
+            Expression::List(all) => all.iter().fold(true, |_, it| it.evaluate(entry, scene)),
+            Expression::Not(it) => !it.evaluate(entry, scene),
+            Expression::Constant(value) => *value,
+            Expression::Test(test) => test.holds(entry, scene),
+            // After -quit, and after Ctrl-C, nothing is done any more.
+            Expression::Action(_) if scene.meter.is_stopped() => false,
+            Expression::Action(action) => action.act(entry, scene),
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
+        match self {
+            Test::Name(glob) => glob.matches(base(entry.name().to_bytes())),
+            Test::Path(glob) => glob.matches(entry.path()),
+            Test::LinkName(glob) => {
+                entry.kind() == FileType::Symlink
+                    && readlinkat(entry.dir_fd(), entry.name(), Vec::new())
+                        .is_ok_and(|target| glob.matches(target.to_bytes()))
+            }
+            Test::Regex(regex) => regex.is_match(entry.path()),
+            Test::Kind(kinds) => {
+                let kind = entry.kind();
+                kinds.contains(&kind)
+            }
+            Test::Empty => is_empty(entry),
+            Test::Access(access) => {
+                accessat(entry.dir_fd(), entry.name(), *access, AtFlags::empty()).is_ok()
+            }
+            _ => {
+                let now = scene.now;
+                entry.stat().is_ok_and(|stat| self.holds_for(stat, now))
+            }
+        }
+    }
+
+    fn holds_for(&self, stat: &Stat, now: Time) -> bool {
+        match self {
+            Test::Size(compare, unit) => compare.holds(stat.size().div_ceil(*unit)),
+            Test::Age(which, compare, unit) => age_holds(*compare, *unit, which.of(stat), now),
+            Test::Newer(which, than) => which.of(stat) > *than,
+            Test::User(compare) => compare.holds(u64::from(stat.uid())),
+            Test::Group(compare) => compare.holds(u64::from(stat.gid())),
+            Test::NoUser => crate::find::users::user_name(stat.uid()) == stat.uid().to_string(),
+            Test::NoGroup => crate::find::users::group_name(stat.gid()) == stat.gid().to_string(),
+            Test::Permissions(permissions) => {
+                let mode = stat.mode() & 0o7777;
+                match permissions {
+                    Permissions::Exactly(bits) => mode == *bits,
+                    Permissions::AllOf(bits) => mode & bits == *bits,
+                    Permissions::AnyOf(bits) => *bits == 0 || mode & bits != 0,
+                }
+            }
+            Test::Links(compare) => compare.holds(u64::from(stat.links())),
+            Test::Inode(compare) => compare.holds(stat.ino()),
+            Test::SameFile(identity) => stat.identity() == *identity,
+            Test::Name(_)
+            | Test::Path(_)
+            | Test::LinkName(_)
+            | Test::Regex(_)
+            | Test::Kind(_)
+            | Test::Empty
+            | Test::Access(_) => unreachable!("they need no attributes"),
+        }
+    }
+}
+
+/// Days are counted down: `-mtime 0` is under a day old, `-mtime +0` a day or more. Minutes are counted up:
+/// `-mmin 1` is up to a minute old. So it is in GNU find.
+fn age_holds(compare: Compare, unit: i64, time: Time, now: Time) -> bool {
+    let nanoseconds =
+        |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let age = nanoseconds(now) - nanoseconds(time);
+    let unit_ns = i128::from(unit) * 1_000_000_000;
+    let number = i128::from(compare.number);
+    match compare.sign {
+        Ordering::Less => age < number * unit_ns,
+        Ordering::Greater if unit == DAY => age >= (number + 1) * unit_ns,
+        Ordering::Greater => age > number * unit_ns,
+        Ordering::Equal if unit == DAY => age.div_euclid(unit_ns) == number,
+        Ordering::Equal => age > (number - 1) * unit_ns && age <= number * unit_ns,
+    }
+}
+
+/// Seconds.
+pub const DAY: i64 = 86_400;
+
+/// The last name of a root's path; of other entries the name.
+pub fn base(name: &[u8]) -> &[u8] {
+    let end = name.iter().rposition(|byte| *byte != b'/');
+    match end {
+        None => &name[..name.len().min(1)],
+        Some(end) => {
+            let start = name[..=end].iter().rposition(|byte| *byte == b'/');
+            &name[start.map_or(0, |slash| slash + 1)..=end]
+        }
+    }
+}
+
+fn is_empty(entry: &mut Entry<'_, ()>) -> bool {
+    match entry.kind() {
+        FileType::RegularFile => entry.stat().is_ok_and(|stat| stat.size() == 0),
+        FileType::Directory => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let Ok(fd) = openat(entry.dir_fd(), entry.name(), flags, Mode::empty()) else {
+                return false;
+            };
+            let mut buffer = [MaybeUninit::uninit(); 1_024];
+            let mut listing = RawDir::new(fd, &mut buffer);
+            while let Some(listed) = listing.next() {
+                match listed {
+                    Ok(listed) if matches!(listed.file_name().to_bytes(), b"." | b"..") => {}
+                    Ok(_) | Err(_) => return false,
+                }
+            }
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Action {
+    fn act(&self, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
+        match self {
+            Action::Print => {
+                let path = entry.path();
+                let out = scene.out.bytes();
+                if scene.terminal {
+                    let mut line = String::new();
+                    show(path, &mut line);
+                    out.extend_from_slice(line.as_bytes());
+                } else {
+                    out.extend_from_slice(path);
+                }
+                out.push(b'\n');
+            }
+            Action::Print0 => {
+                let out = scene.out.bytes();
+                out.extend_from_slice(entry.path());
+                out.push(0);
+            }
+            Action::Printf(format) => format.write(entry, scene.out.bytes()),
+            Action::Ls => format::ls(entry, scene.now, scene.out.bytes()),
+            Action::Delete => return delete(entry, scene),
+            Action::Exec(number) => return exec(*number, entry, scene),
+            Action::Prune => scene.pruned = true,
+            Action::Quit => scene.meter.stop(),
+        }
+        scene.out.end_record();
+        true
+    }
+}
+
+fn delete(entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
+    if entry.depth() == 0 && base(entry.name().to_bytes()) == b"." {
+        return true;
+    }
+    let flags = if entry.kind() == FileType::Directory {
+        AtFlags::REMOVEDIR
+    } else {
+        AtFlags::empty()
+    };
+    match unlinkat(entry.dir_fd(), entry.name(), flags) {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!(
+                "pandofs find: cannot delete {}: {error}",
+                shown(entry.path())
+            );
+            scene
+                .failed
+                .store(true, std::sync::atomic::Ordering::Relaxed);
+            false
+        }
+    }
+}
+
+fn exec(number: usize, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
+    let exec = &scene.execs[number];
+    let path = if exec.in_directory && entry.depth() > 0 {
+        [b"./", entry.name().to_bytes()].concat()
+    } else {
+        entry.path().to_vec()
+    };
+    if exec.batch {
+        let names = &mut scene.names[number];
+        if names.push(&path) {
+            scene.out.flush();
+            exec.run_batch(names, scene.failed);
+        }
+        return true;
+    }
+    // What was printed before comes before what the command prints.
+    scene.out.flush();
+    exec.run(&path, entry.dir_fd(), scene.failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_name_of_a_path() {
+        for (path, name) in [
+            ("a", "a"),
+            ("a/b", "b"),
+            ("a/b//", "b"),
+            ("/", "/"),
+            ("//", "/"),
+            ("./", "."),
+            ("", ""),
+        ] {
+            assert_eq!(base(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn days_are_counted_down_and_minutes_up() {
+        let now = Time {
+            seconds: 1_000_000,
+            nanoseconds: 0,
+        };
+        let holds = |sign, number, unit, age: i64| {
+            let time = Time {
+                seconds: 1_000_000 - age,
+                nanoseconds: 0,
+            };
+            age_holds(Compare { sign, number }, unit, time, now)
+        };
+        use Ordering::{Equal, Greater, Less};
+        assert!(holds(Equal, 0, DAY, 5) && !holds(Equal, 1, DAY, 5));
+        assert!(holds(Equal, 1, DAY, DAY) && !holds(Greater, 0, DAY, DAY - 1));
+        assert!(holds(Greater, 0, DAY, DAY) && !holds(Greater, 1, DAY, DAY));
+        assert!(holds(Less, 1, DAY, 5) && !holds(Less, 1, DAY, DAY));
+        assert!(holds(Equal, 1, 60, 30) && !holds(Equal, 0, 60, 30));
+        assert!(holds(Greater, 0, 60, 30) && holds(Less, 1, 60, 30));
+    }
+}

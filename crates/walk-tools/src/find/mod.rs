@@ -1,0 +1,10 @@
+//! The language of find: what an expression is, how it is read, and what it does.
+
+pub mod exec;
+pub mod expression;
+pub mod format;
+pub mod glob;
+pub mod parse;
+pub mod permissions;
+pub mod regexes;
+pub mod users;

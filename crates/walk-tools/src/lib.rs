@@ -1,0 +1,43 @@
+//! Tools on the parallel tree walk, for any tree: `walk`, `find`, `du` and `rm`, one file each in `cmd`.
+//!
+//! Invariant: a tool that did not do all it was asked says so on standard error and in its exit code; what it
+//! holds in memory does not grow with the number of entries (`du` remembers files with several names, `-exec`
+//! a command line); nothing is written to standard output that cannot be told apart again.
+
+pub mod cmd;
+mod find;
+mod how;
+mod outcome;
+mod output;
+mod progress;
+mod session;
+mod text;
+
+pub use outcome::Outcome;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// The tools, as subcommands.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Tool {
+    Walk(cmd::walk::Walk),
+    Find(cmd::find::Find),
+    Du(cmd::du::Du),
+    Rm(cmd::rm::Rm),
+}
+
+impl Tool {
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it could not begin, or came to an end that is none.
+    pub fn run(&self) -> Result<Outcome> {
+        match self {
+            Tool::Walk(walk) => walk.run(),
+            Tool::Find(find) => find.run(),
+            Tool::Du(du) => du.run(),
+            Tool::Rm(rm) => rm.run(),
+        }
+    }
+}

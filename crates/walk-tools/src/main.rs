@@ -1,0 +1,46 @@
+//! The tools by themselves, without the rest of `pandofs`.
+
+use clap::Parser;
+use pandofs_walk_tools::{Outcome, Tool};
+use std::process::ExitCode;
+
+/// Parallel tree walks
+#[derive(Parser)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().tool.run() {
+        Ok(outcome) => ExitCode::from(outcome.code()),
+        Err(error) => {
+            eprintln!("pandofs-walk: {error:#}");
+            ExitCode::from(Outcome::Incomplete.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_tool_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.unwrap_or_default().contains("Examples:"),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+}

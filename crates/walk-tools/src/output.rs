@@ -1,0 +1,105 @@
+//! Standard output, written by many threads.
+
+use pandofs_walk_fs::Meter;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that a thread gathers before it writes them.
+const GATHERED_BYTES: usize = 32 << 10;
+
+/// Standard output. What goes wrong ends the walk.
+#[derive(Clone, Debug)]
+pub struct Output(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    meter: Arc<Meter>,
+    failure: Mutex<Option<io::Error>>,
+}
+
+impl Output {
+    pub fn new(meter: &Arc<Meter>) -> Output {
+        Output(Arc::new(Shared {
+            meter: Arc::clone(meter),
+            failure: Mutex::new(None),
+        }))
+    }
+
+    /// A thread's part of it.
+    pub fn part(&self) -> Part {
+        Part {
+            output: self.clone(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// Writes a text at once.
+    pub fn print(&self, text: &str) {
+        let mut part = self.part();
+        part.bytes().extend_from_slice(text.as_bytes());
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let mut out = io::stdout().lock();
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        if let Err(error) = written {
+            self.0.meter.stop();
+            let mut failure = self
+                .0
+                .failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
+        }
+    }
+
+    /// Whether all was written. Whoever reads may have seen enough, which is no failure.
+    ///
+    /// # Errors
+    /// The first that there was.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut failure = self
+            .0
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What one thread writes: whole records, which do not mix with those of others.
+#[derive(Debug)]
+pub struct Part {
+    output: Output,
+    gathered: Vec<u8>,
+}
+
+impl Part {
+    /// Where a record is appended.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.gathered
+    }
+
+    /// A record is complete.
+    pub fn end_record(&mut self) {
+        if self.gathered.len() >= GATHERED_BYTES {
+            self.flush();
+        }
+    }
+
+    pub fn flush(&mut self) {
+        if !self.gathered.is_empty() {
+            self.output.write(&self.gathered);
+            self.gathered.clear();
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

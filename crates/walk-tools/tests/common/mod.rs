@@ -1,0 +1,98 @@
+//! A tree with everything in it, and programs run on it.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
+
+pub const ALGORITHMS: [&str; 7] = [
+    "h-deqs",
+    "h-drqs",
+    "drqs",
+    "deqs",
+    "pa-drqs",
+    "cp",
+    "cp-keep-one",
+];
+
+/// Files of all kinds, sizes, ages, permissions and names; directories that are empty, deep and wide.
+pub fn make_tree(root: &Path) {
+    let names: [&[u8]; 6] = [
+        b"plain.c",
+        b"with space.RS",
+        b"new\nline.txt",
+        b"\xff\xfe.bin",
+        b"-dash",
+        b"star*[x].rs",
+    ];
+    let now = SystemTime::now();
+    for outer in 0..6_u32 {
+        for inner in 0..5_u32 {
+            let dir = root.join(format!("d{outer}/e{inner}/deeper"));
+            std::fs::create_dir_all(dir.join("empty")).unwrap();
+            for (number, name) in (0..).zip(names) {
+                let path = dir.join(OsStr::from_bytes(name));
+                let size = [0, 1, 511, 512, 4_097, 70_000][(number + inner as usize) % 6];
+                std::fs::write(&path, vec![b'x'; size]).unwrap();
+                let hours = [0, 1, 30, 50, 24 * 40, 24 * 500][(number + outer as usize) % 6];
+                let file = File::options().write(true).open(&path).unwrap();
+                let time = now - Duration::from_secs(hours * 3_600 + 90);
+                file.set_times(FileTimes::new().set_modified(time).set_accessed(time))
+                    .unwrap();
+                let mode =
+                    [0o644, 0o600, 0o755, 0o4711, 0o666, 0o440][(number + inner as usize) % 6];
+                std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            }
+            std::os::unix::fs::symlink("../deeper/plain.c", dir.join("link")).unwrap();
+            std::os::unix::fs::symlink("/nowhere", dir.join("dangling")).unwrap();
+            std::fs::hard_link(dir.join("plain.c"), dir.join("second name")).unwrap();
+        }
+    }
+    let fifo = root.join("d0/fifo");
+    assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    for file in 0..3_000 {
+        std::fs::write(root.join(format!("d1/f{file}")), "").unwrap();
+    }
+}
+
+pub fn tree() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    make_tree(&tree);
+    (dir, tree)
+}
+
+/// A program run in a directory.
+pub fn run_in(dir: &Path, program: &str, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+/// One of our tools.
+pub fn ours(dir: &Path, arguments: &[&str]) -> Output {
+    run_in(dir, env!("CARGO_BIN_EXE_pandofs-walk"), arguments)
+}
+
+/// Records, sorted.
+pub fn sorted(output: &Output, end: u8) -> Vec<Vec<u8>> {
+    let mut records: Vec<Vec<u8>> = output
+        .stdout
+        .split(|byte| *byte == end)
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(records.pop(), Some(vec![]), "the last record has no end");
+    records.sort_unstable();
+    records
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,120 @@
+//! The same as GNU du, but for the order.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+
+#[test]
+fn trees_have_the_same_sizes() {
+    let (dir, _) = tree();
+    for options in [
+        &[][..],
+        &["-s"],
+        &["-d", "1"],
+        &["-d", "0"],
+        &["-h"],
+        &["-b"],
+        &["-c", "-s"],
+        &["-x"],
+        &["--apparent-size"],
+        &["-sh"],
+    ] {
+        for roots in [&["tree"][..], &["tree/d0", "tree/d1/f7", "tree/d2/"]] {
+            let theirs = run_in(dir.path(), "du", &[options, roots].concat());
+            let mine = ours(dir.path(), &[&["du"], options, roots].concat());
+            assert_eq!(stderr(&mine), "");
+            assert_eq!(
+                sorted(&mine, b'\n'),
+                sorted(&theirs, b'\n'),
+                "{options:?} {roots:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn with_every_algorithm_and_on_a_real_tree() {
+    let root = "/usr/share";
+    let theirs = sorted(&run_in("/".as_ref(), "du", &["-s", root]), b'\n');
+    for algorithm in ALGORITHMS {
+        let how = ["du", "--algorithm", algorithm, "--threads", "3", "-s", root];
+        assert_eq!(
+            sorted(&ours("/".as_ref(), &how), b'\n'),
+            theirs,
+            "{algorithm}"
+        );
+    }
+}
+
+#[test]
+fn files_are_shown_with_a() {
+    let (dir, _) = tree();
+    // Without the files that have two names: which of them counts is a matter of order.
+    let without = |output| -> Vec<Vec<u8>> {
+        let mut records = sorted(&output, b'\n');
+        records.retain(|line| {
+            let line = String::from_utf8_lossy(line);
+            !line.contains("plain.c") && !line.contains("second name")
+        });
+        records
+    };
+    assert_eq!(
+        without(ours(dir.path(), &["du", "-a", "tree"])),
+        without(run_in(dir.path(), "du", &["-a", "tree"]))
+    );
+}
+
+#[test]
+fn tables_add_up() {
+    let (dir, _) = tree();
+    let all: u64 = {
+        let output = run_in(dir.path(), "du", &["-s", "-B1", "tree"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split('\t').next().unwrap().parse().unwrap()
+    };
+    for by in ["user", "group", "age"] {
+        let output = ours(dir.path(), &["du", "--by", by, "--json", "tree"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["bytes"], all, "{by}");
+        assert_eq!(report["by"], by);
+    }
+    let output = ours(dir.path(), &["du", "--by", "size", "--json", "-b", "tree"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let groups: Vec<(&str, u64, u64)> = report["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            let number = |key: &str| it[key].as_u64().unwrap();
+            (
+                it["name"].as_str().unwrap(),
+                number("entries"),
+                number("bytes"),
+            )
+        })
+        .collect();
+    // Thirty directories with one file of each of six sizes, and 3,000 empty ones.
+    let expected = [
+        ("empty", 3_030, 0),
+        ("under 4 KiB", 90, 30 * (1 + 511 + 512)),
+        ("under 64 KiB", 30, 30 * 4_097),
+        ("under 1 MiB", 30, 30 * 70_000),
+    ];
+    assert_eq!(groups, expected);
+
+    let chart = ours(dir.path(), &["du", "--by", "age", "tree"]);
+    let text = String::from_utf8(chart.stdout).unwrap();
+    assert!(text.contains("under two years"), "{text}");
+    assert!(text.contains('█'), "{text}");
+}
+
+#[test]
+fn a_missing_root_is_told_and_seen_in_the_exit_code() {
+    let (dir, _) = tree();
+    let output = ours(dir.path(), &["du", "-s", "missing", "tree/d0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("missing"));
+    assert_eq!(sorted(&output, b'\n').len(), 1);
+}

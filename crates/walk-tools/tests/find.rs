@@ -1,0 +1,317 @@
+//! The same as GNU find, but for the order.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+use std::path::Path;
+
+/// Expressions, a word each; -print0 is added.
+const EXPRESSIONS: [&str; 66] = [
+    "tree",
+    "tree/ tree/d0",
+    "tree -name *.c",
+    "tree -name *.[a-c] -o -name -*",
+    "tree -iname *.rs",
+    "tree -name star\\*\\[x*",
+    "tree -name tree",
+    "tree/ -name tree",
+    "tree -path */e1/*",
+    "tree -ipath *D1*E1*.C",
+    "tree -regex .*/d[12]/.*\\.\\(c\\|txt\\)",
+    "tree -iregex .*\\.RS",
+    "tree -regextype posix-extended -regex .*/(e1|e2)/[^/]+",
+    "tree -type f",
+    "tree -type d",
+    "tree -type l,p",
+    "tree -lname */plain.c",
+    "tree -size 0",
+    "tree -size 1",
+    "tree -size +1",
+    "tree -size -2k",
+    "tree -size +4096c",
+    "tree -size -1M",
+    "tree -size 512c",
+    "tree -empty",
+    "tree -empty -type d",
+    "tree -mtime 0",
+    "tree -mtime +0",
+    "tree -mtime 1",
+    "tree -mtime +1",
+    "tree -mtime -2",
+    "tree -mtime +100",
+    "tree -mmin +60",
+    "tree -mmin -60",
+    "tree -atime +2",
+    "tree -cmin -60",
+    "tree -newer tree/d0/e0/deeper/plain.c",
+    "tree -newermm tree/d0/e0/deeper/plain.c",
+    "tree ! -newer tree/d0/e0/deeper/plain.c",
+    "tree -user root",
+    "tree -uid 0 -gid -5",
+    "tree -group root -nouser",
+    "tree -perm 644",
+    "tree -perm -u+x",
+    "tree -perm /222",
+    "tree -perm -4000",
+    "tree -perm u=rw,g=r,o=r",
+    "tree -links 2",
+    "tree -links +2 -type d",
+    "tree -samefile tree/d2/e2/deeper/plain.c",
+    "tree -maxdepth 2",
+    "tree -mindepth 3",
+    "tree -mindepth 2 -maxdepth 2 -type d",
+    "tree -maxdepth 0",
+    "tree -name e1 -prune -o -true",
+    "tree -name deeper -prune",
+    "tree -depth -name e*",
+    "tree -xdev -type d",
+    "tree -not ( -type f -o -type l ) -a -name *e*",
+    "tree -type f , -name nothing",
+    "tree -false -o -name link",
+    "tree -readable -executable -type f",
+    "-L tree -type f",
+    "-L tree -type l",
+    "-H tree/d0/e0/deeper/link -type f",
+    "-P tree/d0/e0/deeper/link -type l",
+];
+
+fn compare(dir: &Path, words: &[&str], end: u8, how: &[&str]) {
+    let theirs = run_in(dir, "find", words);
+    let mut all = vec!["find"];
+    all.extend(how);
+    all.extend(words);
+    let mine = ours(dir, &all);
+    assert_eq!(stderr(&mine), "", "{words:?}");
+    assert_eq!(mine.status.code(), theirs.status.code(), "{words:?}");
+    let (mine, theirs) = (sorted(&mine, end), sorted(&theirs, end));
+    if mine != theirs {
+        let show = |records: &[Vec<u8>], others: &[Vec<u8>]| -> Vec<String> {
+            let only = records.iter().filter(|it| !others.contains(it)).take(5);
+            only.map(|it| String::from_utf8_lossy(it).into_owned())
+                .collect()
+        };
+        panic!(
+            "{words:?}: only ours {:?}, only GNU's {:?}",
+            show(&mine, &theirs),
+            show(&theirs, &mine)
+        );
+    }
+}
+
+#[test]
+fn expressions_find_the_same() {
+    let (dir, _) = tree();
+    for expression in EXPRESSIONS {
+        let mut words: Vec<&str> = expression.split(' ').collect();
+        words.push("-print0");
+        compare(dir.path(), &words, 0, &["--threads", "3"]);
+    }
+    compare(dir.path(), &["tree"], b'\n', &[]);
+    let alternative = ["tree", "-name", "*.c", "-o", "-name", "link"];
+    compare(dir.path(), &alternative, b'\n', &[]);
+}
+
+#[test]
+fn with_every_algorithm() {
+    let (dir, _) = tree();
+    for algorithm in ALGORITHMS {
+        for threads in ["1", "2", "4"] {
+            let how = ["--algorithm", algorithm, "--threads", threads];
+            compare(dir.path(), &["tree", "-size", "-3", "-print0"], 0, &how);
+            compare(dir.path(), &["tree", "-depth", "-print0"], 0, &how);
+        }
+    }
+}
+
+#[test]
+fn formats_are_the_same() {
+    let (dir, _) = tree();
+    for format in [
+        "%p|%f|%h|%P|%H|%d\\0",
+        "%y %Y %s %b %k %m %M %n %i %D %U:%G %u:%g %l\\0",
+        "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %t %A@ %Tj %Ta %Tb\\0",
+        "[%10s][%-10s][%010s][%05m][%03d][%.2f][%5.1f]%%\\t\\101\\\\\\0",
+    ] {
+        for root in ["tree", "tree/", "./tree/d1/"] {
+            compare(dir.path(), &[root, "-printf", format], 0, &[]);
+        }
+    }
+}
+
+#[test]
+fn commands_are_run() {
+    let (dir, _) = tree();
+    let each = ["tree", "-name", "e*", "-exec", "echo", "<{}>", ";"];
+    compare(dir.path(), &each, b'\n', &["--threads", "2"]);
+    let said = [
+        "tree",
+        "-type",
+        "d",
+        "-exec",
+        "test",
+        "-e",
+        "{}/plain.c",
+        ";",
+        "-print0",
+    ];
+    compare(dir.path(), &said, 0, &[]);
+    // In the directory: the names are found there, also those of roots.
+    let there = [
+        "tree", "-name", "*.c", "-execdir", "stat", "-c", "%i %n", "{}", ";",
+    ];
+    compare(dir.path(), &there, b'\n', &[]);
+    let many = ["tree", "-type", "f", "-exec", "printf", "%s\\n", "{}", "+"];
+    let mine = ours(dir.path(), &[&["find"], &many[..]].concat());
+    assert_eq!(
+        sorted(&mine, b'\n'),
+        sorted(&run_in(dir.path(), "find", &many), b'\n')
+    );
+    assert!(mine.status.success());
+
+    let fails = ours(dir.path(), &["find", "tree", "-exec", "false", "{}", "+"]);
+    assert_eq!(fails.status.code(), Some(1));
+    let missing = ours(
+        dir.path(),
+        &["find", "tree", "-exec", "/no/such/program", ";"],
+    );
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("/no/such/program"));
+}
+
+#[test]
+fn deleting_goes_from_the_bottom_up() {
+    let (dir, tree) = tree();
+    let some = ["find", "tree", "-path", "*/e1/*", "-delete"];
+    let left = ["find", "tree", "!", "-path", "*/e1/*", "-print0"];
+    let expected = sorted(&ours(dir.path(), &left), 0);
+    assert!(ours(dir.path(), &some).status.success());
+    assert_eq!(
+        sorted(&run_in(dir.path(), "find", &["tree", "-print0"]), 0),
+        expected
+    );
+
+    // What is not empty cannot be deleted, which is told.
+    let kept = ours(dir.path(), &["find", "tree", "-name", "d1", "-delete"]);
+    assert_eq!(kept.status.code(), Some(1));
+    assert!(stderr(&kept).contains("tree/d1"), "{}", stderr(&kept));
+
+    for algorithm in ALGORITHMS {
+        common::make_tree(&tree.join(algorithm));
+        let all = [
+            "find",
+            "--algorithm",
+            algorithm,
+            "--threads",
+            "3",
+            "tree",
+            "-delete",
+        ];
+        let gone = ours(dir.path(), &all);
+        assert_eq!(stderr(&gone), "");
+        assert!(gone.status.success() && !tree.exists());
+        std::fs::create_dir(&tree).unwrap();
+    }
+}
+
+#[test]
+fn it_can_end_early_and_leave_out() {
+    let (dir, _) = tree();
+    let first = ours(
+        dir.path(),
+        &["find", "tree", "-name", "e*", "-print", "-quit"],
+    );
+    assert!(first.status.success());
+    assert!(
+        (1..=2).contains(&sorted(&first, b'\n').len()),
+        "one a thread at most"
+    );
+    let one = [
+        "find",
+        "--threads",
+        "1",
+        "tree",
+        "-type",
+        "f",
+        "-print",
+        "-quit",
+    ];
+    assert_eq!(
+        ours(dir.path(), &one)
+            .stdout
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count(),
+        1
+    );
+
+    let without = [
+        "find",
+        "tree",
+        "--exclude",
+        "e1",
+        "--exclude",
+        "*/d1/f*",
+        "-print0",
+    ];
+    let theirs = [
+        "tree", "(", "-name", "e1", "-o", "-path", "*/d1/f*", ")", "-prune", "-o", "-print0",
+    ];
+    assert_eq!(
+        sorted(&ours(dir.path(), &without), 0),
+        sorted(&run_in(dir.path(), "find", &theirs), 0)
+    );
+}
+
+#[test]
+fn what_fails_is_seen_in_the_exit_code() {
+    let (dir, _) = tree();
+    let missing = ours(dir.path(), &["find", "tree/d0", "missing", "-name", "link"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("missing"));
+    assert!(!missing.stdout.is_empty(), "the other root is searched");
+    let wrong = ours(dir.path(), &["find", "tree", "-nonsense"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr(&wrong).contains("-nonsense"));
+    // A reader that goes away is no failure.
+    let shell = format!(
+        "{} find tree -print | head -n 1",
+        env!("CARGO_BIN_EXE_pandofs-walk")
+    );
+    let head = run_in(dir.path(), "bash", &["-o", "pipefail", "-c", &shell]);
+    assert_eq!(
+        (head.status.code(), stderr(&head)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn ls_is_the_same_but_for_spaces() {
+    let (dir, _) = tree();
+    // GNU find widens columns as it goes, and quotes names its own way.
+    let words = [
+        "tree", "-name", "link", "-o", "-name", "plain.c", "-o", "-type", "d",
+    ];
+    let words = [&words[..], &["-ls"]].concat();
+    let normal = |output| -> Vec<Vec<String>> {
+        sorted(&output, b'\n')
+            .iter()
+            .map(|line| {
+                let line = String::from_utf8_lossy(line).into_owned();
+                line.split_whitespace().map(str::to_owned).collect()
+            })
+            .collect()
+    };
+    let grouped = ["tree", "(", "-name", "link", "-o", "-type", "d", ")", "-ls"];
+    let mut mine = normal(ours(dir.path(), &[&["find"], &grouped[..]].concat()));
+    let mut theirs = normal(run_in(dir.path(), "find", &grouped));
+    mine.sort_unstable();
+    theirs.sort_unstable();
+    assert_eq!(mine, theirs);
+    assert!(
+        ours(dir.path(), &[&["find"], &words[..]].concat())
+            .status
+            .success()
+    );
+}

@@ -1,0 +1,121 @@
+//! Counts and lists.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+
+#[test]
+fn counts_are_those_of_find() {
+    let (dir, _) = tree();
+    let count = |expression: &[&str]| {
+        let words = [&["tree"], expression, &["-print0"]].concat();
+        sorted(&run_in(dir.path(), "find", &words), 0).len() as u64
+    };
+    let sizes = run_in(
+        dir.path(),
+        "find",
+        &["tree", "-type", "f", "-printf", "%s\\n"],
+    );
+    let sizes: u64 = String::from_utf8(sizes.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| line.parse::<u64>().unwrap())
+        .sum();
+    for algorithm in ALGORITHMS {
+        let how = [
+            "walk",
+            "--algorithm",
+            algorithm,
+            "--threads",
+            "4",
+            "--json",
+            "tree",
+        ];
+        let output = ours(dir.path(), &how);
+        let counts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(counts["entries"], count(&[]), "{algorithm}");
+        assert_eq!(counts["directories"], count(&["-type", "d"]));
+        assert_eq!(counts["files"], count(&["-type", "f"]));
+        assert_eq!(counts["links"], count(&["-type", "l"]));
+        assert_eq!(counts["others"], 1);
+        assert_eq!(counts["bytes"], sizes);
+        assert_eq!(counts["deepest"], 4);
+        assert_eq!(counts["problems"], 0);
+    }
+    let table = String::from_utf8(ours(dir.path(), &["walk", "tree"]).stdout).unwrap();
+    assert!(table.contains("symbolic links"), "{table}");
+}
+
+#[test]
+fn lists_hold_every_path() {
+    let (dir, _) = tree();
+    let all = sorted(&run_in(dir.path(), "find", &["tree", "-print0"]), 0);
+    assert_eq!(
+        sorted(&ours(dir.path(), &["walk", "-l", "nul", "tree"]), 0),
+        all
+    );
+
+    let json = ours(dir.path(), &["walk", "-l", "json", "tree"]);
+    let mut paths = Vec::new();
+    for line in sorted(&json, b'\n') {
+        let row: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        paths.push(match row.get("path_hex") {
+            None => row["path"].as_str().unwrap().as_bytes().to_vec(),
+            Some(hex) => {
+                let hex = hex.as_str().unwrap();
+                let bytes = (0..hex.len()).step_by(2);
+                bytes
+                    .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                    .collect()
+            }
+        });
+    }
+    paths.sort_unstable();
+    assert_eq!(paths, all);
+
+    let text = sorted(&ours(dir.path(), &["walk", "-l", "text", "tree"]), b'\n');
+    assert_eq!(text.len(), all.len());
+    assert!(text.iter().any(|line| line.ends_with(b"/new\\nline.txt")));
+    assert!(text.iter().any(|line| line.ends_with(b"/\\xFF\\xFE.bin")));
+
+    let csv = ours(
+        dir.path(),
+        &["walk", "-l", "csv", "tree/d0/e0/deeper/plain.c"],
+    );
+    let csv = String::from_utf8(csv.stdout).unwrap();
+    let row: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!(
+        row[..4],
+        ["\"tree/d0/e0/deeper/plain.c\"", "file", "0", "0"]
+    );
+    assert_eq!(row[4], "644");
+}
+
+#[test]
+fn what_fails_is_seen_in_the_exit_code() {
+    let (dir, _) = tree();
+    let output = ours(dir.path(), &["walk", "tree", "missing"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("missing: "), "{}", stderr(&output));
+    assert_eq!(
+        ours(dir.path(), &["walk", "--algorithm", "bfs", "tree"])
+            .status
+            .code(),
+        Some(2)
+    );
+    // Nothing but the problem is on standard error: it is no terminal.
+    assert_eq!(stderr(&output).lines().count(), 1);
+    let full = format!(
+        "{} walk -l text tree > /dev/full",
+        env!("CARGO_BIN_EXE_pandofs-walk")
+    );
+    let output = run_in(dir.path(), "sh", &["-c", &full]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("standard output"),
+        "{}",
+        stderr(&output)
+    );
+}
