@@ -28,7 +28,7 @@
 //! How it is fast: directories are opened relative to their parents and read with large buffers; entries are
 //! looked at relative to the open directory, with the fields that are wanted; nothing is allocated for
 //! an entry, and path names are put together only for who asks. A directory too large for one thread is
-//! cut into slices while it is read. The only lock that threads share is taken once for each directory.
+//! cut into slices while it is read. Threads share locks that each takes a few times a directory, not an entry.
 //!
 //! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the length of paths
 //! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open

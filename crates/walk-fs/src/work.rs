@@ -8,7 +8,7 @@ use crate::options::{Follow, Options};
 use crate::paths::Paths;
 use crate::slice::{self, Item};
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
-use pandofs_types::limits::{WALK_LISTING_BYTES, WALK_SLICE_ENTRIES};
+use pandofs_types::limits::{WALK_GIVEN_ITEMS, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES};
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
@@ -119,10 +119,12 @@ impl<'w, V: Visitor> Worker<'w, V> {
                 if meter.is_stopped() {
                     break None;
                 }
-                if desk.is_short_of_work() {
-                    if let Err(error) = self.share(&mut raw, &mut place) {
-                        break Some(error);
-                    }
+                let short = desk.is_short_of_work();
+                if short && let Err(error) = self.share(&mut raw, &mut place) {
+                    break Some(error);
+                }
+                // A directory may have more directories in it than fit in memory: the rank spills them.
+                if short || self.found.len() >= WALK_GIVEN_ITEMS {
                     desk.hand_over(std::mem::take(&mut self.found));
                 }
             }
