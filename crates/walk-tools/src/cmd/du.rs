@@ -25,9 +25,9 @@ Examples:
       who has how much, with a chart
   pandofs du --by age --json /scratch | jq .groups
 
-Sizes are what is on disk, in KiB, unless -h, -b or --apparent-size is given. A file with several names counts
-once, in the directory where one of its names is met first. Directories come in no order, but after all that
-is in them. Apparent sizes include those of the directories themselves.";
+Sizes are what is on disk, in KiB, unless -h, -b or --apparent-size is given. A file with several
+names counts once, in the directory where one of its names is met first. Directories come in no
+order, but after all that is in them. Apparent sizes include those of the directories themselves.";
 
 /// Sum up the space that trees take, by directory or by owner, age or size
 #[derive(Args, Clone, Debug)]

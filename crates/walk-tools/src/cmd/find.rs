@@ -24,16 +24,18 @@ Examples:
   pandofs find . -name '*.c' -print0 | xargs -0 wc -l
   pandofs find --threads 16 /nfs -user alice -delete
 
-Roots and expression are those of GNU find, and so is what is printed, but for the order: directories are
-searched in parallel, and each comes before what is in it (with -depth and -delete after it). Known are
+Roots and expression are those of GNU find, and so is what is printed, but for the order:
+directories are searched in parallel, and each comes before what is in it (with -depth and
+-delete after it). Known are
   -name -iname -path -ipath -lname -ilname -regex -iregex -regextype -type -size -empty
   -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newerXY
-  -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile -readable -writable -executable
+  -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile
+  -readable -writable -executable
   -maxdepth -mindepth -xdev -depth -follow -H -L -P  ! -not -a -and -o -or , ( ) -true -false
   -print -print0 -printf -ls -delete -exec -execdir -prune -quit
-and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in it) and
-all below them. Commands of -exec run in each thread, so some run at once. Options of this help come
-first.";
+and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in
+it) and all below them. Commands of -exec run in each thread, so some run at once. Options of
+this help come first.";
 
 /// Search trees in parallel, with the expressions of GNU find
 #[derive(Args, Clone, Debug)]

@@ -25,10 +25,10 @@ Examples:
   pandofs rm -f cache
       which may be missing
 
-Directories are removed with all that is in them, from the bottom up, by all threads. Links are removed and
-not followed. '/', '.' and '..' are refused. So are mount points, and then what they are in stays as well,
-unless --cross-mounts is given: then what is mounted is emptied. Entries that somebody else removes
-meanwhile are not missed.";
+Directories are removed with all that is in them, from the bottom up, by all threads. Links are
+removed and not followed. '/', '.' and '..' are refused. So are mount points, and then what they
+are in stays as well, unless --cross-mounts is given: then what is mounted is emptied. Entries
+that somebody else removes meanwhile are not missed.";
 
 /// Remove trees, from the bottom up and in parallel
 #[derive(Args, Clone, Debug)]

@@ -20,9 +20,9 @@ Examples:
   pandofs walk --list json /data | jq 'select(.size > 1e9)'
   pandofs walk --list csv -x / > everything.csv
 
-Lists are in no order. Text has a path in each line, with control characters, backslashes and what is not
-UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such bytes are in \"path_hex\" besides. Times are
-seconds since 1970.";
+Lists are in no order. Text has a path in each line, with control characters, backslashes and
+what is not UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such bytes are in
+\"path_hex\" besides. Times are seconds since 1970.";
 
 /// Visit every entry of some trees, and count or list them
 #[derive(Args, Clone, Debug)]
