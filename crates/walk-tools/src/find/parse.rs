@@ -51,7 +51,7 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
             excluded: Vec::new(),
         },
     };
-    parser.roots();
+    parser.roots()?;
     if parser.peek().is_some() {
         let expression = parser.list()?;
         if let Some(word) = parser.peek() {
@@ -102,18 +102,32 @@ impl<'p> Parser<'p> {
             .is_some_and(|next| words.iter().any(|word| next == *word))
     }
 
-    fn roots(&mut self) {
+    fn roots(&mut self) -> Result<()> {
         while let Some(word) = self.peek() {
             match word.as_bytes() {
                 b"-P" => self.query.follow = Follow::Never,
                 b"-H" => self.query.follow = Follow::Roots,
                 b"-L" => self.query.follow = Follow::Always,
-                b"(" | b"!" | b")" | b"," => return,
-                [b'-', _, ..] => return,
+                b"--exclude" => {
+                    self.at += 1;
+                    self.exclude("--exclude")?;
+                    continue;
+                }
+                b"(" | b"!" | b")" | b"," => break,
+                [b'-', _, ..] => break,
                 _ => self.query.roots.push(word.to_owned()),
             }
             self.at += 1;
         }
+        Ok(())
+    }
+
+    fn exclude(&mut self, name: &str) -> Result<()> {
+        let pattern = self.argument(name)?.as_bytes();
+        let of_path = pattern.contains(&b'/');
+        let glob = Glob::new(pattern, false);
+        self.query.excluded.push((of_path, glob));
+        Ok(())
     }
 
     /// `a , b`
@@ -217,13 +231,7 @@ impl<'p> Parser<'p> {
             "-noleaf" | "-ignore_readdir_race" | "-noignore_readdir_race" | "-nowarn" | "-warn" => {
             }
             "-regextype" => self.syntax = Syntax::named(self.text(name)?)?,
-            "--exclude" => {
-                let pattern = self.argument(name)?.as_bytes();
-                let of_path = pattern.contains(&b'/');
-                self.query
-                    .excluded
-                    .push((of_path, Glob::new(pattern, false)));
-            }
+            "--exclude" => self.exclude(name)?,
             "-true" => {}
             "-false" => return Ok(Some(Expression::Constant(false))),
             _ => return Ok(None),
@@ -489,6 +497,10 @@ mod tests {
             )
         ));
         assert_eq!(read("").unwrap().roots, ["."]);
+        let query = read("--exclude x a --exclude y/z -name b --exclude w").unwrap();
+        assert_eq!(query.roots, ["a"]);
+        let of_path: Vec<bool> = query.excluded.iter().map(|(of_path, _)| *of_path).collect();
+        assert_eq!(of_path, [false, true, false]);
         assert!(matches!(
             read("-delete").unwrap().expression,
             Expression::Action(Action::Delete)
