@@ -17,5 +17,5 @@ pub use reply::{DirReply, EntriesReply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 pub use step::{
     Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SplitChunk,
-    SplitId, SplitItem, Step, StepNumber, StepResult,
+    SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
 };

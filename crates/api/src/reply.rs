@@ -11,13 +11,22 @@ pub enum Reply {
     Done,
     Entry(EntryReply),
     Inode(InodeReply),
-    Removed { ino: Ino },
-    Renamed { ino: Ino },
+    Removed {
+        ino: Ino,
+    },
+    Renamed {
+        ino: Ino,
+    },
     Link(#[serde(with = "serde_bytes")] Vec<u8>),
     Value(#[serde(with = "serde_bytes")] Vec<u8>),
     Names(Vec<serde_bytes::ByteBuf>),
     Entries(EntriesReply),
     Part(DirPart),
+    /// What the first name led to, and what the other one did.
+    Exchanged {
+        ino: Ino,
+        other: Ino,
+    },
 }
 
 /// What a name leads to.

@@ -182,6 +182,17 @@ pub enum Request {
     /// Sets `Some` fields; `initial_partitions` also splits the directory itself up to that number.
     /// Sent to the home. Answers `Inode`.
     SetDirSettings { dir: Ino, settings: DirSettings },
+
+    // By name.
+    /// Two names change places, whatever they lead to. Sent to the shard of the first; `new_shard` is
+    /// where the client believes the other one to belong. Answers `Exchanged`.
+    Exchange {
+        dir: Ino,
+        name: Name,
+        new_dir: Ino,
+        new_name: Name,
+        new_shard: ShardId,
+    },
 }
 
 /// What [`Request::Create`] makes.
@@ -218,7 +229,8 @@ impl Request {
             | Request::WroteData { .. }
             | Request::SetXattr { .. }
             | Request::RemoveXattr { .. }
-            | Request::SetDirSettings { .. } => true,
+            | Request::SetDirSettings { .. }
+            | Request::Exchange { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             Request::Lookup { .. }
             | Request::GetAttr { .. }

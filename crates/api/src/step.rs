@@ -85,6 +85,34 @@ pub enum Step {
     Adopt { adopt: Box<Adopt> },
     /// The giving half of a split.
     GiveUp { dir: Ino, split: SplitId },
+    /// A name leads to something else than before, which had the other name of an exchange.
+    Swap { swap: Box<Swap> },
+}
+
+/// One of the two names that change places. The coordinator's own step, which names what its name leads
+/// to (`from`), takes what the other one finds out; the other one (`to`) takes what it is told, and
+/// says what its name led to. What that needs besides follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swap {
+    pub dir: Ino,
+    pub name: Name,
+    /// The directory of the other name.
+    pub other: Ino,
+    /// What the coordinator's name leads to: it leaves that one and comes to the other.
+    pub comes: SwappedEntry,
+    /// Whether this is the coordinator's own name.
+    pub own: bool,
+    pub caller: Credentials,
+    pub time: Time,
+}
+
+/// What a name leads to that changes places with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwappedEntry {
+    pub ino: Ino,
+    pub kind: FileKind,
+    /// Where the inode is.
+    pub shard: ShardId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,6 +198,8 @@ pub struct MovedInode {
 pub struct StepResult {
     /// The inode that `NewDir` made or `Link` linked.
     pub inode: Option<Box<InodeReply>>,
+    /// What the name of a `Swap` that is not the coordinator's led to.
+    pub entry: Option<SwappedEntry>,
 }
 
 /// Why a participant does not perform its step.
@@ -185,7 +215,7 @@ pub enum Refused {
         ino: Ino,
         shard: ShardId,
     },
-    /// Old and new name of a rename lead to the same file: there is nothing to do.
+    /// The two names of a rename or an exchange lead to the same file: there is nothing to do.
     SameFile,
     /// The participant has no record of the operation (answer to `Inquire`) and will not take it up.
     Unknown,

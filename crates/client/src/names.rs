@@ -248,6 +248,33 @@ impl Client {
             other => Err(unexpected(&other)),
         }
     }
+
+    /// Has two names change places, and answers with what the first and the other one led to.
+    ///
+    /// # Errors
+    /// `NotFound` when either is not there; `Invalid` when a directory would move into itself.
+    pub fn exchange(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        new_dir: Ino,
+        new_name: &Name,
+    ) -> Result<(Ino, Ino)> {
+        let core = self.core();
+        let request = Request::Exchange {
+            dir,
+            name: name.clone(),
+            new_dir,
+            new_name: new_name.clone(),
+            // Filled in when it is sent.
+            new_shard: ShardId(0),
+        };
+        match core.ask(caller, core.by_name(dir, name), request)? {
+            Reply::Exchanged { ino, other } => Ok((ino, other)),
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
 impl Core {

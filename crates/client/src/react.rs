@@ -137,6 +137,12 @@ impl Core {
                 new_name,
                 new_shard,
                 ..
+            }
+            | Request::Exchange {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
             } => {
                 let position = self.hash_key.position(new_name.as_bytes());
                 self.maps.shard_of(*new_dir, position) != *new_shard
@@ -259,6 +265,7 @@ fn dir(request: &Request) -> Option<Ino> {
         | Request::Rmdir { dir, .. }
         | Request::Link { dir, .. }
         | Request::Rename { dir, .. }
+        | Request::Exchange { dir, .. }
         | Request::ReadDir { dir, .. }
         | Request::DirPart { dir } => Some(*dir),
         _ => None,
@@ -267,7 +274,7 @@ fn dir(request: &Request) -> Option<Ino> {
 
 fn new_dir(request: &Request) -> Option<Ino> {
     match request {
-        Request::Rename { new_dir, .. } => Some(*new_dir),
+        Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. } => Some(*new_dir),
         _ => None,
     }
 }

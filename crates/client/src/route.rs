@@ -295,6 +295,12 @@ impl Core {
                 new_name,
                 new_shard,
                 ..
+            }
+            | Request::Exchange {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
             } => {
                 let position = self.hash_key.position(new_name.as_bytes());
                 *new_shard = self.maps.shard_of(*new_dir, position);

@@ -281,16 +281,18 @@ impl Filesystem for PandoFs {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let no_replace = match flags {
-            RenameFlags::RENAME_NOREPLACE => true,
-            flags if flags.is_empty() => false,
-            // Exchanging, and white-outs.
-            _ => return reply.error(Errno::EINVAL),
-        };
         let result = convert::name(name).and_then(|name| {
             let new_name = convert::name(new_name)?;
             let (from, to) = ((ino(dir), &name), (ino(new_dir), &new_name));
-            PandoFs::rename(self, request.into(), from, to, no_replace)
+            match flags {
+                RenameFlags::RENAME_EXCHANGE => self.exchange(request.into(), from, to),
+                RenameFlags::RENAME_NOREPLACE => {
+                    PandoFs::rename(self, request.into(), from, to, true)
+                }
+                flags if flags.is_empty() => PandoFs::rename(self, request.into(), from, to, false),
+                // White-outs.
+                _ => Err(Errno::EINVAL),
+            }
         });
         reply_empty(reply, result);
     }

@@ -249,6 +249,29 @@ impl PandoFs {
         moved.map(|moved| self.dir_attrs.forget(moved))
     }
 
+    /// Has two names change places. What that did to the directories' attributes servers have to be
+    /// asked.
+    pub fn exchange(
+        &self,
+        caller: Caller,
+        (dir, name): (Ino, &Name),
+        (new_dir, new_name): (Ino, &Name),
+    ) -> Result<()> {
+        let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
+        let exchanged = self.change(
+            caller,
+            dir,
+            |_| Outcome::Unclear,
+            |c| self.client.exchange(c, dir, name, new_dir, new_name),
+        );
+        drop(elsewhere);
+        // Their own change times, if they are directories.
+        exchanged.map(|(ino, other)| {
+            self.dir_attrs.forget(ino);
+            self.dir_attrs.forget(other);
+        })
+    }
+
     /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
     /// there is no room for it.
     pub fn list(

@@ -66,16 +66,15 @@ impl Shard {
                 self.conclude(overlay, request, Ok(reply))
             }
             Err(Stop::SameFile) => {
-                let PlanAnswer::Renamed { ino } = plan.answer else {
-                    return Err(Stop::Broken(
-                        "only a rename finds the same file".to_string(),
-                    ));
-                };
-                self.conclude(overlay, request, Ok(Reply::Renamed { ino }))
+                let reply = ops::answer_same_file(&plan.answer)?;
+                self.conclude(overlay, request, Ok(reply))
             }
             // `owned` in a step of the new name says `Misdirected`; the client must know which name.
             Err(Stop::Refuse(Refusal::Misdirected(map)))
-                if matches!(plan.answer, PlanAnswer::Renamed { .. }) =>
+                if matches!(
+                    plan.answer,
+                    PlanAnswer::Renamed { .. } | PlanAnswer::Exchanged { .. }
+                ) =>
             {
                 let refusal = Refusal::NewNameMisdirected(map);
                 self.conclude(overlay, request, Err(Stop::Refuse(refusal)))
@@ -399,12 +398,8 @@ impl Shard {
             Refused::Misdirected(map) => Refusal::NewNameMisdirected(map),
             Refused::Moved { ino, shard } => Refusal::Moved { ino, shard },
             Refused::SameFile => {
-                let PlanAnswer::Renamed { ino } = coordinated.answer else {
-                    return Err(Stop::Broken(
-                        "only a rename finds the same file".to_string(),
-                    ));
-                };
-                return self.conclude(overlay, request, Ok(Reply::Renamed { ino }));
+                let reply = ops::answer_same_file(&coordinated.answer)?;
+                return self.conclude(overlay, request, Ok(reply));
             }
             Refused::Busy => {
                 self.start_again(request, coordinated.coordination.age, choices);

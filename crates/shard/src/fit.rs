@@ -5,8 +5,9 @@
 //! file's unlinking twice, would only be found out when the operation is committed and nothing can be
 //! refused any more.
 
-use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult, Swap, SwappedEntry};
 use pandofs_commit::Coordination;
+use pandofs_namespace::steps::moved;
 use pandofs_types::{FileKind, ShardId};
 
 /// Whether the message can be what `from` answers for its step `number`. What tells nothing of a step
@@ -37,7 +38,7 @@ pub fn fits(
 /// Whether `shard` can have this result of `step`.
 fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
     let inode = result.inode.as_deref();
-    match step {
+    let fits = match step {
         Step::NewDir { .. } => inode.is_some_and(|inode| {
             inode.attr.kind == FileKind::Dir
                 && inode.attr.ino.birth_shard() == shard
@@ -46,12 +47,23 @@ fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
         Step::Link { ino, .. } => inode.is_some_and(|inode| {
             inode.attr.ino == *ino && inode.attr.kind != FileKind::Dir && inode.dir.is_none()
         }),
+        // What a name led to that changes places is something else, or there is nothing to do.
+        Step::Swap { swap } if !swap.own => {
+            return inode.is_none()
+                && result
+                    .entry
+                    .is_some_and(|entry| entry.ino != swap.comes.ino);
+        }
         _ => inode.is_none(),
-    }
+    };
+    fits && result.entry.is_none()
 }
 
 /// Whether these steps can follow from `step` with this result.
 fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> bool {
+    if let (Step::Swap { swap }, Some(goes)) = (step, result.entry) {
+        return swap_follow_fits(swap, &goes, follow);
+    }
     let each_fits = follow.iter().all(|(_, next)| match (step, next) {
         (
             Step::Insert {
@@ -88,8 +100,23 @@ fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> 
     each_fits && follow.len() <= most && shards.len() == follow.len()
 }
 
+/// Exactly what it takes that `goes` changes places; who must own it only the other shard knows.
+fn swap_follow_fits(swap: &Swap, goes: &SwappedEntry, follow: &[(ShardId, Step)]) -> bool {
+    let must_own = match follow.first() {
+        Some((_, Step::Touch { must_own, .. } | Step::SetParent { must_own, .. })) => *must_own,
+        _ => return false,
+    };
+    let (from, to) = (swap.dir, swap.other);
+    moved(goes, from, to, must_own, &swap.caller, swap.time).is_ok_and(|wanted| wanted == follow)
+}
+
 /// Whether `step` can be refused for this reason.
 fn refusal_fits(step: &Step, why: &Refused) -> bool {
-    // Only the new name of a rename can lead to the same file already.
-    *why != Refused::SameFile || matches!(step, Step::Insert { replace: true, .. })
+    // Only the new name of a rename, or the other one of an exchange, can lead to the same file already.
+    *why != Refused::SameFile
+        || match step {
+            Step::Insert { replace, .. } => *replace,
+            Step::Swap { swap } => !swap.own,
+            _ => false,
+        }
 }

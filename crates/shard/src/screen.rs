@@ -11,7 +11,7 @@
 
 use pandofs_api::{
     Adopt, CommitMessage, DirReply, DirSettings, FileBody, InodeReply, Layout, MovedInode, NewDir,
-    NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult,
+    NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult, SwappedEntry,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
 use pandofs_placement::{ClusterMap, DirMap, GrainState};
@@ -251,6 +251,13 @@ impl Screen<'_> {
             Step::GiveUp { .. } => Err(Misfit(
                 "the source of a split gives up its half by itself".to_owned(),
             )),
+            Step::Swap { swap } => {
+                // Taking what the other name leads to is its coordinator's own step.
+                ensure(!swap.own, || "a name in exchange for nothing".to_owned())?;
+                self.inos(&[swap.dir, swap.other])?;
+                self.swapped(&swap.comes)?;
+                credentials(&swap.caller)
+            }
         }
     }
 
@@ -368,10 +375,26 @@ impl Screen<'_> {
     }
 
     fn result(&self, result: &StepResult) -> Checked {
+        if let Some(entry) = &result.entry {
+            self.swapped(entry)?;
+        }
         result
             .inode
             .as_deref()
             .map_or(Ok(()), |inode| self.inode_reply(inode))
+    }
+
+    fn swapped(&self, entry: &SwappedEntry) -> Checked {
+        self.ino(entry.ino)?;
+        self.shard(entry.shard)?;
+        if entry.kind == FileKind::Dir {
+            same(
+                "the home of a directory",
+                entry.shard,
+                entry.ino.birth_shard(),
+            )?;
+        }
+        Ok(())
     }
 
     fn inode_reply(&self, inode: &InodeReply) -> Checked {

@@ -127,8 +127,10 @@ impl Shard {
             return false;
         }
         steps.iter().any(|(shard, step)| {
-            let (Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. }) = step else {
-                return false;
+            let (dir, name) = match step {
+                Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => (dir, name),
+                Step::Swap { swap } => (&swap.dir, &swap.name),
+                _ => return false,
             };
             let position = self.config.map.hash_key.position(name.as_bytes());
             *shard == self.config.shard

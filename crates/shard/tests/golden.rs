@@ -30,7 +30,7 @@ variants!(record_of, RECORDS, Record:
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
-variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody);
+variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged);
 variants!(state_of, STATES, ParticipationState: Prepared, Committed, Refused, Ended);
 
 fn choices() -> Choices {
@@ -255,6 +255,7 @@ fn with_step(step: Step) -> Coordinated {
         state: StepState::Deciding,
         result: StepResult {
             inode: Some(Box::new(samples::inode_reply())),
+            entry: None,
         },
     }];
     coordinated.origin = Origin::Split {
@@ -292,6 +293,10 @@ fn coordinated_operations_are_pinned() {
         (
             "open, a split",
             coordinated(Decision::Open, PlanAnswer::Nobody),
+        ),
+        (
+            "committed, exchanged",
+            coordinated(Decision::Committed, PlanAnswer::Exchanged { ino: FILE }),
         ),
     ];
     check(
@@ -343,6 +348,7 @@ fn coordinated_operations_are_pinned() {
 fn participations_are_pinned() {
     let result = StepResult {
         inode: Some(Box::new(samples::inode_reply())),
+        entry: None,
     };
     let states = [
         (

@@ -133,6 +133,17 @@ impl Inodes for Clients {
         Ok(())
     }
 
+    fn exchange(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        from: (Ino, &Name),
+        to: (Ino, &Name),
+    ) -> Done<()> {
+        self.clients[client].exchange(by, from.0, from.1, to.0, to.1)?;
+        Ok(())
+    }
+
     fn attr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Attr> {
         Ok(self.clients[client].getattr(by, ino)?)
     }

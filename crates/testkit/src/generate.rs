@@ -83,7 +83,11 @@ impl Generator {
                 from: self.file_path(model),
                 to: self.new_path(model),
             },
-            29..43 => Op::Rename {
+            29..32 => Op::Exchange {
+                from: self.old_path(model),
+                to: self.old_path(model),
+            },
+            32..43 => Op::Rename {
                 from: self.old_path(model),
                 to: if self.rng.chance(1, 2) {
                     self.new_path(model)

@@ -82,6 +82,14 @@ pub trait Inodes {
         no_replace: bool,
     ) -> Done<()>;
 
+    fn exchange(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        from: (Ino, &Name),
+        to: (Ino, &Name),
+    ) -> Done<()>;
+
     fn attr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Attr>;
 
     fn set_attr(&mut self, client: usize, by: &Credentials, ino: Ino, set: SetAttr) -> Done<()>;
@@ -398,6 +406,12 @@ impl<I: Inodes> Walk<'_, I> {
                 let (new_dir, new_name) = self.parent(to)?;
                 let (from, to) = ((dir, &name), (new_dir, &new_name));
                 self.inodes.rename(client, by, from, to, *no_replace)?;
+            }
+            Op::Exchange { from, to } => {
+                let (dir, name) = self.parent(from)?;
+                let (new_dir, new_name) = self.parent(to)?;
+                let (from, to) = ((dir, &name), (new_dir, &new_name));
+                self.inodes.exchange(client, by, from, to)?;
             }
             Op::Stat { path } => {
                 let (ino, _) = self.find(path)?;

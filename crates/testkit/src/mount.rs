@@ -256,6 +256,10 @@ impl Shared {
                 };
                 sys::renameat_with(root, relative(from), root, relative(to), flags)?;
             }
+            Op::Exchange { from, to } => {
+                let flags = sys::RenameFlags::EXCHANGE;
+                sys::renameat_with(root, relative(from), root, relative(to), flags)?;
+            }
             Op::Stat { path } => {
                 let stat = sys::statat(root, relative(path), AtFlags::SYMLINK_NOFOLLOW)?;
                 return Ok(Answer::Stat(Box::new(stat_of(&stat)?)));

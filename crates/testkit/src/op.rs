@@ -211,6 +211,11 @@ pub enum Op {
     Sync {
         handle: HandleId,
     },
+    /// `renameat2` with `RENAME_EXCHANGE`.
+    Exchange {
+        from: Path,
+        to: Path,
+    },
 }
 
 impl Op {

@@ -54,6 +54,7 @@ pub fn result(serial: u64) -> StepResult {
             body: FileBody::None,
             dir: None,
         })),
+        entry: None,
     }
 }
 

@@ -137,6 +137,7 @@ pub fn result_of(step: &Step) -> StepResult {
             body: FileBody::None,
             dir: None,
         })),
+        entry: None,
     }
 }
 

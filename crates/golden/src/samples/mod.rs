@@ -197,15 +197,15 @@ mod tests {
     variants!(request_of, REQUESTS, Request:
         Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen,
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
-        RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings);
+        RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange);
     variants!(reply_of, REPLIES, Reply:
-        Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part);
+        Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
         StaleSequence, Malformed);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
-        HoldAncestors, SetDir, Adopt, GiveUp);
+        HoldAncestors, SetDir, Adopt, GiveUp, Swap);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);

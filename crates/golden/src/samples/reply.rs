@@ -90,6 +90,13 @@ pub fn replies() -> Named<Reply> {
         ),
         ("Entries", Reply::Entries(entries)),
         ("Part", Reply::Part(part)),
+        (
+            "Exchanged",
+            Reply::Exchanged {
+                ino: FILE,
+                other: DIR,
+            },
+        ),
     ]
 }
 

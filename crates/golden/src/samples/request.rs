@@ -197,5 +197,15 @@ pub fn requests() -> Named<Request> {
                 settings: settings(),
             },
         ),
+        (
+            "Exchange",
+            Request::Exchange {
+                dir,
+                name: name("leaf"),
+                new_dir: pandofs_types::Ino::ROOT,
+                new_name: name("fallen"),
+                new_shard: ShardId(4),
+            },
+        ),
     ]
 }

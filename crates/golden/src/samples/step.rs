@@ -6,7 +6,7 @@ use super::{
 };
 use pandofs_api::{
     Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SplitChunk,
-    SplitId, SplitItem, Step, StepNumber, StepResult,
+    SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
 };
 use pandofs_placement::PartitionIndex;
 use pandofs_types::{FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId};
@@ -28,9 +28,18 @@ pub fn age() -> Age {
     }
 }
 
+fn swapped() -> SwappedEntry {
+    SwappedEntry {
+        ino: FILE,
+        kind: FileKind::File,
+        shard: ShardId(1),
+    }
+}
+
 fn result() -> StepResult {
     StepResult {
         inode: Some(Box::new(inode_reply())),
+        entry: Some(swapped()),
     }
 }
 
@@ -232,6 +241,20 @@ pub fn steps() -> Named<Step> {
             Step::GiveUp {
                 dir,
                 split: split_id(),
+            },
+        ),
+        (
+            "Swap",
+            Step::Swap {
+                swap: Box::new(Swap {
+                    dir,
+                    name: name("leaf"),
+                    other: Ino::ROOT,
+                    comes: swapped(),
+                    own: true,
+                    caller: caller(),
+                    time,
+                }),
             },
         ),
     ]

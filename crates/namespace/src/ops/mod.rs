@@ -7,6 +7,7 @@
 
 pub mod create;
 pub mod dir_part;
+pub mod exchange;
 pub mod getattr;
 pub mod link;
 pub mod lookup;
@@ -69,6 +70,10 @@ pub enum PlanAnswer {
     },
     /// A split: nobody asked.
     Nobody,
+    /// This inode, which had the first name, and what had the other one.
+    Exchanged {
+        ino: Ino,
+    },
 }
 
 /// What a mutation comes to.
@@ -193,6 +198,20 @@ pub fn check(
             };
             rename::plan(view, locks, caller, *dir, name, to, *no_replace, choices).map(Some)
         }
+        Request::Exchange {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            new_shard,
+        } => {
+            let other = rename::To {
+                dir: *new_dir,
+                name: new_name,
+                shard: *new_shard,
+            };
+            exchange::plan(view, locks, caller, *dir, name, other, choices).map(Some)
+        }
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
     }
 }
@@ -292,7 +311,29 @@ pub fn answer(view: &View<'_>, answer: &PlanAnswer, results: &[StepResult]) -> R
         PlanAnswer::Renamed { ino } => Reply::Renamed { ino: *ino },
         PlanAnswer::Inode { ino } => Reply::Inode(inode_reply(view, *ino, &view.inode(*ino)?)?),
         PlanAnswer::Nobody => Reply::Done,
+        PlanAnswer::Exchanged { ino } => {
+            let other = results.iter().find_map(|result| result.entry);
+            let other = other.ok_or_else(|| Stop::Broken("an exchange for nothing".to_string()))?;
+            Reply::Exchanged {
+                ino: *ino,
+                other: other.ino,
+            }
+        }
     })
+}
+
+/// The answer of a plan whose two names lead to the same file, so that there is nothing to do.
+pub fn answer_same_file(answer: &PlanAnswer) -> Result<Reply, Stop> {
+    match answer {
+        PlanAnswer::Renamed { ino } => Ok(Reply::Renamed { ino: *ino }),
+        PlanAnswer::Exchanged { ino } => Ok(Reply::Exchanged {
+            ino: *ino,
+            other: *ino,
+        }),
+        _ => Err(Stop::Broken(
+            "only renames and exchanges find the same file".to_string(),
+        )),
+    }
 }
 
 /// What clients see of an inode that is here; inline data is left out.

@@ -34,6 +34,7 @@ pub fn prepare(
     Ok(Prepared {
         result: StepResult {
             inode: Some(Box::new(after)),
+            ..StepResult::default()
         },
         follow: vec![],
         locks: vec![lock],

@@ -18,6 +18,7 @@ mod new_part;
 mod remove;
 mod set_dir;
 mod set_parent;
+mod swap;
 mod touch;
 mod unlink;
 
@@ -28,6 +29,7 @@ use pandofs_types::{ShardId, TxId};
 
 pub use free::forget_inode;
 pub use insert::victim;
+pub use swap::moved;
 
 /// A step that can be performed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +92,7 @@ pub fn prepare(
         } => set_dir::prepare(&txn.view(), locks, own, *dir, set, settings, caller, *time),
         Step::Adopt { adopt } => adopt::prepare(&txn.view(), adopt),
         Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
+        Step::Swap { swap } => swap::prepare(&txn.view(), locks, own, swap),
     }
 }
 
@@ -126,6 +129,7 @@ pub fn execute(
         } => set_dir::execute(txn, *dir, set, settings, caller, *time),
         Step::Adopt { adopt } => adopt::execute(txn, adopt),
         Step::GiveUp { dir, .. } => give_up::execute(txn, *dir),
+        Step::Swap { swap } => swap::execute(txn, swap, all),
     }
 }
 
@@ -157,5 +161,6 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
         } => hold_ancestors::walk(view, *from, *moving, *depth)?.0,
         Step::SetDir { dir, .. } => vec![Lock::Inode(*dir)],
         Step::GiveUp { dir, .. } => give_up::locks(view, *dir)?,
+        Step::Swap { swap } => swap::locks(view, swap),
     })
 }

@@ -64,6 +64,7 @@ pub fn prepare(txn: &mut Txn<'_, '_>, new: &NewDir, choices: &Choices) -> Result
     Ok(Prepared {
         result: StepResult {
             inode: Some(Box::new(inode)),
+            ..StepResult::default()
         },
         follow,
         locks: vec![],

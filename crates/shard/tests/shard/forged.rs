@@ -133,7 +133,14 @@ impl Run {
                 ino: file,
                 inode_shard: some_shard,
             },
-            11..=13 => Request::Rename {
+            11 => Request::Exchange {
+                dir,
+                name: one,
+                new_dir: other,
+                new_name: two,
+                new_shard: some_shard,
+            },
+            12..=13 => Request::Rename {
                 dir,
                 name: one,
                 new_dir: other,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod distributed;
+mod exchange;
 mod forged;
 mod opens;
 mod splits;

@@ -204,6 +204,27 @@ impl Inodes for Cluster {
         }
     }
 
+    fn exchange(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        from: (Ino, &Name),
+        to: (Ino, &Name),
+    ) -> Done<()> {
+        let request = Request::Exchange {
+            dir: from.0,
+            name: from.1.clone(),
+            new_dir: to.0,
+            new_name: to.1.clone(),
+            // Filled in for each attempt.
+            new_shard: pandofs_types::ShardId(0),
+        };
+        match self.at_name(client, by, from.0, from.1, request)? {
+            Reply::Exchanged { .. } => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn attr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Attr> {
         let reply = self.expect(client, by, Target::Inode(ino), Request::GetAttr { ino })?;
         let inode = inode_of(reply)?;

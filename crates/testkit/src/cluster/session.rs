@@ -170,6 +170,12 @@ impl Cluster {
                 new_name,
                 new_shard,
                 ..
+            }
+            | Request::Exchange {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
             } = &mut request
             {
                 *new_shard = session.shard_of(session.place(*new_dir, new_name));
@@ -215,8 +221,10 @@ impl Cluster {
                     self.learn(client, by, dir, map)?;
                 }
                 Refusal::NewNameMisdirected(map) => {
-                    let Request::Rename { new_dir, .. } = &request else {
-                        panic!("only a rename has a new name: {request:?}");
+                    let (Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. }) =
+                        &request
+                    else {
+                        panic!("only renames and exchanges have a new name: {request:?}");
                     };
                     self.learn(client, by, *new_dir, map)?;
                 }
@@ -307,6 +315,7 @@ fn dir_of(request: &Request) -> Ino {
         | Request::Rmdir { dir, .. }
         | Request::Link { dir, .. }
         | Request::Rename { dir, .. }
+        | Request::Exchange { dir, .. }
         | Request::ReadDir { dir, .. }
         | Request::DirPart { dir } => *dir,
         other => panic!("{other:?} was answered with a directory's map"),

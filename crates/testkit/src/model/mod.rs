@@ -7,6 +7,7 @@
 mod attributes;
 mod create;
 mod data;
+mod exchange;
 mod read;
 mod remove;
 mod rename;
@@ -295,6 +296,7 @@ impl Model {
             Op::SetSize { handle, size } => self.set_size(*handle, *size),
             Op::StatOpen { handle } => self.stat_open(*handle),
             Op::Sync { handle } => self.handle(*handle).map(|_| Expected::Done),
+            Op::Exchange { from, to } => self.exchange(by, from, to),
         }
     }
 
