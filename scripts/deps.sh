@@ -6,11 +6,13 @@
 #   test   what the end-to-end tests run
 #   bench  what PandoFS is measured beside
 # With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
-# prints the command and fails.
+# prints the command and fails. Programs from crates.io are built beside what cargo builds of PandoFS.
 set -euo pipefail
 
 missing=()
 reasons=()
+# Programs from crates.io, each "NAME VERSION".
+programs=()
 
 # need PACKAGE REASON: PACKAGE is to be installed.
 need() {
@@ -21,6 +23,17 @@ need() {
 # need_command COMMAND PACKAGE REASON
 need_command() {
     command -v "$1" >/dev/null 2>&1 || need "$2" "$3"
+}
+
+# need_program CRATE VERSION: the program of that crate.
+need_program() {
+    grep -qs "^\"$1 $2 (" "$("$(dirname "$0")/cargo-target.sh")/programs/.crates.toml" || programs+=("$1 $2")
+}
+
+need_postgresql() {
+    # Debian has its programs where only its own wrappers look.
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null ||
+        need postgresql "keeps a database on the mount"
 }
 
 need_rust() {
@@ -105,6 +118,20 @@ for group in "$@"; do
         need_command getfattr attr "reads and writes extended attributes"
         need_command mkfs.ext4 e2fsprogs "makes the ext4 on which the POSIX suite shows that it is right"
         need_command jq jq "reads what 'pandofs status --json' prints"
+        need_command setpriv util-linux "runs programs as other users"
+        need_command sqlite3 sqlite3 "keeps a database on the mount"
+        need_postgresql
+        need_command dbench dbench "loads the mount as the clients of a file server do"
+        need_command postmark postmark "loads the mount as a mail server does"
+        need_command fio fio "verifies what it reads on the mount"
+        need_command stress-ng stress-ng "has stressors for file systems that verify what they do"
+        need_command smbd samba "shares the mount with other machines"
+        need_command smbclient smbclient "uses that share"
+        need_command python3 python3 "makes a virtual environment on the mount"
+        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs pip into that environment"
+        need_rust
+        need_program pjdfstest 0.2.2
+        need_program fsx 0.3.2
         ;;
     bench)
         need_command bindfs bindfs "a pass-through FUSE file system to compare with"
@@ -117,31 +144,47 @@ for group in "$@"; do
     esac
 done
 
-if [[ ${#missing[@]} -eq 0 ]]; then
-    exit 0
-fi
-
-echo "deps: missing:"
-printf '  %s\n' "${reasons[@]}"
-if ! command -v apt-get >/dev/null 2>&1; then
-    echo "deps: this system has no apt-get: install them with its own package manager" >&2
-    exit 1
-fi
-as_root=()
-if [[ $(id -u) -ne 0 ]]; then
-    if ! sudo -n true 2>/dev/null; then
-        echo "deps: run 'sudo apt-get update && sudo apt-get install ${missing[*]}', then this again" >&2
+install_packages() {
+    local as_root=() log
+    echo "deps: missing:"
+    printf '  %s\n' "${reasons[@]}"
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "deps: this system has no apt-get: install them with its own package manager" >&2
         exit 1
     fi
-    as_root=(sudo)
+    if [[ $(id -u) -ne 0 ]]; then
+        if ! sudo -n true 2>/dev/null; then
+            echo "deps: run 'sudo apt-get update && sudo apt-get install ${missing[*]}', then this again" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    echo "deps: installing with apt-get: ${missing[*]}"
+    log=$(mktemp)
+    export DEBIAN_FRONTEND=noninteractive
+    if ! { "${as_root[@]}" apt-get update &&
+        "${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        echo "deps: apt-get could not install ${missing[*]}" >&2
+        exit 1
+    fi
+    rm -f "$log"
+}
+
+install_programs() {
+    local program name version root
+    root=$("$(dirname "$0")/cargo-target.sh")/programs
+    for program in "${programs[@]}"; do
+        read -r name version <<<"$program"
+        echo "deps: building $name $version from crates.io"
+        cargo install --quiet --locked --version "$version" --root "$root" "$name"
+    done
+}
+
+if [[ ${#missing[@]} -gt 0 ]]; then
+    install_packages
 fi
-echo "deps: installing with apt-get: ${missing[*]}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-export DEBIAN_FRONTEND=noninteractive
-if ! { "${as_root[@]}" apt-get update &&
-    "${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
-    tail -n 20 "$log" >&2
-    echo "deps: apt-get could not install ${missing[*]}" >&2
-    exit 1
+if [[ ${#programs[@]} -gt 0 ]]; then
+    install_programs
 fi

@@ -7,6 +7,8 @@ set -uo pipefail
 PANDOFS=$(realpath "$1")
 shift
 export PANDOFS
+# What scripts/deps.sh built from crates.io.
+PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
 
 if [[ $# -gt 0 ]]; then

@@ -124,10 +124,10 @@ stop_cluster() {
     expect 'fsck of the stopped cluster' "$PANDOFS" fsck --offline --data "$DATA"
 }
 
-# Kills `up`, and waits until its servers have ended with it.
+# Kills `up`, and waits until its servers and its mount have ended with it.
 kill_cluster() {
     local pid pids
-    pids=$(cat "$DATA"/server-*/pid)
+    pids=$(cat "$DATA"/server-*/pid "$DATA/mount.pid" 2>/dev/null || true)
     kill -KILL "$UP"
     wait_for_end "$UP"
     for pid in $pids; do
@@ -165,6 +165,15 @@ server_pid() {
 
 all_servers_answer() {
     "$PANDOFS" status --data "$DATA" --json >/dev/null 2>&1
+}
+
+# kill_server NUMBER: kills that server, and waits until `up` has started it again and it answers.
+kill_server() {
+    local killed
+    killed=$(server_pid "$1")
+    kill -KILL "$killed"
+    wait_until "the end of server $1" has_ended "$killed"
+    wait_until 'all servers to answer' all_servers_answer
 }
 
 mounts_in_scratch() {
