@@ -411,22 +411,29 @@ impl Filesystem for PandoFs {
 
     fn readdir(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
         let dir = ino(number);
-        let listed = self.list(dir, handle.0, offset, Detail::Names, |item| {
-            let kind = convert::file_type(item.kind);
-            reply.add(
-                INodeNo(item.ino.0),
-                item.cookie,
-                kind,
-                OsStr::from_bytes(item.name),
-            )
-        });
+        let listed = self.list(
+            request.into(),
+            dir,
+            handle.0,
+            offset,
+            Detail::Names,
+            |item| {
+                let kind = convert::file_type(item.kind);
+                reply.add(
+                    INodeNo(item.ino.0),
+                    item.cookie,
+                    kind,
+                    OsStr::from_bytes(item.name),
+                )
+            },
+        );
         match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -435,7 +442,7 @@ impl Filesystem for PandoFs {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -443,11 +450,18 @@ impl Filesystem for PandoFs {
     ) {
         let asked = self.dir_attrs.ask();
         let dir = ino(number);
-        let listed = self.list(dir, handle.0, offset, Detail::Attributes, |item| {
-            let (attr, timeout) = self.listed_attr(item, asked);
-            let name = OsStr::from_bytes(item.name);
-            reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
-        });
+        let listed = self.list(
+            request.into(),
+            dir,
+            handle.0,
+            offset,
+            Detail::Attributes,
+            |item| {
+                let (attr, timeout) = self.listed_attr(item, asked);
+                let name = OsStr::from_bytes(item.name);
+                reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
+            },
+        );
         match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -463,6 +477,7 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         self.ends.close(handle.0);
+        self.openers.closed(handle.0);
         self.dead_dirs.closed(ino(number));
         reply.ok();
     }

@@ -5,7 +5,7 @@ use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
-use crate::listing::{self, DOT, DOT_DOT, Ends};
+use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::options::Options;
 use fuser::{Errno, FileAttr, OpenFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
@@ -25,10 +25,8 @@ pub(crate) struct PandoFs {
     pub dir_attrs: DirAttrs,
     pub dead_dirs: DeadDirs,
     pub ends: Ends,
+    pub openers: Openers,
 }
-
-/// The right to list a directory.
-const READ: u16 = 4;
 
 /// What a listing is to tell of each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +73,7 @@ impl PandoFs {
             dir_attrs,
             dead_dirs: DeadDirs::default(),
             ends: Ends::default(),
+            openers: Openers::default(),
         }
     }
 
@@ -150,13 +149,14 @@ impl PandoFs {
         }
     }
 
-    /// Opens a directory to be listed, for which rights are checked here and no more: whoever got the
-    /// descriptor may use it.
+    /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do when they
+    /// list it.
     pub fn open_dir(&self, caller: Caller, dir: Ino) -> Result<u64> {
-        self.access(caller, dir, READ)?;
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
-        Ok(self.ends.open())
+        let handle = self.ends.open();
+        self.openers.opened(handle, caller);
+        Ok(handle)
     }
 
     /// Removes a directory.
@@ -276,6 +276,7 @@ impl PandoFs {
     /// there is no room for it.
     pub fn list(
         &self,
+        caller: Caller,
         dir: Ino,
         handle: u64,
         offset: u64,
@@ -290,10 +291,8 @@ impl PandoFs {
             Detail::Names => (false, MOUNT_LISTING_ENTRIES),
             Detail::Attributes => (true, MOUNT_LISTING_PLUS_ENTRIES),
         };
-        let page = self
-            .client
-            .readdir(&Credentials::ROOT, dir, from, plus, max)
-            .map_err(errno)?;
+        let opener = self.openers.of(handle).unwrap_or(caller);
+        let page = self.ask(opener, |c| self.client.readdir(c, dir, from, plus, max))?;
 
         let dot = |cookie, ino, name| Item {
             cookie,
