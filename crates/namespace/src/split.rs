@@ -149,9 +149,13 @@ pub fn abandon(txn: &mut Txn<'_, '_>, dir: Ino, id: SplitId) -> Result<(), Stop>
 
 /// The positions that go to the child: the range it will have once the split is done.
 pub fn moving_range(record: &SplitRecord) -> (Position, Position) {
-    // The child's depth when it is made: `child = index + 2^r` is split off at depth `r + 1`.
-    let depth = (u32::BITS - record.child.0.leading_zeros()) as u8;
-    range(record.child, depth)
+    range_of_child(record.child)
+}
+
+/// The positions that a child has when it is made: `child = index + 2^r` is split off at depth `r + 1`.
+pub(crate) fn range_of_child(child: PartitionIndex) -> (Position, Position) {
+    let depth = (u32::BITS - child.0.leading_zeros()) as u8;
+    range(child, depth)
 }
 
 /// What a visit gets of a moving entry; the inode if it moves along.

@@ -2,13 +2,26 @@
 
 use super::Prepared;
 use crate::records::{EntryRecord, InodeRecord, Part, PartsRecord, decode};
-use crate::{Effect, Stop, Txn, View, keys, split};
+use crate::{Effect, Locks, Stop, Txn, View, keys, locks::Lock, split};
 use pandofs_api::{Adopt, Refusal, SplitItem};
-use pandofs_types::{FileKind, FsError};
+use pandofs_types::{FileKind, FsError, TxId};
 use std::collections::BTreeMap;
 
-/// Refuses if something of what was copied is missing, or the partition is here already.
-pub fn prepare(view: &View<'_>, adopt: &Adopt) -> Result<Prepared, Stop> {
+/// Refuses if something of what was copied is missing, or the partition is here already. Waits for the end
+/// of a split that gives names of this range away.
+///
+/// The bad interleaving otherwise: this shard gave a half away and has not heard of the decision yet; the
+/// other shard splits that half and wants to give a part of it back. It would be adopted, and then deleted
+/// with the rest of what was given away when the decision comes.
+pub fn prepare(
+    view: &View<'_>,
+    locks: &Locks,
+    own: Option<TxId>,
+    adopt: &Adopt,
+) -> Result<Prepared, Stop> {
+    let (start, end) = split::range_of_child(adopt.child);
+    let dir = adopt.part.dir;
+    locks.check(&Lock::Range { dir, start, end }, own)?;
     let chunks = view
         .staging(adopt.split)?
         .map_or(0, |staging| staging.chunks);

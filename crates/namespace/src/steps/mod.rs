@@ -90,7 +90,7 @@ pub fn prepare(
             caller,
             time,
         } => set_dir::prepare(&txn.view(), locks, own, *dir, set, settings, caller, *time),
-        Step::Adopt { adopt } => adopt::prepare(&txn.view(), adopt),
+        Step::Adopt { adopt } => adopt::prepare(&txn.view(), locks, own, adopt),
         Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
         Step::Swap { swap } => swap::prepare(&txn.view(), locks, own, swap),
     }
