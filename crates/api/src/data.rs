@@ -1,5 +1,6 @@
 //! Requests to a server's data objects.
 
+use crate::Allocation;
 use pandofs_types::{FsError, Ino, ServerId};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,30 @@ impl Layout {
         extents
     }
 
+    /// Where in the file byte `offset` of data object `object` is.
+    pub fn file_offset(&self, object: u16, offset: u64) -> u64 {
+        let unit = u64::from(self.unit);
+        let row = offset / unit;
+        let index = row
+            .saturating_mul(u64::from(self.count))
+            .saturating_add(u64::from(object));
+        index.saturating_mul(unit).saturating_add(offset % unit)
+    }
+
+    /// The part of each data object that `start .. end` of the file is in, where there is any: one run of
+    /// bytes, as the object's bytes are in the file's order. Server, offset in the object and length.
+    pub fn object_ranges(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (ServerId, u64, u64)> + '_ {
+        (0..self.count).filter_map(move |object| {
+            let from = self.object_size(object, start);
+            let length = self.object_size(object, end).saturating_sub(from);
+            (length > 0).then(|| (self.server_of(object), from, length))
+        })
+    }
+
     /// Bytes that data object `object` may keep when the file is cut to `size` bytes.
     pub fn object_size(&self, object: u16, size: u64) -> u64 {
         let unit = u64::from(self.unit);
@@ -99,7 +124,8 @@ pub enum DataRequest {
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// Cuts the object to `length` bytes at most; never extends it. Answers `Done`.
+    /// Cuts the object to `length` bytes at most, and lets go of space beyond its end; never extends it.
+    /// Answers `Done`.
     Truncate { ino: Ino, length: u64 },
     /// Answers `Done`, also if there is none.
     Remove { ino: Ino },
@@ -109,6 +135,16 @@ pub enum DataRequest {
     Usage { ino: Ino },
     /// Of the file system below. Answers `Space`.
     Space,
+    /// Does this to `offset .. offset + length` of the object. Answers `Done`.
+    Allocate {
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        allocation: Allocation,
+    },
+    /// Looks from `offset` on for the next byte that has data, or that has none, as what lies beyond
+    /// the object's end does. Answers `Found`.
+    Seek { ino: Ino, offset: u64, data: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +166,10 @@ pub enum DataReply {
         disk: u64,
     },
     Failed(FsError),
+    /// Offset in the object; `None` where no data follows.
+    Found {
+        offset: Option<u64>,
+    },
 }
 
 #[cfg(test)]
@@ -159,6 +199,34 @@ mod tests {
                 (2, 4_096, 12_288, 712)
             ]
         );
+    }
+
+    #[test]
+    fn a_range_of_the_file_is_one_range_of_each_object() {
+        for (start, end) in [(0, 1), (4_000, 13_000), (100, 50_000), (8_192, 12_288)] {
+            let mut lengths = [(None, 0); 4];
+            for extent in LAYOUT.extents(start, end - start) {
+                let (from, length) = &mut lengths[usize::from(extent.server.0)];
+                from.get_or_insert(extent.object_offset);
+                *length += extent.length;
+            }
+            let mut ranges = [(None, 0); 4];
+            for (server, from, length) in LAYOUT.object_ranges(start, end) {
+                ranges[usize::from(server.0)] = (Some(from), length);
+            }
+            assert_eq!(ranges, lengths, "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn an_offset_in_an_object_has_its_place_in_the_file() {
+        for extent in LAYOUT.extents(4_000, 90_000) {
+            let object = (0..3).find(|&object| LAYOUT.server_of(object) == extent.server);
+            assert_eq!(
+                LAYOUT.file_offset(object.unwrap(), extent.object_offset),
+                extent.file_offset
+            );
+        }
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! Invariant: types only; no behaviour beyond looking into them, no encoding, no I/O.
 
 pub mod admin;
+pub mod allocation;
 pub mod data;
 pub mod reply;
 pub mod request;
 pub mod step;
 
 pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+pub use allocation::Allocation;
 pub use data::Extent;
 pub use data::{DataReply, DataRequest, Layout};
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};

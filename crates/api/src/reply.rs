@@ -70,6 +70,9 @@ pub enum FileBody {
         layout: Layout,
     },
     Striped(Layout),
+    /// Striped, and may have holes or space beyond its end: what it takes only its data objects know
+    /// (`DataRequest::Usage`).
+    Sparse(Layout),
 }
 
 /// One shard's part of a directory's attributes.

@@ -1,5 +1,6 @@
 //! Requests of clients to one shard.
 
+use crate::Allocation;
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
@@ -138,8 +139,15 @@ pub enum Request {
     /// The file outgrows its inode: the shard copies the inline data into a data object; the file is
     /// striped when this is answered. Answers `Inode`.
     Stripe { ino: Ino },
-    /// Data objects were written up to `end` bytes (0: nothing grew). Answers `Inode`.
-    WroteData { ino: Ino, end: u64, mtime: Time },
+    /// Data objects were written from byte `start` of the file on, and up to `end` (0: nothing grew).
+    /// `sparse`: that may have left holes, or space beyond the file's end. Answers `Inode`.
+    WroteData {
+        ino: Ino,
+        start: u64,
+        end: u64,
+        mtime: Time,
+        sparse: bool,
+    },
     /// Answers `Value`.
     GetXattr {
         ino: Ino,
@@ -193,6 +201,27 @@ pub enum Request {
         new_name: Name,
         new_shard: ShardId,
     },
+
+    // By inode, too.
+    /// Does this to `offset .. offset + length` of a file kept inline; `Refusal::NotInline` if it is
+    /// not (any more), or if the range is to have space and ends past the limit. Answers `Inode`.
+    Allocate {
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        allocation: Allocation,
+    },
+    /// As `WriteInline`, at the file's end, wherever that is when this is executed: the answer's size
+    /// is where the data ends. Answers `Inode`.
+    AppendInline {
+        ino: Ino,
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
+    /// Makes a striped file `length` bytes longer and gives them to the client, which writes them to
+    /// the data objects: they end at the answer's size. `Refusal::NotInline` if the file is not
+    /// striped. Answers `Inode`.
+    Extend { ino: Ino, length: u64 },
 }
 
 /// What [`Request::Create`] makes.
@@ -230,7 +259,10 @@ impl Request {
             | Request::SetXattr { .. }
             | Request::RemoveXattr { .. }
             | Request::SetDirSettings { .. }
-            | Request::Exchange { .. } => true,
+            | Request::Exchange { .. }
+            | Request::Allocate { .. }
+            | Request::AppendInline { .. }
+            | Request::Extend { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             Request::Lookup { .. }
             | Request::GetAttr { .. }

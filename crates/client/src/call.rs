@@ -140,6 +140,7 @@ impl Call {
                 DataRequest::Write { .. }
                     | DataRequest::Truncate { .. }
                     | DataRequest::Remove { .. }
+                    | DataRequest::Allocate { .. }
             ),
             RequestBody::Admin(_) | RequestBody::Ping | RequestBody::Goodbye { .. } => false,
         }

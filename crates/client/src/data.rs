@@ -8,7 +8,7 @@ use crate::Client;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
-use crate::file::{Body, File, Snapshot};
+use crate::file::{Body, File, Snapshot, Written};
 use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
@@ -57,7 +57,7 @@ impl Client {
 }
 
 impl Core {
-    fn with_file<T>(
+    pub(crate) fn with_file<T>(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -82,6 +82,7 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
+        let _no_gaps = file.reading();
         loop {
             let known = file.snapshot();
             match known.body {
@@ -118,7 +119,7 @@ impl Core {
             FileBody::Inline { data, .. } => {
                 Ok(Some(inline_range(&data, inode.attr.size, offset, length)))
             }
-            FileBody::Striped(layout) => {
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => {
                 file.striped(layout);
                 Ok(None)
             }
@@ -205,7 +206,7 @@ impl Core {
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
                     self.write_objects(file.ino, &layout, offset, data)?;
-                    file.wrote(end, now(), caller);
+                    file.wrote(Written::Bytes(offset..end), now(), caller);
                     return Ok(());
                 }
             }
@@ -231,29 +232,39 @@ impl Core {
                 file.learn(token, &inode_of(reply)?);
                 Ok(true)
             }
-            Err(Failure::NotInline {
+            Err(failure) => self.out_of_inode(caller, file, failure).map(|()| false),
+        }
+    }
+
+    /// A request about what the inode holds has failed. If that is because the file is or has to be
+    /// striped, then it is striped when this returns.
+    pub(crate) fn out_of_inode(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        failure: Failure,
+    ) -> Result<()> {
+        match failure {
+            Failure::NotInline {
                 layout,
                 striped: true,
-            }) => {
+            } => {
                 file.striped(layout);
-                Ok(false)
+                Ok(())
             }
-            Err(Failure::NotInline { striped: false, .. }) => {
-                self.stripe(caller, file)?;
-                Ok(false)
-            }
-            Err(failure) => Err(failure.into()),
+            Failure::NotInline { striped: false, .. } => self.stripe(caller, file),
+            failure => Err(failure.into()),
         }
     }
 
     /// Has the shard move the file's bytes from its inode to a data object.
-    fn stripe(&self, caller: &Credentials, file: &File) -> Result<()> {
+    pub(crate) fn stripe(&self, caller: &Credentials, file: &File) -> Result<()> {
         let token = file.token();
         let request = Request::Stripe { ino: file.ino };
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
         match inode.body {
-            FileBody::Striped(layout) => file.striped(layout),
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => file.striped(layout),
             _ => {
                 return Err(ClientError::Protocol(
                     "a file stayed in its inode".to_string(),
@@ -263,7 +274,13 @@ impl Core {
         Ok(())
     }
 
-    fn write_objects(&self, ino: Ino, layout: &Layout, offset: u64, data: &[u8]) -> Result<()> {
+    pub(crate) fn write_objects(
+        &self,
+        ino: Ino,
+        layout: &Layout,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         check_layout(layout)?;
         let write = |run: &Run| {
             let data = gather(run, data);
@@ -358,7 +375,7 @@ fn bytes_of(answer: AnswerBody, run: &Run) -> Result<Vec<u8>> {
     }
 }
 
-fn expect_done(answer: std::result::Result<AnswerBody, Failure>) -> Result<()> {
+pub(crate) fn expect_done(answer: std::result::Result<AnswerBody, Failure>) -> Result<()> {
     match answer? {
         AnswerBody::Data(DataReply::Done) => Ok(()),
         other => Err(not_about_data(&other)),
@@ -371,7 +388,7 @@ pub(crate) fn not_about_data(answer: &AnswerBody) -> ClientError {
     ))
 }
 
-fn check_layout(layout: &Layout) -> Result<()> {
+pub(crate) fn check_layout(layout: &Layout) -> Result<()> {
     if layout.is_valid() {
         Ok(())
     } else {
@@ -381,7 +398,7 @@ fn check_layout(layout: &Layout) -> Result<()> {
     }
 }
 
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     let nanoseconds = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |n| -n),

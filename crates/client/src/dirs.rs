@@ -6,7 +6,10 @@ use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
-use pandofs_api::{DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Reply, Request};
+use crate::space::sparse_layout;
+use pandofs_api::{
+    DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request,
+};
 use pandofs_placement::DirMap;
 use pandofs_types::limits::{MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position, ShardId};
@@ -254,6 +257,7 @@ impl Core {
             self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
         }
         let mut attrs: Vec<Option<Attr>> = vec![None; entries.len()];
+        let mut sparse: Vec<Option<Layout>> = vec![None; entries.len()];
         let mut listed = Vec::with_capacity(entries.len());
         let mut missing = Vec::new();
         for (index, entry) in entries.into_iter().enumerate() {
@@ -273,7 +277,10 @@ impl Core {
                 attr: None,
             });
             match inode {
-                Some(inode) => attrs[index] = Some(self.own_attr(inode)),
+                Some(inode) => {
+                    sparse[index] = sparse_layout(&inode);
+                    attrs[index] = Some(self.own_attr(inode));
+                }
                 None => missing.push(index),
             }
         }
@@ -282,8 +289,15 @@ impl Core {
         }
         let inos: Vec<Ino> = missing.iter().map(|&index| listed[index].ino).collect();
         for (index, inode) in missing.into_iter().zip(self.inodes(caller, &inos)) {
+            sparse[index] = inode.as_ref().ok().and_then(sparse_layout);
             attrs[index] = inode.ok().map(|inode| self.own_attr(inode));
         }
+        let mut files: Vec<(&mut Attr, Layout)> = attrs
+            .iter_mut()
+            .zip(sparse)
+            .filter_map(|(attr, layout)| Some((attr.as_mut()?, layout?)))
+            .collect();
+        self.count_blocks(&mut files);
         let mut dirs: Vec<&mut Attr> = attrs
             .iter_mut()
             .flatten()

@@ -3,7 +3,8 @@
 
 use pandofs_api::{FileBody, InodeReply, Layout};
 use pandofs_types::{Attr, Credentials, Ino, Time};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 /// Where a file's data is.
@@ -21,16 +22,33 @@ impl From<&FileBody> for Body {
         match body {
             FileBody::None => Body::None,
             FileBody::Inline { layout, .. } => Body::Inline(*layout),
-            FileBody::Striped(layout) => Body::Striped(*layout),
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => Body::Striped(*layout),
         }
     }
+}
+
+/// What was done to data objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// These bytes of the file were written.
+    Bytes(Range<u64>),
+    /// These were, where the shard had made the file longer for them.
+    Granted(Range<u64>),
+    /// Space was reserved or given back; the file ends no sooner than this.
+    Space { end: u64 },
 }
 
 /// Written to data objects and not yet reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
+    /// Offset of the first byte written; 0 if what was done was no writing.
+    pub start: u64,
     /// Offset of the last byte written plus one.
     pub end: u64,
+    /// There may be holes, or space beyond the file's end.
+    pub sparse: bool,
+    /// All of it was written where the shard had made the file longer for it.
+    pub granted: bool,
     pub mtime: Time,
     /// Who wrote last.
     pub caller: Credentials,
@@ -55,6 +73,14 @@ struct Known {
     pending: Option<Pending>,
 }
 
+impl Known {
+    /// Where the file ends, counting what was written and not reported.
+    fn end(&self) -> u64 {
+        let written = self.pending.as_ref().map_or(0, |pending| pending.end);
+        self.size.max(written)
+    }
+}
+
 /// What is known at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
@@ -71,6 +97,9 @@ pub(crate) struct File {
     known: Mutex<Known>,
     /// Held while pending writes are reported, so that whoever asks meanwhile waits for the report.
     pub flushing: Mutex<()>,
+    /// Written while the shard makes the file longer and the bytes are put there: who reads meanwhile
+    /// would see zeros.
+    appending: RwLock<()>,
 }
 
 impl File {
@@ -86,6 +115,7 @@ impl File {
             ino,
             known: Mutex::new(known),
             flushing: Mutex::new(()),
+            appending: RwLock::new(()),
         }
     }
 
@@ -93,13 +123,26 @@ impl File {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing is appended from here while this is held.
+    pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
+        self.appending
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is read or appended from here while this is held.
+    pub fn appending(&self) -> RwLockWriteGuard<'_, ()> {
+        self.appending
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn snapshot(&self) -> Snapshot {
         let known = self.known();
-        let written = known.pending.as_ref().map_or(0, |pending| pending.end);
         Snapshot {
             body: known.body,
             certain: known.certain,
-            end: known.size.max(written),
+            end: known.end(),
             token: Token(known.generation),
         }
     }
@@ -131,12 +174,31 @@ impl File {
         self.known().body = Body::Striped(layout);
     }
 
-    /// Bytes up to `end` were written to data objects.
-    pub fn wrote(&self, end: u64, mtime: Time, caller: &Credentials) {
+    /// Whether anything was written that the shard was not told of before.
+    pub fn has_unknown_writes(&self) -> bool {
+        let known = self.known();
+        known
+            .pending
+            .as_ref()
+            .is_some_and(|pending| !pending.granted)
+    }
+
+    /// Data objects were written to.
+    pub fn wrote(&self, written: Written, mtime: Time, caller: &Credentials) {
         let mut known = self.known();
+        let known_end = known.end();
+        let granted = matches!(written, Written::Granted(_));
+        let (start, end, sparse) = match written {
+            Written::Bytes(range) => (range.start, range.end, range.start > known_end),
+            Written::Granted(range) => (range.start, range.end, false),
+            Written::Space { end } => (0, end, true),
+        };
         match &mut known.pending {
             Some(pending) => {
+                pending.start = pending.start.min(start);
                 pending.end = pending.end.max(end);
+                pending.sparse |= sparse;
+                pending.granted &= granted;
                 pending.mtime = pending.mtime.max(mtime);
                 if pending.caller != *caller {
                     pending.caller = caller.clone();
@@ -145,7 +207,10 @@ impl File {
             none => {
                 let since = Instant::now();
                 *none = Some(Pending {
+                    start,
                     end,
+                    sparse,
+                    granted,
                     mtime,
                     caller: caller.clone(),
                     since,
@@ -258,12 +323,12 @@ mod tests {
     #[test]
     fn what_was_written_during_a_report_stays_pending() {
         let file = File::new(Ino(5), &striped(100));
-        file.wrote(500, Time(20), &Credentials::ROOT);
-        file.wrote(300, Time(30), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..300), Time(30), &Credentials::ROOT);
         assert_eq!(file.snapshot().end, 500);
         let report = file.pending().unwrap();
         assert_eq!((report.end, report.mtime), (500, Time(30)));
-        file.wrote(600, Time(31), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..600), Time(31), &Credentials::ROOT);
         file.reported(&report);
         let report = file.pending().unwrap();
         assert_eq!(report.end, 600);
@@ -273,12 +338,41 @@ mod tests {
     }
 
     #[test]
+    fn writes_beyond_the_end_and_changes_of_space_make_a_file_sparse() {
+        let pending = |writes: &[Written]| {
+            let file = File::new(Ino(5), &striped(100));
+            for written in writes {
+                file.wrote(written.clone(), Time(20), &Credentials::ROOT);
+            }
+            file.pending().unwrap()
+        };
+        let gapless = pending(&[Written::Bytes(100..200), Written::Bytes(200..300)]);
+        assert_eq!((gapless.start, gapless.end), (100, 300));
+        assert!(!gapless.sparse);
+        assert!(pending(&[Written::Bytes(100..200), Written::Bytes(201..300)]).sparse);
+        assert!(pending(&[Written::Bytes(101..200), Written::Bytes(0..300)]).sparse);
+        let punched = pending(&[Written::Space { end: 0 }]);
+        assert!(punched.sparse && punched.end == 0);
+    }
+
+    #[test]
+    fn only_what_the_shard_knows_of_need_not_be_reported_before_an_append() {
+        let file = File::new(Ino(5), &striped(100));
+        assert!(!file.has_unknown_writes());
+        file.wrote(Written::Granted(100..110), Time(20), &Credentials::ROOT);
+        assert!(!file.has_unknown_writes());
+        file.wrote(Written::Bytes(0..5), Time(20), &Credentials::ROOT);
+        file.wrote(Written::Granted(110..120), Time(20), &Credentials::ROOT);
+        assert!(file.has_unknown_writes());
+    }
+
+    #[test]
     fn attributes_count_what_the_shard_does_not_know() {
         let file = File::new(Ino(5), &striped(100));
         let mut attr = striped(100).attr;
         file.correct(&mut attr);
         assert_eq!(attr, striped(100).attr);
-        file.wrote(500, Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), Time(20), &Credentials::ROOT);
         file.correct(&mut attr);
         assert_eq!(
             (attr.size, attr.mtime, attr.ctime),

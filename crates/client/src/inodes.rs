@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::{File, Token};
 use crate::route::reply_of;
+use crate::space::sparse_layout;
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
@@ -170,11 +171,15 @@ impl Core {
 
     /// The attributes in a shard's answer, completed by what other shards and this client know.
     pub fn attr(&self, caller: &Credentials, inode: InodeReply) -> Result<Attr> {
+        let sparse = sparse_layout(&inode);
         let mut attr = inode.attr;
         if let Some(dir) = inode.dir {
             self.maps.correct(attr.ino, &dir.map);
             self.gather(caller, &mut [&mut attr]).remove(0)?;
         } else {
+            if let Some(layout) = sparse {
+                self.count_blocks(&mut [(&mut attr, layout)]);
+            }
             self.correct(&mut attr);
         }
         Ok(attr)
@@ -263,8 +268,10 @@ impl Core {
         let token = file.token();
         let request = Request::WroteData {
             ino: file.ino,
+            start: report.start,
             end: report.end,
             mtime: report.mtime,
+            sparse: report.sparse,
         };
         let call = Call::shard(Target::Inode(file.ino), &report.caller, request);
         match self

@@ -14,9 +14,10 @@
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `opens` | what is remembered of directories, of files' data, of open files |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `stripes`, `xattrs`, `admin`, `path` | the operations |
+//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `admin`, `path` | the operations |
 
 mod admin;
+mod append;
 mod background;
 mod call;
 mod cluster;
@@ -34,6 +35,7 @@ mod pool;
 mod react;
 mod route;
 mod slots;
+mod space;
 mod stripes;
 mod xattrs;
 
@@ -41,6 +43,7 @@ pub use crate::admin::Space;
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::names::{Found, OpenHow};
+pub use crate::space::Seek;
 
 use crate::core::Core;
 use pandofs_placement::ClusterMap;

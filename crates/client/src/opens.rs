@@ -249,6 +249,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::Written;
     use pandofs_api::{FileBody, InodeReply};
     use pandofs_types::{Attr, Credentials, FileKind, Time};
     use std::time::Duration;
@@ -381,7 +382,7 @@ mod tests {
         let opens = Opens::new();
         open(&opens, 5, 1);
         let written = open(&opens, 6, 1);
-        written.wrote(10, Time(1), &Credentials::ROOT);
+        written.wrote(Written::Bytes(0..10), Time(1), &Credentials::ROOT);
         let found: Vec<Ino> = opens
             .unreported(Instant::now())
             .iter()

@@ -6,6 +6,7 @@ use crate::dir_attrs::{Asked, Outcome};
 use crate::ops::{Detail, PandoFs, Relative, Result, added, errno, with_groups_for};
 use crate::options::negotiate;
 use crate::set_attr;
+use crate::space;
 use crate::xattr::{self, Namespace};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
@@ -24,8 +25,6 @@ use std::time::SystemTime;
 
 /// Inode numbers are never used again.
 const GENERATION: Generation = Generation(0);
-/// Nothing is kept for an open file here: the client counts opens by inode number.
-const NO_HANDLE: FileHandle = FileHandle(0);
 /// Bytes: the unit in which `statfs` counts.
 const STATFS_BLOCK: u32 = 4_096;
 
@@ -33,7 +32,8 @@ const STATFS_BLOCK: u32 = 4_096;
 fn open_flags(flags: OpenFlags) -> FopenFlags {
     // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
     let mut answer = FopenFlags::empty();
-    if flags.0 & libc::O_DIRECT != 0 {
+    // Of what is appended only the servers know where it goes: the page cache would have it elsewhere.
+    if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
         answer |= FopenFlags::FOPEN_DIRECT_IO;
     }
     if flags.0 & libc::O_ACCMODE == libc::O_RDONLY {
@@ -303,7 +303,7 @@ impl Filesystem for PandoFs {
             self.client.open_node(c, ino(number), access, truncate)
         });
         match opened {
-            Ok(_) => reply.opened(NO_HANDLE, open_flags(flags)),
+            Ok(_) => reply.opened(space::handle(flags), open_flags(flags)),
             Err(error) => reply.error(error),
         }
     }
@@ -327,7 +327,8 @@ impl Filesystem for PandoFs {
                 // One time-out has to do for entry and attributes.
                 let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
                 let attr = convert::file_attr(&attr);
-                reply.created(&timeout, &attr, GENERATION, NO_HANDLE, open_flags(flags));
+                let handle = space::handle(flags);
+                reply.created(&timeout, &attr, GENERATION, handle, open_flags(flags));
             }
             Err(error) => reply.error(error),
         }
@@ -355,25 +356,28 @@ impl Filesystem for PandoFs {
         }
     }
 
-    /// An appending write comes with the offset that the kernel takes for the file's end.
+    /// An appending write comes with the offset that the kernel takes for the file's end. After it the
+    /// kernel takes the file to end no sooner than what it has written; it asks for the size before it
+    /// tells anybody.
     fn write(
         &self,
         request: &Request,
         number: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let caller = Caller::from(request).alone();
-        match self
-            .client
-            .write(&caller, ino(number), offset, data)
-            .map_err(errno)
-        {
+        let written = if space::goes_to_the_end(handle, flags) {
+            self.client.append(&caller, ino(number), data).map(drop)
+        } else {
+            self.client.write(&caller, ino(number), offset, data)
+        };
+        match written.map_err(errno) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
         }
@@ -568,12 +572,48 @@ impl Filesystem for PandoFs {
         );
     }
 
-    // What is answered with "not implemented" is not asked again. The kernel then takes every byte for
-    // data, copies by reading and writing, and tells programs that `fallocate` is not supported.
-
-    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        reply.error(Errno::ENOSYS);
+    fn lseek(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let caller = Caller::from(request).alone();
+        let found = space::seek(whence).and_then(|what| {
+            let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+            let found = self.client.seek(&caller, ino(number), offset, what);
+            found.map_err(errno)?.ok_or(Errno::ENXIO)
+        });
+        match found {
+            Ok(found) => reply.offset(found as i64),
+            Err(error) => reply.error(error),
+        }
     }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let caller = Caller::from(request).alone();
+        let done = space::allocation(mode).and_then(|allocation| {
+            self.client
+                .allocate(&caller, ino(number), offset, length, allocation)
+                .map_err(errno)
+        });
+        reply_empty(reply, done);
+    }
+
+    // What is answered with "not implemented" is not asked again. The kernel then copies by reading and
+    // writing.
 
     fn copy_file_range(
         &self,
@@ -587,19 +627,6 @@ impl Filesystem for PandoFs {
         _: u64,
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
-    ) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u64,
-        _: i32,
-        reply: ReplyEmpty,
     ) {
         reply.error(Errno::ENOSYS);
     }

@@ -23,9 +23,10 @@
 //! `FLUSH` is answered even if there is nothing to do, as "not implemented" would end it for every
 //! file; files opened only to be read ask the kernel to leave it out.
 //!
-//! Known limits: appending goes to the end of the file as the kernel knows it, so two mounts that
-//! append to one file within `attr_timeout` may overwrite one another. A program that waits for a
-//! server that is away cannot be killed until the server is back, as `fuser` does not take the kernel's
+//! Known limits: what is written through a descriptor that got `O_APPEND` after it was opened
+//! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within
+//! `attr_timeout` may overwrite one another; after an append the position of the descriptor is where the
+//! kernel takes the end to be, which another mount may have moved. A program that waits for a server that is away cannot be killed until the server is back, as `fuser` does not take the kernel's
 //! interrupts. Locks hold within one mount.
 
 mod convert;
@@ -40,6 +41,7 @@ mod ops;
 mod options;
 mod panic;
 mod set_attr;
+mod space;
 mod xattr;
 
 pub use direct::remount;

@@ -132,7 +132,7 @@ impl Options {
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: without them locks hold within the mount.
 /// - `POSIX_ACL`, `DONT_MASK`: there are no ACLs.
-const ABILITIES: [InitFlags; 8] = [
+const ABILITIES: [InitFlags; 9] = [
     // Lookups and listings of one directory go on side by side.
     InitFlags::FUSE_PARALLEL_DIROPS,
     // A listing carries attributes if programs look at them.
@@ -149,6 +149,8 @@ const ABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Cached data is dropped when another mount was seen to have changed the file.
     InitFlags::FUSE_AUTO_INVAL_DATA,
+    // What is opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is

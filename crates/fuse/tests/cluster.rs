@@ -13,8 +13,9 @@ use pandofs_testkit::op::callers;
 use pandofs_testkit::{Config, Traits, check};
 use pandofs_types::{FsId, HashKey, ServerId};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,7 @@ fn a_mount_does_what_the_model_says() {
         clock_slack: Duration::from_millis(500),
         max_file_size: pandofs_types::limits::MAX_FILE_BYTES,
         times_only_advance: true,
+        allocates: true,
         inos_are_reused: false,
     };
     let place = mounted.mountpoint().to_owned();
@@ -261,4 +263,156 @@ fn what_another_mount_made_is_found_when_it_is_to_be_made_again() {
         mounted.unmount().unwrap();
         mounted.join().unwrap();
     }
+}
+
+/// Two mounts that append to one file, each believing that it ends where it left it.
+#[test]
+fn what_two_mounts_append_is_all_there() {
+    if no_fuse() {
+        return;
+    }
+    const LINES: usize = 400;
+    let cluster = Cluster::start(Settings::default());
+    let mounts = [(); 2].map(|()| cluster.mount(cluster.client(), patient()));
+    let path = |mount: usize| mounts[mount].mountpoint().join("log");
+    // Of lengths that take it out of its inode on the way, and over stripe units.
+    let line = |mount: usize, number: usize| {
+        let mut line = format!("{mount} {number} ").into_bytes();
+        line.resize(line.len() + 7 * number, b'x');
+        line.push(b'\n');
+        line
+    };
+    std::thread::scope(|scope| {
+        for mount in 0..2 {
+            let (path, line) = (&path, &line);
+            scope.spawn(move || {
+                let mut options = File::options();
+                options.append(true).create(true);
+                let mut log = options.open(path(mount)).unwrap();
+                for number in 0..LINES {
+                    log.write_all(&line(mount, number)).unwrap();
+                }
+            });
+        }
+    });
+    let wanted: usize = (0..2)
+        .flat_map(|mount| (0..LINES).map(move |number| (mount, number)))
+        .map(|(mount, number)| line(mount, number).len())
+        .sum();
+    for mount in 0..2 {
+        let content = fs::read(path(mount)).unwrap();
+        assert_eq!(content.len(), wanted);
+        let mut next = [0; 2];
+        for found in content.split_inclusive(|&byte| byte == b'\n') {
+            let of = usize::from(found[0] - b'0');
+            assert_eq!(found, line(of, next[of]));
+            next[of] += 1;
+        }
+        assert_eq!(next, [LINES; 2]);
+    }
+    for mounted in mounts {
+        mounted.unmount().unwrap();
+        mounted.join().unwrap();
+    }
+}
+
+/// A file opened to append is read, mapped and asked for its size like any other.
+#[test]
+fn a_file_that_is_appended_to_is_read_by_every_way() {
+    if no_fuse() {
+        return;
+    }
+    let cluster = Cluster::start(Settings::default());
+    let mounted = cluster.mount(cluster.client(), patient());
+    let other = cluster.mount(cluster.client(), Options::default());
+    let path = mounted.mountpoint().join("log");
+    fs::write(&path, vec![b'a'; 10_000]).unwrap();
+    let mut reader = File::open(&path).unwrap();
+    let mut seen = Vec::new();
+    reader.read_to_end(&mut seen).unwrap();
+
+    let mut options = File::options();
+    let mut log = options.read(true).append(true).open(&path).unwrap();
+    log.write_all(&[b'b'; 10]).unwrap();
+    assert_eq!(log.stream_position().unwrap(), 10_010);
+    assert_eq!(log.metadata().unwrap().len(), 10_010);
+    fs::OpenOptions::new()
+        .append(true)
+        .open(other.mountpoint().join("log"))
+        .unwrap()
+        .write_all(&[b'c'; 10])
+        .unwrap();
+    log.write_all(&[b'd'; 10]).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 10_030);
+    // What follows what was read, as `tail -f` reads it.
+    seen.clear();
+    reader.read_to_end(&mut seen).unwrap();
+    assert_eq!(seen, b"bbbbbbbbbbccccccccccdddddddddd");
+
+    // SAFETY: a new mapping of 8,192 bytes of a file that is longer; it is read before it is unmapped.
+    let mapped = unsafe {
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            8_192,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            log.as_raw_fd(),
+            0,
+        );
+        assert_ne!(map, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        let bytes = std::slice::from_raw_parts(map.cast::<u8>(), 8_192).to_vec();
+        libc::munmap(map, 8_192);
+        bytes
+    };
+    assert_eq!(mapped, vec![b'a'; 8_192]);
+    drop((log, reader));
+    for mounted in [mounted, other] {
+        mounted.unmount().unwrap();
+        mounted.join().unwrap();
+    }
+}
+
+/// What `du` and `cp --sparse` see of a file with holes.
+#[test]
+fn holes_are_found_and_not_counted() {
+    if no_fuse() {
+        return;
+    }
+    const MIB: u64 = 1 << 20;
+    let cluster = Cluster::start(Settings::default());
+    let mounted = cluster.mount(cluster.client(), Options::default());
+    let path = mounted.mountpoint().join("sparse");
+    let file = File::create_new(&path).unwrap();
+    let blocks = || fs::metadata(&path).unwrap().blocks();
+    file.write_all_at(&[1; 65_536], 10 * MIB).unwrap();
+    assert!((128..1_024).contains(&blocks()), "{} blocks", blocks());
+    file.set_len(1 << 40).unwrap();
+    assert!(blocks() < 1_024, "{} blocks", blocks());
+    let find = |from| rustix::fs::seek(&file, from).map(|found| found / MIB);
+    use rustix::fs::SeekFrom::{Data, Hole};
+    assert_eq!(find(Data(0)), Ok(10));
+    assert_eq!(find(Hole(5)), Ok(0));
+    assert_eq!(find(Data(11 * MIB)), Err(rustix::io::Errno::NXIO));
+    assert_eq!(find(Hole((1 << 40) - 1)), Ok((MIB) - 1));
+    assert_eq!(find(Hole(1 << 40)), Err(rustix::io::Errno::NXIO));
+
+    use rustix::fs::{FallocateFlags, fallocate};
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(&file, punch, 10 * MIB, MIB).unwrap();
+    assert_eq!(find(Data(0)), Err(rustix::io::Errno::NXIO));
+    assert!(blocks() < 128, "{} blocks", blocks());
+    file.set_len(0).unwrap();
+    assert_eq!(blocks(), 0);
+    fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 3 * MIB).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 0);
+    assert!(blocks() >= 3 * MIB / 512, "{} blocks", blocks());
+    // What was reserved beyond the end goes when the file is cut to where it ends.
+    file.set_len(0).unwrap();
+    assert_eq!(blocks(), 0);
+    fallocate(&file, FallocateFlags::empty(), 0, 3 * MIB + 5).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 3 * MIB + 5);
+    assert_eq!(fs::read(&path).unwrap(), vec![0; 3 * MIB as usize + 5]);
+    drop(file);
+    mounted.unmount().unwrap();
+    mounted.join().unwrap();
 }

@@ -48,14 +48,28 @@ pub enum Body {
     Dir {
         parent: Ino,
     },
+    /// As `Striped`, of a file that may have holes or space beyond its end: one that was written to
+    /// beyond its end, cut to a larger size, or that [`Allocation`](pandofs_api::Allocation) was used on.
+    Sparse(Layout),
+}
+
+impl Body {
+    /// The layout of a file that has data objects.
+    pub fn objects(&self) -> Option<&Layout> {
+        match self {
+            Body::Striped(layout) | Body::Sparse(layout) => Some(layout),
+            _ => None,
+        }
+    }
 }
 
 impl InodeRecord {
-    /// Units of 512 bytes. What of a striped file is a hole is not known here and counts as data.
+    /// Units of 512 bytes. What of a sparse file is a hole is not known here and counts as data: clients
+    /// ask the data objects.
     pub fn blocks(&self) -> u64 {
         match &self.body {
             Body::Inline { data, .. } => (data.len() as u64).div_ceil(512),
-            Body::Striped(_) => self.size.div_ceil(512),
+            Body::Striped(_) | Body::Sparse(_) => self.size.div_ceil(512),
             Body::Symlink(_) | Body::Nothing | Body::Dir { .. } => 0,
         }
     }

@@ -28,7 +28,7 @@ fn path(of: &str) -> String {
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
     Horizon);
-variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir);
+variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut, Fill);
 
 const SHARD: ShardId = ShardId(0x0203);
@@ -176,6 +176,10 @@ fn inodes_and_entries_are_pinned() {
         (
             "directory",
             inode(FileKind::Dir, 0, Body::Dir { parent: Ino::ROOT }),
+        ),
+        (
+            "sparse",
+            inode(FileKind::File, 0, Body::Sparse(samples::layout())),
         ),
     ];
     check(&path("inodes"), RULE, |golden| {

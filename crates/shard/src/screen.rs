@@ -337,7 +337,7 @@ impl Screen<'_> {
                 self.layout(layout)?;
                 data.len() <= MAX_INLINE_BYTES
             }
-            (Body::Striped(layout), FileKind::File) => {
+            (Body::Striped(layout) | Body::Sparse(layout), FileKind::File) => {
                 self.layout(layout)?;
                 true
             }
@@ -408,7 +408,7 @@ impl Screen<'_> {
                     format!("{} bytes inside an inode", data.len())
                 })?;
             }
-            FileBody::Striped(layout) => self.layout(layout)?,
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => self.layout(layout)?,
         }
         match inode.dir.as_deref() {
             None => Ok(()),

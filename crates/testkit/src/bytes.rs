@@ -65,6 +65,58 @@ impl Bytes {
         self.size = size;
     }
 
+    /// Makes zeros of these bytes; the size stays.
+    pub fn zero(&mut self, offset: u64, end: u64) {
+        let end = end.min(self.size);
+        let touched: Vec<u64> = self
+            .pages
+            .range(offset / PAGE..end.div_ceil(PAGE).max(offset / PAGE))
+            .map(|(&page, _)| page)
+            .collect();
+        for page in touched {
+            let start = page * PAGE;
+            let from = offset.max(start) - start;
+            let to = end.min(start + PAGE) - start;
+            if from == 0 && to == PAGE {
+                self.pages.remove(&page);
+            } else if from < to
+                && let Some(bytes) = self.pages.get_mut(&page)
+            {
+                bytes[from as usize..to as usize].fill(0);
+            }
+        }
+    }
+
+    /// The first byte from `offset` on that is not zero: data, however the file is kept.
+    pub fn next_nonzero(&self, offset: u64) -> Option<u64> {
+        for (&page, bytes) in self.pages.range(offset / PAGE..) {
+            let start = page * PAGE;
+            let from = offset.max(start) - start;
+            let found = bytes[from as usize..].iter().position(|&byte| byte != 0);
+            if let Some(at) = found {
+                let at = start + from + at as u64;
+                return (at < self.size).then_some(at);
+            }
+        }
+        None
+    }
+
+    /// The first byte from `offset` on that is zero or beyond the end: no hole begins before it.
+    pub fn next_zero(&self, offset: u64) -> u64 {
+        let mut at = offset;
+        while at < self.size {
+            let Some(bytes) = self.pages.get(&(at / PAGE)) else {
+                return at;
+            };
+            let within = (at % PAGE) as usize;
+            match bytes[within..].iter().position(|&byte| byte == 0) {
+                Some(zero) => return (at + zero as u64).min(self.size),
+                None => at = (at / PAGE + 1) * PAGE,
+            }
+        }
+        self.size
+    }
+
     /// Runs of bytes that tell this file from others of its size: every written page, the one after
     /// each of them, and the end.
     pub fn probes(&self) -> Vec<(u64, u64)> {
@@ -109,6 +161,27 @@ mod tests {
         assert!(bytes.read(9_000, 10).is_empty());
         bytes.set_size(0);
         assert_eq!(bytes, Bytes::default());
+    }
+
+    #[test]
+    fn zeroed_bytes_are_zeros_and_others_are_not() {
+        let mut bytes = Bytes::default();
+        bytes.write(0, &[7; 3 * PAGE as usize]);
+        bytes.zero(10, PAGE + 5);
+        bytes.zero(3 * PAGE - 1, 9 * PAGE);
+        let read = bytes.read(0, 9 * PAGE);
+        assert_eq!(read.len() as u64, 3 * PAGE);
+        for (at, byte) in (0..).zip(read) {
+            let zero = (10..PAGE + 5).contains(&at) || at == 3 * PAGE - 1;
+            assert_eq!(byte, if zero { 0 } else { 7 }, "byte {at}");
+        }
+        assert_eq!(bytes.next_nonzero(10), Some(PAGE + 5));
+        assert_eq!(bytes.next_nonzero(3 * PAGE - 1), None);
+        assert_eq!(bytes.next_zero(7), 10);
+        assert_eq!(bytes.next_zero(PAGE + 5), 3 * PAGE - 1);
+        bytes.zero(PAGE, 2 * PAGE);
+        assert_eq!(bytes.next_nonzero(PAGE), Some(2 * PAGE));
+        bytes.zero(5 * PAGE, 5 * PAGE + 1);
     }
 
     #[test]

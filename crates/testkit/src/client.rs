@@ -4,9 +4,10 @@
 use crate::inodes::{Done, Inodes, Make};
 use crate::op::{Failure, Special, XattrMode};
 use crate::subject::Census;
-use pandofs_api::NewNode;
-use pandofs_client::{Client, ClientError, OpenHow};
+use pandofs_api::{Allocation, NewNode};
+use pandofs_client::{Client, ClientError, OpenHow, Seek};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, SetAttr, Time};
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Clients of a running cluster.
@@ -243,6 +244,36 @@ impl Inodes for Clients {
 
     fn sync(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<()> {
         Ok(self.clients[client].fsync(by, ino)?)
+    }
+
+    fn allocate(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        range: Range<u64>,
+        allocation: Allocation,
+    ) -> Done<()> {
+        let client = &self.clients[client];
+        client.allocate(by, ino, range.start, range.end - range.start, allocation)?;
+        Ok(client.flush(ino)?)
+    }
+
+    fn seek(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        offset: u64,
+        data: bool,
+    ) -> Done<Option<u64>> {
+        let what = if data { Seek::Data } else { Seek::Hole };
+        Ok(self.clients[client].seek(by, ino, offset, what)?)
+    }
+
+    fn append(&mut self, client: usize, by: &Credentials, ino: Ino, data: &[u8]) -> Done<()> {
+        self.clients[client].append(by, ino, data)?;
+        Ok(self.clients[client].flush(ino)?)
     }
 
     fn now(&mut self) -> Time {

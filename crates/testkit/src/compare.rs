@@ -83,6 +83,10 @@ impl Comparer {
             (Expected::Data(expected), Answer::Data(got)) => {
                 return compare_data(expected, got);
             }
+            (Expected::Found { from, by, or_none }, Answer::Found(found)) => match found {
+                Some(found) => by.is_some_and(|by| (*from..=by).contains(found)),
+                None => *or_none,
+            },
             _ => false,
         };
         if same {

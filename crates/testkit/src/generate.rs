@@ -5,6 +5,7 @@ use crate::model::{FUTURE, Model};
 use crate::op::{Blob, HandleId, Op, Path, Special, Step, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Traits;
+use pandofs_api::Allocation;
 use pandofs_types::{FileKind, SetTime, Time};
 
 /// Names that everything collides on.
@@ -179,7 +180,7 @@ impl Generator {
             };
         }
         let handle = *self.rng.pick(&open);
-        match self.rng.below(12) {
+        match self.rng.below(17) {
             0..2 => Op::Close { handle },
             2..5 => Op::Read {
                 handle,
@@ -197,7 +198,33 @@ impl Generator {
                 size: self.offset(),
             },
             10..11 => Op::StatOpen { handle },
-            _ => Op::Sync { handle },
+            11..12 => Op::Sync { handle },
+            12..13 => Op::Seek {
+                handle,
+                offset: self.offset(),
+                data: self.rng.chance(1, 2),
+            },
+            13..15 => self.allocate(handle),
+            _ => Op::Append {
+                handle,
+                length: self.length(),
+                fill: self.rng.below(1_000),
+            },
+        }
+    }
+
+    fn allocate(&mut self, handle: HandleId) -> Op {
+        let keep_size = self.rng.chance(1, 2);
+        let allocation = match self.rng.below(5) {
+            0..2 => Allocation::Reserve { keep_size },
+            2..4 => Allocation::Punch,
+            _ => Allocation::Zero { keep_size },
+        };
+        Op::Allocate {
+            handle,
+            offset: self.offset(),
+            length: u64::from(self.length()),
+            allocation,
         }
     }
 

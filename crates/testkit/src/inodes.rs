@@ -3,10 +3,12 @@
 use crate::op::{Answer, Failure, HandleId, Op, Outcome, Path, Special, Stat, Step, XattrMode};
 use crate::op::{callers, filling};
 use crate::subject::{Census, Subject, Traits};
+use pandofs_api::Allocation;
 use pandofs_types::{
     Attr, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime, Time,
 };
 use std::collections::HashMap;
+use std::ops::Range;
 
 pub type Done<T> = Result<T, Failure>;
 
@@ -158,6 +160,28 @@ pub trait Inodes {
 
     fn sync(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<()>;
 
+    /// As [`Inodes::write`].
+    fn allocate(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        range: Range<u64>,
+        allocation: Allocation,
+    ) -> Done<()>;
+
+    fn seek(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        offset: u64,
+        data: bool,
+    ) -> Done<Option<u64>>;
+
+    /// As [`Inodes::write`].
+    fn append(&mut self, client: usize, by: &Credentials, ino: Ino, data: &[u8]) -> Done<()>;
+
     fn now(&mut self) -> Time;
 
     /// As [`Subject::look_inside`].
@@ -216,6 +240,7 @@ pub fn pandofs_traits() -> Traits {
         clock_slack: std::time::Duration::ZERO,
         max_file_size: 8 << 30,
         times_only_advance: true,
+        allocates: true,
         inos_are_reused: false,
     }
 }
@@ -526,6 +551,18 @@ fn on_handle<I: Inodes>(inodes: &mut I, handle: &Handle, op: &Op) -> Outcome {
             return Ok(Answer::Stat(Box::new(stat(&inodes.attr(client, by, ino)?))));
         }
         Op::Sync { .. } => inodes.sync(client, by, ino)?,
+        Op::Allocate {
+            offset,
+            length,
+            allocation,
+            ..
+        } => inodes.allocate(client, by, ino, *offset..*offset + *length, *allocation)?,
+        Op::Seek { offset, data, .. } => {
+            return Ok(Answer::Found(inodes.seek(client, by, ino, *offset, *data)?));
+        }
+        Op::Append { length, fill, .. } => {
+            inodes.append(client, by, ino, &filling(*fill, *length))?;
+        }
         other => unreachable!("{other:?} is no operation on an open file"),
     }
     Ok(Answer::Done)

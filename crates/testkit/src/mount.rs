@@ -6,9 +6,11 @@
 use crate::op::{Answer, Failure, HandleId, Op, Outcome, Path, Special, Stat, Step, XattrMode};
 use crate::op::{callers, filling};
 use crate::subject::{Subject, Traits};
+use pandofs_api::Allocation;
 use pandofs_types::{Credentials, FileKind, FsError, SetTime, Time};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
+    AtFlags, Dir, FallocateFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid,
+    XattrFlags,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -431,9 +433,68 @@ fn run_on_file(file: &OwnedFd, op: &Op) -> Outcome {
             return Ok(Answer::Stat(Box::new(stat_of(&rustix::fs::fstat(file)?)?)));
         }
         Op::Sync { .. } => rustix::fs::fsync(file)?,
+        Op::Allocate {
+            offset,
+            length,
+            allocation,
+            ..
+        } => {
+            let keep = |keep_size| {
+                if keep_size {
+                    FallocateFlags::KEEP_SIZE
+                } else {
+                    FallocateFlags::empty()
+                }
+            };
+            let flags = match *allocation {
+                Allocation::Reserve { keep_size } => keep(keep_size),
+                Allocation::Punch => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                Allocation::Zero { keep_size } => FallocateFlags::ZERO_RANGE | keep(keep_size),
+            };
+            rustix::fs::fallocate(file, flags, *offset, *length)?;
+        }
+        Op::Seek { offset, data, .. } => {
+            let from = if *data {
+                SeekFrom::Data(*offset)
+            } else {
+                SeekFrom::Hole(*offset)
+            };
+            return match rustix::fs::seek(file, from) {
+                Ok(found) => Ok(Answer::Found(Some(found))),
+                Err(Errno::NXIO) => Ok(Answer::Found(None)),
+                Err(error) => Err(error.into()),
+            };
+        }
+        Op::Append { length, fill, .. } => append(file, &filling(*fill, *length))?,
         _ => unreachable!("{op:?} is no operation on an open file"),
     }
     Ok(Answer::Done)
+}
+
+/// Through a further open of the same file with `O_APPEND`; who lost the right to open it sets the flag
+/// for the while.
+fn append(file: &OwnedFd, data: &[u8]) -> Result<(), Failure> {
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+    match rustix::fs::open(&again, flags, Mode::empty()) {
+        Ok(appending) => write_all(&appending, data),
+        Err(Errno::ACCESS) => {
+            let before = rustix::fs::fcntl_getfl(file)?;
+            rustix::fs::fcntl_setfl(file, before | OFlags::APPEND)?;
+            let done = write_all(file, data);
+            rustix::fs::fcntl_setfl(file, before)?;
+            done
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write_all(file: &OwnedFd, data: &[u8]) -> Result<(), Failure> {
+    let mut written = 0;
+    while written < data.len() {
+        written += rustix::io::write(file, &data[written..])?;
+    }
+    Ok(())
 }
 
 fn time_to_set(time: Option<SetTime>) -> Timespec {

@@ -1,6 +1,7 @@
 //! What programs do to a file system, as values: generated, run, printed and left out again when a
 //! failure is made smaller.
 
+use pandofs_api::Allocation;
 use pandofs_types::{Credentials, FileKind, FsError, SetTime, Time};
 use std::fmt;
 
@@ -216,6 +217,25 @@ pub enum Op {
         from: Path,
         to: Path,
     },
+    /// `fallocate`; of 1 byte at least.
+    Allocate {
+        handle: HandleId,
+        offset: u64,
+        length: u64,
+        allocation: Allocation,
+    },
+    /// `lseek` with `SEEK_DATA` or `SEEK_HOLE`.
+    Seek {
+        handle: HandleId,
+        offset: u64,
+        data: bool,
+    },
+    /// `write` to a file opened with `O_APPEND`; of 1 byte at least, as in [`Op::Write`].
+    Append {
+        handle: HandleId,
+        length: u32,
+        fill: u64,
+    },
 }
 
 impl Op {
@@ -227,7 +247,10 @@ impl Op {
             | Op::Write { handle, .. }
             | Op::SetSize { handle, .. }
             | Op::StatOpen { handle }
-            | Op::Sync { handle } => Some(*handle),
+            | Op::Sync { handle }
+            | Op::Allocate { handle, .. }
+            | Op::Seek { handle, .. }
+            | Op::Append { handle, .. } => Some(*handle),
             _ => None,
         }
     }
@@ -293,6 +316,8 @@ pub enum Answer {
     /// In any order.
     Names(Vec<Vec<u8>>),
     Data(Vec<u8>),
+    /// Where the next data or hole begins; `None` (ENXIO) if there is none.
+    Found(Option<u64>),
 }
 
 /// Why an operation was not done.

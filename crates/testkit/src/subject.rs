@@ -20,6 +20,8 @@ pub struct Traits {
     pub max_file_size: u64,
     /// A time that was set to the future stays when the file or directory is written to.
     pub times_only_advance: bool,
+    /// It knows [`Op::Allocate`](crate::op::Op::Allocate).
+    pub allocates: bool,
     /// The inode number of what is gone may be given to something else.
     pub inos_are_reused: bool,
 }

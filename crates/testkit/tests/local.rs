@@ -18,6 +18,7 @@ fn linux_does_what_the_model_says() {
         clock_slack: Duration::from_millis(500),
         max_file_size: 8 << 30,
         times_only_advance: false,
+        allocates: true,
         inos_are_reused: true,
     };
     check(Config::from_environment(20_000), || {

@@ -17,7 +17,9 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     };
     for (&(shard, ino), inode) in &tables.inodes {
         // An inline file's objects are written before its inode says that it is striped.
-        if let Body::Striped(layout) | Body::Inline { layout, .. } = &inode.body {
+        if let Body::Striped(layout) | Body::Sparse(layout) | Body::Inline { layout, .. } =
+            &inode.body
+        {
             if !layout.is_valid() {
                 let text = format!("its layout makes no sense: {layout:?}");
                 report.add(format!("inode {ino} on shard {shard}"), text);

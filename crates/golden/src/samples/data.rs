@@ -1,7 +1,9 @@
 //! What is asked of servers about data objects and about themselves.
 
 use super::{FILE, Named};
-use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, ServerStatus, ShardStatus};
+use pandofs_api::{
+    AdminReply, AdminRequest, Allocation, DataReply, DataRequest, ServerStatus, ShardStatus,
+};
 use pandofs_types::{Epoch, FsError, FsId, ServerId, ShardId};
 
 /// Every request about a data object.
@@ -29,6 +31,23 @@ pub fn data_requests() -> Named<DataRequest> {
         ("Sync", DataRequest::Sync { ino }),
         ("Usage", DataRequest::Usage { ino }),
         ("Space", DataRequest::Space),
+        (
+            "Allocate",
+            DataRequest::Allocate {
+                ino,
+                offset: 1 << 20,
+                length: 1 << 33,
+                allocation: Allocation::Reserve { keep_size: true },
+            },
+        ),
+        (
+            "Seek",
+            DataRequest::Seek {
+                ino,
+                offset: 1 << 20,
+                data: true,
+            },
+        ),
     ]
 }
 
@@ -49,6 +68,13 @@ pub fn data_replies() -> Named<DataReply> {
             },
         ),
         ("Failed", DataReply::Failed(FsError::NoSpace)),
+        (
+            "Found",
+            DataReply::Found {
+                offset: Some(1 << 20),
+            },
+        ),
+        ("Found nothing", DataReply::Found { offset: None }),
     ]
 }
 

@@ -197,7 +197,8 @@ mod tests {
     variants!(request_of, REQUESTS, Request:
         Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen,
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
-        RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange);
+        RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
+        Extend);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged);
     variants!(refusal_of, REFUSALS, Refusal:
@@ -213,8 +214,8 @@ mod tests {
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
         Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
-        Read, Write, Truncate, Remove, Sync, Usage, Space);
-    variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed);
+        Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
+    variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);
     variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush);
     variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed);
 

@@ -25,6 +25,13 @@ fn striped() -> InodeReply {
     }
 }
 
+fn sparse() -> InodeReply {
+    InodeReply {
+        body: FileBody::Sparse(layout()),
+        ..inode_reply()
+    }
+}
+
 fn directory() -> InodeReply {
     InodeReply {
         attr: attr(DIR, FileKind::Dir),
@@ -79,6 +86,7 @@ pub fn replies() -> Named<Reply> {
         ("Entry elsewhere", Reply::Entry(elsewhere)),
         ("Inode inline", Reply::Inode(inode_reply())),
         ("Inode striped", Reply::Inode(striped())),
+        ("Inode sparse", Reply::Inode(sparse())),
         ("Inode directory", Reply::Inode(directory())),
         ("Removed", Reply::Removed { ino: FILE }),
         ("Renamed", Reply::Renamed { ino: DIR }),

@@ -1,7 +1,7 @@
 //! What clients ask of shards.
 
 use super::{DIR, FILE, Named, TIME, caller, name, settings};
-use pandofs_api::{NewNode, Request, RequestKey, ShardRequest, XattrMode};
+use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 use pandofs_types::{Epoch, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time};
 
 pub fn request_key() -> RequestKey {
@@ -39,6 +39,15 @@ fn set_xattr(mode: XattrMode) -> Request {
         name: b"user.colour".to_vec(),
         value: b"yellow".to_vec(),
         mode,
+    }
+}
+
+fn allocate(allocation: Allocation) -> Request {
+    Request::Allocate {
+        ino: FILE,
+        offset: 130,
+        length: 300,
+        allocation,
     }
 }
 
@@ -156,8 +165,10 @@ pub fn requests() -> Named<Request> {
             "WroteData",
             Request::WroteData {
                 ino,
+                start: 130,
                 end: 1 << 33,
                 mtime: Time(TIME.0 + 9),
+                sparse: true,
             },
         ),
         (
@@ -207,5 +218,22 @@ pub fn requests() -> Named<Request> {
                 new_shard: ShardId(4),
             },
         ),
+        (
+            "Allocate reserve",
+            allocate(Allocation::Reserve { keep_size: true }),
+        ),
+        ("Allocate punch", allocate(Allocation::Punch)),
+        (
+            "Allocate zero",
+            allocate(Allocation::Zero { keep_size: false }),
+        ),
+        (
+            "AppendInline",
+            Request::AppendInline {
+                ino,
+                data: b"sap".to_vec(),
+            },
+        ),
+        ("Extend", Request::Extend { ino, length: 300 }),
     ]
 }

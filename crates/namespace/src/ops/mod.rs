@@ -5,6 +5,8 @@
 //! is applied, and an `apply` that cannot fail after it. Everything that may touch several shards makes
 //! a [`Plan`].
 
+pub mod allocate;
+pub mod append;
 pub mod create;
 pub mod dir_part;
 pub mod exchange;
@@ -146,7 +148,7 @@ pub fn check(
             truncate: true,
         } => open::check(view, locks, caller, *ino, *access).map(|_| None),
         Request::WriteInline { ino, offset, data } => {
-            write_inline::check(view, locks, *ino, *offset, data).map(|_| None)
+            write_inline::check(view, locks, *ino, *offset, data.len()).map(|_| None)
         }
         Request::Stripe { ino } => stripe::check(view, locks, *ino).map(|_| None),
         Request::WroteData { ino, .. } => wrote_data::check(view, locks, *ino).map(|_| None),
@@ -212,6 +214,18 @@ pub fn check(
             };
             exchange::plan(view, locks, caller, *dir, name, other, choices).map(Some)
         }
+        Request::Allocate {
+            ino,
+            offset,
+            length,
+            allocation,
+        } => allocate::check(view, locks, *ino, *offset, *length, *allocation).map(|_| None),
+        Request::AppendInline { ino, data } => {
+            append::check(view, locks, *ino, data.len()).map(|_| None)
+        }
+        Request::Extend { ino, length } => {
+            append::check_extend(view, locks, *ino, *length).map(|_| None)
+        }
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
     }
 }
@@ -245,16 +259,23 @@ pub fn mutate(
             open::apply(txn, caller, *ino, inode, choices)?
         }
         Request::WriteInline { ino, offset, data } => {
-            let inode = write_inline::check(&view, locks, *ino, *offset, data)?;
+            let inode = write_inline::check(&view, locks, *ino, *offset, data.len())?;
             write_inline::apply(txn, caller, *ino, inode, *offset, data, choices)?
         }
         Request::Stripe { ino } => {
             let inode = stripe::check(&view, locks, *ino)?;
             stripe::apply(txn, *ino, inode)?
         }
-        Request::WroteData { ino, end, mtime } => {
+        Request::WroteData {
+            ino,
+            start,
+            end,
+            mtime,
+            sparse,
+        } => {
             let inode = wrote_data::check(&view, locks, *ino)?;
-            wrote_data::apply(txn, caller, *ino, inode, *end, *mtime)?
+            let range = *start..*end;
+            wrote_data::apply(txn, caller, *ino, inode, range, *mtime, *sparse)?
         }
         Request::SetXattr {
             ino,
@@ -281,6 +302,25 @@ pub fn mutate(
             let (plan, parts) = mkdir::plan(&view, locks, caller, *dir, name, *mode, choices)?;
             txn.put_parts(*dir, &parts);
             return Ok(Mutation::Plan(plan));
+        }
+        Request::Allocate {
+            ino,
+            offset,
+            length,
+            allocation,
+        } => {
+            let inode = allocate::check(&view, locks, *ino, *offset, *length, *allocation)?;
+            let range = *offset..*offset + *length;
+            allocate::apply(txn, caller, *ino, inode, range, *allocation, choices)?
+        }
+        Request::AppendInline { ino, data } => {
+            let inode = append::check(&view, locks, *ino, data.len())?;
+            let end = inode.size;
+            write_inline::apply(txn, caller, *ino, inode, end, data, choices)?
+        }
+        Request::Extend { ino, length } => {
+            let inode = append::check_extend(&view, locks, *ino, *length)?;
+            append::apply_extend(txn, caller, *ino, inode, *length, choices)?
         }
         planned => {
             let plan = check(&view, locks, caller, planned, choices)?;
@@ -373,6 +413,7 @@ fn file_body(inode: &crate::records::InodeRecord, with_data: bool) -> FileBody {
             layout: *layout,
         },
         Body::Striped(layout) => FileBody::Striped(*layout),
+        Body::Sparse(layout) => FileBody::Sparse(*layout),
         Body::Nothing | Body::Symlink(_) | Body::Dir { .. } => FileBody::None,
     }
 }

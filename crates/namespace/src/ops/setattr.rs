@@ -147,13 +147,22 @@ pub(crate) fn cut(
         Body::Inline { data, .. } => {
             data.truncate(usize::try_from(size).unwrap_or(usize::MAX));
         }
-        Body::Striped(layout) if size < inode.size || size == 0 => {
-            let size = match txn.view().reclaim(ino)? {
-                Some(ReclaimRecord::Cut { size: pending, .. }) => pending.min(size),
-                _ => size,
-            };
+        Body::Striped(layout) | Body::Sparse(layout) => {
             let layout = *layout;
-            txn.put_reclaim(ino, &ReclaimRecord::Cut { layout, size });
+            let was_sparse = matches!(inode.body, Body::Sparse(_));
+            // To the size that it has: what was reserved beyond goes.
+            if size < inode.size || size == 0 || (was_sparse && size == inode.size) {
+                let size = match txn.view().reclaim(ino)? {
+                    Some(ReclaimRecord::Cut { size: pending, .. }) => pending.min(size),
+                    _ => size,
+                };
+                txn.put_reclaim(ino, &ReclaimRecord::Cut { layout, size });
+            }
+            inode.body = if size > inode.size || (was_sparse && size > 0) {
+                Body::Sparse(layout)
+            } else {
+                Body::Striped(layout)
+            };
         }
         _ => {}
     }

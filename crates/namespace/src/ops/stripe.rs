@@ -15,13 +15,18 @@ pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, St
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
     match &inode.body {
-        Body::Inline { .. } | Body::Striped(_) => Ok(inode),
+        Body::Inline { .. } | Body::Striped(_) | Body::Sparse(_) => Ok(inode),
         _ => Err(FsError::Invalid.into()),
     }
 }
 
 pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<Reply, Stop> {
     if let Body::Inline { layout, data, .. } = inode.body {
+        inode.body = if (data.len() as u64) < inode.size {
+            Body::Sparse(layout)
+        } else {
+            Body::Striped(layout)
+        };
         if !data.is_empty() {
             let tx = TxId {
                 coordinator: txn.shard,
@@ -29,7 +34,6 @@ pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<
             };
             txn.put_reclaim(ino, &ReclaimRecord::Fill { tx, layout, data });
         }
-        inode.body = Body::Striped(layout);
         txn.put_inode(ino, &inode);
     }
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))

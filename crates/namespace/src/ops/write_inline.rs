@@ -8,19 +8,24 @@ use pandofs_api::{Refusal, Reply};
 use pandofs_types::limits::MAX_INLINE_BYTES;
 use pandofs_types::{Credentials, Ino};
 
+/// Bytes of a file that are kept inside its inode.
+pub(super) fn limit(view: &View<'_>) -> u64 {
+    (view.map.settings.inline_bytes as usize).min(MAX_INLINE_BYTES) as u64
+}
+
 pub fn check(
     view: &View<'_>,
     locks: &Locks,
     ino: Ino,
     offset: u64,
-    data: &[u8],
+    length: usize,
 ) -> Result<InodeRecord, Stop> {
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
-    let limit = (view.map.settings.inline_bytes as usize).min(MAX_INLINE_BYTES) as u64;
+    let limit = limit(view);
     match &inode.body {
         Body::Inline { layout, .. } => {
-            if offset.saturating_add(data.len() as u64) > limit {
+            if offset.saturating_add(length as u64) > limit {
                 return Err(Refusal::NotInline {
                     layout: *layout,
                     striped: false,
@@ -28,7 +33,7 @@ pub fn check(
                 .into());
             }
         }
-        Body::Striped(layout) => {
+        Body::Striped(layout) | Body::Sparse(layout) => {
             return Err(Refusal::NotInline {
                 layout: *layout,
                 striped: true,

@@ -2,11 +2,12 @@
 
 use super::{advance, inode_reply};
 use crate::permission::mode_after_write;
-use crate::records::InodeRecord;
+use crate::records::{Body, InodeRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
 use pandofs_api::Reply;
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Time};
+use std::ops::Range;
 
 pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
     locks.check(&Lock::Inode(ino), None)?;
@@ -22,13 +23,20 @@ pub fn apply(
     caller: &Credentials,
     ino: Ino,
     mut inode: InodeRecord,
-    end: u64,
+    written: Range<u64>,
     mtime: Time,
+    sparse: bool,
 ) -> Result<Reply, Stop> {
-    if end > MAX_FILE_BYTES {
+    if written.end > MAX_FILE_BYTES {
         return Err(FsError::FileTooBig.into());
     }
-    inode.size = inode.size.max(end);
+    // Also if the client did not know of a hole: somebody may have cut the file since it last heard of it.
+    if (sparse || written.start > inode.size)
+        && let Body::Striped(layout) = inode.body
+    {
+        inode.body = Body::Sparse(layout);
+    }
+    inode.size = inode.size.max(written.end);
     advance(&mut inode.mtime, mtime);
     advance(&mut inode.ctime, mtime);
     inode.mode = mode_after_write(caller, inode.mode);

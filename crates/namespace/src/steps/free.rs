@@ -17,7 +17,7 @@ pub fn forget_inode(txn: &mut Txn<'_, '_>, ino: Ino, inode: InodeRecord) -> Resu
     }
     txn.delete_inode(ino);
     let layout = match inode.body {
-        Body::Striped(layout) => Some(layout),
+        Body::Striped(layout) | Body::Sparse(layout) => Some(layout),
         _ => None,
     };
     if layout.is_some() || !inode.trail.is_empty() {

@@ -7,6 +7,7 @@
 mod objects;
 mod open;
 pub(crate) mod pool;
+mod space;
 mod syncer;
 
 pub(crate) use objects::{list, prepare};

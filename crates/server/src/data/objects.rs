@@ -98,6 +98,16 @@ impl Objects {
                 Ok(None) => Ok(DataReply::Done),
                 Err(error) => Err(error),
             },
+            DataRequest::Allocate {
+                ino,
+                offset,
+                length,
+                allocation,
+            } => match self.allocate(ino, offset, length, allocation) {
+                Ok(Some(object)) if forced => return Outcome::Force(Work::Object(object)),
+                done => done.map(|_| DataReply::Done),
+            },
+            DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
         };
         Outcome::Done(done.unwrap_or_else(DataReply::Failed))
     }
@@ -124,7 +134,12 @@ impl Objects {
         Ok(data)
     }
 
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<Arc<OpenObject>, FsError> {
+    pub(super) fn write(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Arc<OpenObject>, FsError> {
         check_range(offset, data.len())?;
         let object = match self.object(ino)? {
             Some(object) => object,
@@ -138,15 +153,19 @@ impl Objects {
     }
 
     /// The object, if there is one.
-    fn truncate(&mut self, ino: Ino, length: u64) -> Result<Option<Arc<OpenObject>>, FsError> {
+    pub(super) fn truncate(
+        &mut self,
+        ino: Ino,
+        length: u64,
+    ) -> Result<Option<Arc<OpenObject>>, FsError> {
         let Some(object) = self.object(ino)? else {
             return Ok(None);
         };
+        // Also to the length that it has: that lets go of what was reserved beyond.
         let cut = || {
-            if object.file.metadata()?.len() > length {
-                object.file.set_len(length)?;
-            }
-            Ok(())
+            object
+                .file
+                .set_len(object.file.metadata()?.len().min(length))
         };
         cut().map_err(|error: io::Error| self.failure("truncate", ino, &error))?;
         Ok(Some(object))
@@ -192,7 +211,7 @@ impl Objects {
     }
 
     /// The object, if there is one.
-    fn object(&mut self, ino: Ino) -> Result<Option<Arc<OpenObject>>, FsError> {
+    pub(super) fn object(&mut self, ino: Ino) -> Result<Option<Arc<OpenObject>>, FsError> {
         if let Some(object) = self.open.get(ino) {
             return Ok(Some(object));
         }
@@ -207,7 +226,7 @@ impl Objects {
         }
     }
 
-    fn create(&mut self, ino: Ino) -> Result<Arc<OpenObject>, FsError> {
+    pub(super) fn create(&mut self, ino: Ino) -> Result<Arc<OpenObject>, FsError> {
         let mut options = OpenOptions::new();
         options
             .read(true)
@@ -221,7 +240,7 @@ impl Objects {
         }
     }
 
-    fn failure(&self, doing: &str, ino: Ino, error: &io::Error) -> FsError {
+    pub(super) fn failure(&self, doing: &str, ino: Ino, error: &io::Error) -> FsError {
         failure(doing, &path(&self.root, ino), error)
     }
 }

@@ -90,7 +90,9 @@ impl DataPool {
             | DataRequest::Truncate { ino, .. }
             | DataRequest::Remove { ino }
             | DataRequest::Sync { ino }
-            | DataRequest::Usage { ino } => share(ino, self.workers.len()),
+            | DataRequest::Usage { ino }
+            | DataRequest::Allocate { ino, .. }
+            | DataRequest::Seek { ino, .. } => share(ino, self.workers.len()),
             DataRequest::Space => 0,
         };
         self.send(thread, Job::Request { origin, request })

@@ -64,7 +64,10 @@ impl Lane {
                     .map(|status| status.inodes)
                     .sum();
             }
-            DataReply::Done | DataReply::Usage { .. } | DataReply::Failed(_) => {}
+            DataReply::Done
+            | DataReply::Usage { .. }
+            | DataReply::Failed(_)
+            | DataReply::Found { .. } => {}
         }
         match origin {
             DataOrigin::Client {

@@ -6,6 +6,7 @@ use crate::inodes::Done;
 use crate::op::Failure;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request};
 use pandofs_types::{Credentials, Ino};
+use std::ops::Range;
 
 pub(super) fn inode_of(reply: Reply) -> Done<InodeReply> {
     match reply {
@@ -15,7 +16,12 @@ pub(super) fn inode_of(reply: Reply) -> Done<InodeReply> {
 }
 
 impl Cluster {
-    fn read_inode(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<InodeReply> {
+    pub(super) fn read_inode(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+    ) -> Done<InodeReply> {
         inode_of(self.expect(client, by, Target::Inode(ino), Request::ReadInline { ino })?)
     }
 
@@ -39,7 +45,7 @@ impl Cluster {
                 let to = inline.len().min(end as usize);
                 data[..to - from].copy_from_slice(&inline[from..to]);
             }
-            FileBody::Striped(layout) => {
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => {
                 for extent in layout.extents(offset, end - offset) {
                     let read = DataRequest::Read {
                         ino,
@@ -81,13 +87,29 @@ impl Cluster {
             Err(other) => return Err(other.into()),
         };
         self.write_objects(ino, &layout, offset, data);
-        let (end, mtime) = (offset + data.len() as u64, self.now);
-        let request = Request::WroteData { ino, end, mtime };
+        self.report(client, by, ino, offset..offset + data.len() as u64, false)
+    }
+
+    pub(super) fn report(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        written: Range<u64>,
+        sparse: bool,
+    ) -> Done<()> {
+        let request = Request::WroteData {
+            ino,
+            start: written.start,
+            end: written.end,
+            mtime: self.now,
+            sparse,
+        };
         self.expect(client, by, Target::Inode(ino), request)?;
         Ok(())
     }
 
-    fn write_objects(&mut self, ino: Ino, layout: &Layout, offset: u64, data: &[u8]) {
+    pub(super) fn write_objects(&mut self, ino: Ino, layout: &Layout, offset: u64, data: &[u8]) {
         for extent in layout.extents(offset, data.len() as u64) {
             let at = (extent.file_offset - offset) as usize;
             let data = data[at..at + extent.length as usize].to_vec();
@@ -103,10 +125,10 @@ impl Cluster {
     }
 
     /// Has the shard copy inline data into a data object.
-    fn stripe(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Layout> {
+    pub(super) fn stripe(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Layout> {
         self.ask(client, by, Target::Inode(ino), Request::Stripe { ino })?;
         match self.read_inode(client, by, ino)?.body {
-            FileBody::Striped(layout) => Ok(layout),
+            FileBody::Striped(layout) | FileBody::Sparse(layout) => Ok(layout),
             _ => Err(Failure::Other("a file stayed in its inode".to_owned())),
         }
     }

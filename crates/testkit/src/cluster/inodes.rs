@@ -7,9 +7,10 @@ use crate::inodes::{Done, Inodes, Make};
 use crate::op::{Special, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Census;
-use pandofs_api::{EntryReply, NewNode, Reply, Request};
+use pandofs_api::{Allocation, EntryReply, NewNode, Reply, Request};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, Position, SetAttr, Time};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 impl Cluster {
     fn entry(&mut self, client: usize, reply: Reply) -> Done<EntryReply> {
@@ -394,6 +395,32 @@ impl Inodes for Cluster {
         let shard = self.sessions[client].shard_of_inode(ino);
         self.expect(client, by, Target::Shard(shard), Request::Sync)
             .map(|_| ())
+    }
+
+    fn allocate(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        range: Range<u64>,
+        allocation: Allocation,
+    ) -> Done<()> {
+        self.allocate_file(client, by, ino, range, allocation)
+    }
+
+    fn seek(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        ino: Ino,
+        offset: u64,
+        data: bool,
+    ) -> Done<Option<u64>> {
+        self.seek_file(client, by, ino, offset, data)
+    }
+
+    fn append(&mut self, client: usize, by: &Credentials, ino: Ino, data: &[u8]) -> Done<()> {
+        self.append_file(client, by, ino, data)
     }
 
     fn now(&mut self) -> Time {

@@ -5,6 +5,7 @@ mod files;
 mod inodes;
 mod node;
 mod session;
+mod space;
 
 use crate::bytes::Bytes;
 use crate::rng::Rng;
@@ -326,6 +327,33 @@ impl Cluster {
             DataRequest::Sync { .. } => {}
             DataRequest::Usage { .. } | DataRequest::Space => {
                 unreachable!("shards do not ask for {request:?}")
+            }
+            DataRequest::Allocate {
+                ino,
+                offset,
+                length,
+                allocation,
+            } => {
+                let end = offset + length;
+                if allocation.extends() {
+                    let object = self.objects.entry((server, ino)).or_default();
+                    let size = object.size().max(end);
+                    object.set_size(size);
+                }
+                if allocation.zeroes()
+                    && let Some(object) = self.objects.get_mut(&(server, ino))
+                {
+                    object.zero(offset, end);
+                }
+            }
+            DataRequest::Seek { ino, offset, data } => {
+                let object = self.objects.get(&(server, ino));
+                let found = match object.filter(|object| offset < object.size()) {
+                    None => (!data).then_some(offset),
+                    Some(object) if data => object.next_nonzero(offset),
+                    Some(object) => Some(object.next_zero(offset)),
+                };
+                return DataReply::Found { offset: found };
             }
         }
         DataReply::Done

@@ -32,6 +32,7 @@ fn traits() -> Traits {
         clock_slack: Duration::ZERO,
         max_file_size: 1 << 33,
         times_only_advance: false,
+        allocates: true,
         inos_are_reused: false,
     }
 }
@@ -112,6 +113,7 @@ impl Subject for Mirror {
                 }
                 Answer::Data(data)
             }
+            Expected::Found { by, or_none, .. } => Answer::Found(by.filter(|_| !or_none)),
             Expected::Unspecified => unreachable!("what is not specified is not run"),
         })
     }

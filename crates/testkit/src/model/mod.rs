@@ -11,6 +11,7 @@ mod exchange;
 mod read;
 mod remove;
 mod rename;
+mod space;
 mod tree;
 mod xattr;
 
@@ -129,6 +130,16 @@ pub enum Expected {
     Value(Vec<u8>),
     Names(BTreeSet<Vec<u8>>),
     Data(Vec<u8>),
+    /// Where data or a hole begins that is looked for. Which zeros a file keeps as holes is its own
+    /// business.
+    Found {
+        /// Not before this.
+        from: u64,
+        /// Not after this; `None`: there may be none at all (ENXIO).
+        by: Option<u64>,
+        /// There may be none although there may be some.
+        or_none: bool,
+    },
     /// Any of these, of which there is at least one; nothing changes.
     Error(BTreeSet<FsError>),
     /// Not to be run: systems differ in what they do, or the operation makes no sense.
@@ -297,6 +308,22 @@ impl Model {
             Op::StatOpen { handle } => self.stat_open(*handle),
             Op::Sync { handle } => self.handle(*handle).map(|_| Expected::Done),
             Op::Exchange { from, to } => self.exchange(by, from, to),
+            Op::Allocate {
+                handle,
+                offset,
+                length,
+                allocation,
+            } => self.allocate(*handle, *offset, *length, *allocation),
+            Op::Seek {
+                handle,
+                offset,
+                data,
+            } => self.seek(*handle, *offset, *data),
+            Op::Append {
+                handle,
+                length,
+                fill,
+            } => self.append(*handle, *length, *fill),
         }
     }
 

@@ -1,0 +1,94 @@
+//! The numbers by which the kernel says what becomes of a file's space, what is looked for in it, and
+//! how it is written to.
+
+use fuser::{Errno, FileHandle, OpenFlags};
+use pandofs_api::Allocation;
+use pandofs_client::Seek;
+
+/// The handle of a file that was opened without `O_APPEND`. Nothing is kept for it here: the client counts
+/// opens by inode number.
+const PLAIN: FileHandle = FileHandle(0);
+/// That of one that was opened with `O_APPEND`, past the kernel's page cache.
+const APPENDING: FileHandle = FileHandle(1);
+
+/// Whether a file opened with these flags is written to at its end.
+pub(crate) fn appends(flags: OpenFlags) -> bool {
+    flags.0 & libc::O_APPEND != 0 && flags.0 & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+pub(crate) fn handle(flags: OpenFlags) -> FileHandle {
+    if appends(flags) { APPENDING } else { PLAIN }
+}
+
+/// Whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
+/// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
+/// believes it to belong.
+pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
+    handle == APPENDING && flags.0 & libc::O_APPEND != 0
+}
+
+/// What fallocate(2) asks for with this mode. Collapsing and inserting ranges, which move what follows,
+/// the kernel refuses by itself.
+pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
+    let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+    match mode & !libc::FALLOC_FL_KEEP_SIZE {
+        0 => Ok(Allocation::Reserve { keep_size }),
+        libc::FALLOC_FL_PUNCH_HOLE if keep_size => Ok(Allocation::Punch),
+        libc::FALLOC_FL_ZERO_RANGE => Ok(Allocation::Zero { keep_size }),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+/// What lseek(2) looks for; all but holes and data the kernel knows.
+pub(crate) fn seek(whence: i32) -> Result<Seek, Errno> {
+    match whence {
+        libc::SEEK_DATA => Ok(Seek::Data),
+        libc::SEEK_HOLE => Ok(Seek::Hole),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_of_fallocate_are_what_the_man_page_says() {
+        use libc::{
+            FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE,
+            FALLOC_FL_ZERO_RANGE,
+        };
+        let (yes, no) = (true, false);
+        let reserve = |keep_size| Ok(Allocation::Reserve { keep_size });
+        let zero = |keep_size| Ok(Allocation::Zero { keep_size });
+        assert_eq!(allocation(0), reserve(no));
+        assert_eq!(allocation(FALLOC_FL_KEEP_SIZE), reserve(yes));
+        assert_eq!(
+            allocation(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE),
+            Ok(Allocation::Punch)
+        );
+        assert_eq!(allocation(FALLOC_FL_ZERO_RANGE), zero(no));
+        assert_eq!(
+            allocation(FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE),
+            zero(yes)
+        );
+        for mode in [FALLOC_FL_PUNCH_HOLE, FALLOC_FL_COLLAPSE_RANGE, 1 << 20] {
+            assert_eq!(allocation(mode), Err(Errno::EOPNOTSUPP), "{mode:#x}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_opened_to_append_is_written_to_at_its_end() {
+        let flags = |flags| OpenFlags(flags);
+        let appending = flags(libc::O_WRONLY | libc::O_APPEND);
+        assert!(goes_to_the_end(handle(appending), appending));
+        // The flag was taken off, or set later.
+        assert!(!goes_to_the_end(handle(appending), flags(libc::O_WRONLY)));
+        let plain = handle(flags(libc::O_RDWR));
+        assert!(!goes_to_the_end(
+            plain,
+            flags(libc::O_RDWR | libc::O_APPEND)
+        ));
+        assert!(!appends(flags(libc::O_RDONLY | libc::O_APPEND)));
+    }
+}
