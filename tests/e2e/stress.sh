@@ -1,0 +1,48 @@
+#!/bin/bash
+# stress-ng, which verifies what it does: each of its stressors for file systems on the mount, alone, by two processes
+# for a second. None fails, none is skipped, and none leaves anything behind.
+# shellcheck source=tests/e2e/_common.sh
+. ./_common.sh
+
+[[ $(id -u) -eq 0 ]] || skip 'without the rights of root some stressors do little'
+
+# Of the class `filesystem` all but those that have nothing to do with the mount (binderfs, eventfd, procfs), that
+# may hang the machine (bind-mount), that no file system but a few has anything for (verity), and fiemap, which the
+# kernel does not pass on to a file system behind FUSE. Then what does its input and output on files.
+STRESSORS=(
+    access chattr chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fanotify fcntl
+    file-ioctl filename flock fpunch fsize fstat getdent handle hdd inode-flags inotify io iomix ioprio lease link
+    locka lockf lockofd mknod open rename symlink sync-file touch utime xattr
+    aio aiol chroot msync readahead revio seek sendfile
+)
+
+start_cluster
+for stressor in "${STRESSORS[@]}"; do
+    options=()
+    case $stressor in
+    hdd) options=(--hdd-bytes 32m --hdd-opts "utimes,fsync,wr-rnd,rd-rnd") ;;
+    iomix) options=(--iomix-bytes 64m) ;;
+    seek) options=(--seek-punch) ;;
+    esac
+    folder=$MNT/$stressor
+    mkdir "$folder"
+    code=0
+    # Some work where they are started and not in the folder that they are told.
+    output=$(cd "$folder" && stress-ng --temp-path "$folder" --verify --timeout 1 \
+        --"$stressor" 2 "${options[@]}" 2>&1) || code=$?
+    [[ $code -eq 0 ]] || fail "$stressor ended with $code: $output"
+    # It ends well also when it says that something was not as expected, or that it did nothing.
+    ! grep -E --max-count=20 '^stress-ng: fail:|unexpected|skip' <<<"$output" || fail "$stressor"
+    rmdir "$folder" || fail "$stressor left behind: $(find "$folder" | head)"
+done
+say "${#STRESSORS[@]} stressors found nothing wrong"
+
+# Directories, names and data at the same time.
+mkdir "$MNT/together"
+cd "$MNT/together"
+expect 'stressors together' stress-ng --quiet --temp-path "$MNT/together" --verify --timeout 5 \
+    --dentry 1 --dir 1 --hdd 1 --hdd-bytes 16m --iomix 1 --iomix-bytes 16m --link 1 --rename 2 --symlink 1 --xattr 1
+cd "$SCRATCH"
+rmdir "$MNT/together"
+check_online
+stop_cluster
