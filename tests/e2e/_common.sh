@@ -54,6 +54,11 @@ expect_below() {
     [[ $2 -lt $3 ]] || fail "$1: found $2, wanted less than $3"
 }
 
+# expect_above WHAT FOUND LIMIT: two whole numbers.
+expect_above() {
+    [[ $2 -gt $3 ]] || fail "$1: found $2, wanted more than $3"
+}
+
 # expect_contains WHAT TEXT PART
 expect_contains() {
     [[ $2 == *"$3"* ]] || fail "$1: '$3' is not in '$2'"

@@ -70,15 +70,21 @@ printf 'the end' >>"$file"
 printf ', really' >>"$file"
 expect_equal 'what was appended' "$(get $((4 * GIB)) 100)" '.the end, really'
 
-# 4. What is not there is refused, and harms nothing.
-expect_refused 'not supported' fallocate --length 1M "$file"
-expect_refused 'unsupported' fallocate --punch-hole --offset 0 --length 4096 "$file"
-expect_equal 'the file after refusals' "$(stat -c %s "$file")" $((4 * GIB + 16))
-# Nor may offsets wrap.
+# 4. Space in advance, and given back, beyond 4 GiB; what cannot be is refused, and harms nothing.
+expect 'space in advance' fallocate --offset $((4 * GIB)) --length 8M "$file"
+expect_equal 'the size' "$(stat -c %s "$file")" $((4 * GIB + (8 << 20)))
+expect_above 'KiB in data objects' "$(kib_in_data_objects)" 8191
+expect_above 'KiB of the file' $(($(stat -c %b "$file") / 2)) 8191
+expect_equal 'what is there' "$(get $((4 * GIB)) 18)" '.the end, really..'
+expect 'a hole' fallocate --punch-hole --offset $((4 * GIB + 1)) --length 8M "$file"
+expect_equal 'the size with a hole' "$(stat -c %s "$file")" $((4 * GIB + (8 << 20)))
+expect_equal 'what was in the hole' "$(get $((4 * GIB)) 18)" '..................'
+expect_below 'KiB of the file with a hole' $(($(stat -c %b "$file") / 2)) 4096
 expect_refused 'File too large' truncate --size=$((0x7fffffffffffffff)) "$file"
-expect_equal 'the file after an impossible size' "$(stat -c %s "$file")" $((4 * GIB + 16))
+expect_refused 'No space left' fallocate --length $((1 << 50)) "$file"
+expect_equal 'the file after refusals' "$(stat -c %s "$file")" $((4 * GIB + (8 << 20)))
 rm "$file"
-say 'appended; fallocate and impossible sizes are refused'
+say 'appended; space reserved and given back; impossible sizes are refused'
 
 # 5. 300 MB in and back, also with writes and reads that no unit of stripes is a multiple of.
 original=$SCRATCH/original
