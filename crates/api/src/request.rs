@@ -81,10 +81,18 @@ pub enum Request {
         name: Name,
         node: NewNode,
         mode: u16,
+        /// Taken off the mode where no access control list is inherited.
+        umask: u16,
         open: bool,
     },
     /// Answers `Entry`. The new directory inherits the parent's settings.
-    Mkdir { dir: Ino, name: Name, mode: u16 },
+    Mkdir {
+        dir: Ino,
+        name: Name,
+        mode: u16,
+        /// As in `Create`.
+        umask: u16,
+    },
     /// Answers `Removed`.
     Unlink { dir: Ino, name: Name },
     /// Answers `Removed`.

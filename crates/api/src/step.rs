@@ -6,7 +6,8 @@ use crate::reply::InodeReply;
 use crate::request::DirSettings;
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_types::{
-    Credentials, FileKind, FsError, Ino, Name, SessionId, SetAttr, ShardId, Time, TxId,
+    Acl, AclKind, Acls, Credentials, FileKind, FsError, Ino, Name, SessionId, SetAttr, ShardId,
+    Time, TxId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,18 @@ pub enum Step {
     GiveUp { dir: Ino, split: SplitId },
     /// A name leads to something else than before, which had the other name of an exchange.
     Swap { swap: Box<Swap> },
+    /// A directory's access control list, at its home and wherever it has partitions.
+    SetAcl { set: Box<SetAcl> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAcl {
+    pub dir: Ino,
+    pub kind: AclKind,
+    /// `None` takes it away.
+    pub acl: Option<Acl>,
+    pub caller: Credentials,
+    pub time: Time,
 }
 
 /// One of the two names that change places. The coordinator's own step, which names what its name leads
@@ -124,6 +137,7 @@ pub struct NewDir {
     pub grain: GrainState,
     pub settings: DirSettings,
     pub time: Time,
+    pub acls: Acls,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +150,7 @@ pub struct NewPart {
     pub grain: GrainState,
     pub settings: DirSettings,
     pub time: Time,
+    pub acls: Acls,
 }
 
 /// One attempt to split one partition.

@@ -78,6 +78,7 @@ fn inode(kind: FileKind, nlink: u32, body: Body) -> InodeRecord {
         xattrs: 0,
         xattr_bytes: 0,
         trail: vec![],
+        acls: pandofs_types::Acls::default(),
     }
 }
 
@@ -107,6 +108,7 @@ fn parts(map: &DirMap, index: u32) -> PartsRecord {
             entries: 0,
             subdirs: 0,
         }],
+        acls: pandofs_types::Acls::default(),
     }
 }
 

@@ -271,6 +271,7 @@ mod tests {
             mtime: Time(10),
             ctime: Time(10),
             btime: Time(0),
+            has_xattrs: false,
         };
         InodeReply {
             attr,

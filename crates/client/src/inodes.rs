@@ -67,7 +67,12 @@ impl Client {
             return Err(FsError::Invalid.into());
         }
         let attr = self.core().inode(caller, ino)?.attr;
-        if caller.may(wanted, attr.kind, attr.mode, attr.uid, attr.gid) {
+        let acl = match attr.has_xattrs {
+            true => self.access_acl(ino)?,
+            false => None,
+        };
+        let owned = (attr.mode, attr.uid, attr.gid);
+        if caller.may_by_acl(wanted, attr.kind, owned, acl.as_ref()) {
             Ok(())
         } else {
             Err(FsError::Access.into())

@@ -8,7 +8,7 @@ use crate::inodes::unexpected;
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request};
 use pandofs_types::limits::MAX_REDIRECTS;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, ShardId};
 
 /// How [`Client::create`] opens the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,21 @@ impl Client {
         mode: u16,
         how: OpenHow,
     ) -> Result<Found> {
+        self.create_masked(caller, dir, name, mode.into(), how)
+    }
+
+    /// As [`Client::create`], with a umask.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn create_masked(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        mode: NewMode,
+        how: OpenHow,
+    ) -> Result<Found> {
         // The name may come and go between the attempts to make it and to open it.
         for _ in 0..MAX_REDIRECTS {
             match self.create_new(caller, dir, name, mode) {
@@ -87,13 +102,20 @@ impl Client {
         Err(FsError::Busy.into())
     }
 
-    fn create_new(&self, caller: &Credentials, dir: Ino, name: &Name, mode: u16) -> Result<Node> {
+    fn create_new(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        mode: NewMode,
+    ) -> Result<Node> {
         let core = self.core();
         let request = Request::Create {
             dir,
             name: name.clone(),
             node: NewNode::File,
-            mode,
+            mode: mode.mode,
+            umask: mode.umask,
             open: true,
         };
         let mut call = Call::shard(core.by_name(dir, name), caller, request);
@@ -141,11 +163,27 @@ impl Client {
         node: NewNode,
         mode: u16,
     ) -> Result<Node> {
+        self.mknod_masked(caller, dir, name, node, mode.into())
+    }
+
+    /// As [`Client::mknod`], with a umask.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn mknod_masked(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        node: NewNode,
+        mode: NewMode,
+    ) -> Result<Node> {
         let request = Request::Create {
             dir,
             name: name.clone(),
             node,
-            mode,
+            mode: mode.mode,
+            umask: mode.umask,
             open: false,
         };
         self.core().make(caller, dir, name, request)
@@ -154,10 +192,25 @@ impl Client {
     /// # Errors
     /// `Exists` when the name is taken.
     pub fn mkdir(&self, caller: &Credentials, dir: Ino, name: &Name, mode: u16) -> Result<Node> {
+        self.mkdir_masked(caller, dir, name, mode.into())
+    }
+
+    /// As [`Client::mkdir`], with a umask.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn mkdir_masked(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        mode: NewMode,
+    ) -> Result<Node> {
         let request = Request::Mkdir {
             dir,
             name: name.clone(),
-            mode,
+            mode: mode.mode,
+            umask: mode.umask,
         };
         self.core().make(caller, dir, name, request)
     }

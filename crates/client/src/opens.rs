@@ -270,6 +270,7 @@ mod tests {
             mtime: time,
             ctime: time,
             btime: time,
+            has_xattrs: false,
         };
         File::new(
             ino,

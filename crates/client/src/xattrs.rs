@@ -2,11 +2,12 @@
 
 use crate::Client;
 use crate::call::Target;
-use crate::error::Result;
+use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
 use pandofs_api::{Reply, Request, XattrMode};
+use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
-use pandofs_types::{Credentials, FsError, Ino};
+use pandofs_types::{Acl, Credentials, FsError, Ino};
 
 impl Client {
     /// # Errors
@@ -61,6 +62,15 @@ impl Client {
             mode,
         };
         self.core().ask_done(caller, Target::Inode(ino), request)
+    }
+
+    /// The access control list, if there is one.
+    pub(crate) fn access_acl(&self, ino: Ino) -> Result<Option<Acl>> {
+        match self.getxattr(&Credentials::ROOT, ino, ACCESS_ACL) {
+            Ok(value) => Ok(Acl::from_xattr(&value)?),
+            Err(ClientError::Fs(FsError::NoAttribute | FsError::NotSupported)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// # Errors

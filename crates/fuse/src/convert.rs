@@ -3,7 +3,7 @@
 use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
 use pandofs_api::NewNode;
 use pandofs_types::limits::PREFERRED_IO_BYTES;
-use pandofs_types::{Attr, FileKind, Ino, Name, NameError, SetTime, Time};
+use pandofs_types::{Attr, FileKind, Ino, Name, NameError, NewMode, SetTime, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,8 +30,16 @@ pub(crate) fn depends_on_groups(mode: u16) -> bool {
     mode & 0o2000 != 0
 }
 
-/// The permission bits of a mode as the kernel sends it. It has taken the caller's umask off already:
-/// this crate does not ask for `FUSE_DONT_MASK`, which only a file system with default ACLs needs.
+/// The mode for something new and the caller's umask, which the kernel has not taken off
+/// (`FUSE_DONT_MASK`): whether it counts the directory's default list decides.
+pub(crate) fn new_mode(mode: u32, umask: u32) -> NewMode {
+    NewMode {
+        mode: permissions(mode),
+        umask: (umask & 0o777) as u16,
+    }
+}
+
+/// The permission bits of a mode as the kernel sends it.
 pub(crate) fn permissions(mode: u32) -> u16 {
     (mode & PERMISSIONS) as u16
 }
@@ -125,6 +133,7 @@ pub(crate) fn unknown_attr(ino: Ino, kind: FileKind) -> FileAttr {
         mtime: Time(0),
         ctime: Time(0),
         btime: Time(0),
+        has_xattrs: false,
     })
 }
 
@@ -233,6 +242,7 @@ mod tests {
             mtime: Time(-1),
             ctime: Time(1_700_000_000_123_456_789),
             btime: Time(0),
+            has_xattrs: false,
         };
         let file = file_attr(&attr);
         assert_eq!(file.ino.0, attr.ino.0);

@@ -139,6 +139,7 @@ mod tests {
             mtime: convert::now(),
             ctime: convert::now(),
             btime: convert::now(),
+            has_xattrs: false,
         }
     }
 

@@ -275,6 +275,7 @@ mod tests {
             mtime: Time(mtime),
             ctime: Time(mtime),
             btime: Time(0),
+            has_xattrs: false,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::ops::{Detail, PandoFs, Relative, Result, added, errno, with_groups_fo
 use crate::options::negotiate;
 use crate::set_attr;
 use crate::space;
-use crate::xattr::{self, Namespace};
+use crate::xattr;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
     Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
@@ -16,7 +16,7 @@ use fuser::{
 };
 use pandofs_client::{ClientError, Node};
 use pandofs_types::limits::MAX_NAME_BYTES;
-use pandofs_types::{Credentials, FileKind, Ino, Name, SetAttr};
+use pandofs_types::{AclKind, Credentials, FileKind, Ino, Name, SetAttr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -106,7 +106,7 @@ impl PandoFs {
 
 impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        negotiate(kernel);
+        negotiate(kernel, self.options.default_permissions);
         Ok(())
     }
 
@@ -187,7 +187,10 @@ impl Filesystem for PandoFs {
             result => result,
         };
         match result {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr)),
+            Ok(attr) => {
+                self.no_xattrs.told(&attr);
+                reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr));
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -205,7 +208,7 @@ impl Filesystem for PandoFs {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
@@ -213,10 +216,10 @@ impl Filesystem for PandoFs {
             Ok(node) => node,
             Err(error) => return reply.error(error),
         };
-        let mode = convert::permissions(mode);
+        let mode = convert::new_mode(mode, umask);
         self.make(request.into(), dir, name, reply, |c, dir, name| {
             with_groups_for(mode, request.into(), c, |c| {
-                self.client.mknod(c, dir, name, node.clone(), mode)
+                self.client.mknod_masked(c, dir, name, node.clone(), mode)
             })
         });
     }
@@ -227,12 +230,12 @@ impl Filesystem for PandoFs {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
-        let mode = convert::permissions(mode);
+        let mode = convert::new_mode(mode, umask);
         self.make(request.into(), dir, name, reply, |c, dir, name| {
-            self.client.mkdir(c, dir, name, mode)
+            self.client.mkdir_masked(c, dir, name, mode)
         });
     }
 
@@ -314,16 +317,17 @@ impl Filesystem for PandoFs {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let flags = OpenFlags(flags);
-        let mode = convert::permissions(mode);
+        let mode = convert::new_mode(mode, umask);
         let result = convert::name(name)
             .and_then(|name| self.create_or_open(request.into(), ino(dir), &name, mode, flags));
         match result {
             Ok(attr) => {
+                self.no_xattrs.told(&attr);
                 // One time-out has to do for entry and attributes.
                 let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
                 let attr = convert::file_attr(&attr);
@@ -524,12 +528,17 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         let (ino, name) = (ino(number), name.as_bytes());
-        let result = Namespace::of(name).writable().and_then(|()| {
-            let mode = xattr::mode(flags)?;
-            self.ask(request.into(), |c| {
-                self.client.setxattr(c, ino, name, value, mode)
-            })
+        let caller = Caller::from(request);
+        let result = xattr::mode(flags).and_then(|mode| {
+            if AclKind::of_name(name).is_some() {
+                // Whether a set-group-id bit stays depends on groups without any refusal.
+                let caller = &caller.with_groups();
+                let set = self.client.setxattr(caller, ino, name, value, mode);
+                return set.map_err(errno);
+            }
+            self.ask(caller, |c| self.client.setxattr(c, ino, name, value, mode))
         });
+        self.no_xattrs.given(ino);
         self.dir_attrs.forget(ino);
         reply_empty(reply, result);
     }
@@ -543,22 +552,34 @@ impl Filesystem for PandoFs {
         reply: ReplyXattr,
     ) {
         let (ino, name) = (ino(number), name.as_bytes());
-        let value = Namespace::of(name)
-            .readable()
-            .and_then(|()| self.ask(request.into(), |c| self.client.getxattr(c, ino, name)));
+        let value = if xattr::is_name(name) && self.no_xattrs.holds(ino) {
+            Err(Errno::ENODATA)
+        } else {
+            self.ask(request.into(), |c| self.client.getxattr(c, ino, name))
+        };
         xattr::reply(reply, room, value);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
-        let names = self.ask(request.into(), |c| self.client.listxattr(c, ino(number)));
+        let ino = ino(number);
+        let names = if self.no_xattrs.holds(ino) {
+            Ok(Vec::new())
+        } else {
+            self.ask(request.into(), |c| self.client.listxattr(c, ino))
+        };
         xattr::reply(reply, room, names.map(|names| xattr::join(&names)));
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (ino, name) = (ino(number), name.as_bytes());
-        let result = Namespace::of(name)
-            .writable()
-            .and_then(|()| self.ask(request.into(), |c| self.client.removexattr(c, ino, name)));
+        let result = if name == xattr::CAPABILITY {
+            // The kernel has made sure of the caller's right, or takes it off itself in the name of
+            // somebody who writes to the file, who need not have any right to this.
+            let root = &Credentials::ROOT;
+            self.client.removexattr(root, ino, name).map_err(errno)
+        } else {
+            self.ask(request.into(), |c| self.client.removexattr(c, ino, name))
+        };
         self.dir_attrs.forget(ino);
         reply_empty(reply, result);
     }

@@ -37,6 +37,7 @@ mod direct;
 mod filesystem;
 mod listing;
 mod mount;
+mod no_xattrs;
 mod ops;
 mod options;
 mod panic;

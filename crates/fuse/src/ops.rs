@@ -6,11 +6,12 @@ use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
+use crate::no_xattrs::NoXattrs;
 use crate::options::Options;
 use fuser::{Errno, FileAttr, OpenFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
 use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
-use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position};
+use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(crate) struct PandoFs {
     pub callers: Callers,
     pub dir_attrs: DirAttrs,
     pub dead_dirs: DeadDirs,
+    pub no_xattrs: NoXattrs,
     pub ends: Ends,
     pub openers: Openers,
 }
@@ -66,12 +68,14 @@ pub(crate) struct Item<'a> {
 impl PandoFs {
     pub fn new(client: Client, options: Options) -> PandoFs {
         let dir_attrs = DirAttrs::new(options.attr_timeout);
+        let no_xattrs = NoXattrs::new(options.attr_timeout);
         PandoFs {
             client,
             options,
             callers: Callers::default(),
             dir_attrs,
             dead_dirs: DeadDirs::default(),
+            no_xattrs,
             ends: Ends::default(),
             openers: Openers::default(),
         }
@@ -106,6 +110,7 @@ impl PandoFs {
 
     /// How long the kernel may believe attributes that servers gave in answer to a question.
     pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
+        self.no_xattrs.told(attr);
         if attr.kind == FileKind::Dir {
             self.dir_attrs.told(attr, asked)
         } else {
@@ -189,7 +194,7 @@ impl PandoFs {
         caller: Caller,
         dir: Ino,
         name: &Name,
-        mode: u16,
+        mode: NewMode,
         flags: OpenFlags,
     ) -> Result<Attr> {
         let how = OpenHow {
@@ -206,7 +211,7 @@ impl PandoFs {
         };
         let found = self.change(caller, dir, outcome, |c| {
             with_groups_for(mode, caller, c, |c| {
-                self.client.create(c, dir, name, mode, how)
+                self.client.create_masked(c, dir, name, mode, how)
             })
         });
         // A link to follow or a device to open is the kernel's business: told that what it believes is
@@ -343,26 +348,19 @@ impl PandoFs {
 
     /// Whether the caller has all rights in `wanted`.
     pub fn access(&self, caller: Caller, ino: Ino, wanted: u16) -> Result<()> {
-        let (attr, _) = self.attr(ino)?;
-        self.ask(caller, |c| {
-            if c.may(wanted, attr.kind, attr.mode, attr.uid, attr.gid) {
-                Ok(())
-            } else {
-                Err(FsError::Access.into())
-            }
-        })
+        self.ask(caller, |c| self.client.access(c, ino, wanted))
     }
 }
 
 /// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups if they
 /// decide what becomes of the mode.
 pub(crate) fn with_groups_for<T>(
-    mode: u16,
+    mode: NewMode,
     caller: Caller,
     credentials: &Credentials,
     make: impl FnOnce(&Credentials) -> T,
 ) -> T {
-    if convert::depends_on_groups(mode) {
+    if convert::depends_on_groups(mode.mode) {
         make(&caller.with_groups())
     } else {
         make(credentials)

@@ -131,8 +131,9 @@ impl Options {
 ///   written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: without them locks hold within the mount.
-/// - `POSIX_ACL`, `DONT_MASK`: there are no ACLs.
-const ABILITIES: [InitFlags; 9] = [
+const ABILITIES: [InitFlags; 10] = [
+    // The caller's umask comes with what is made: it counts where no access control list is inherited.
+    InitFlags::FUSE_DONT_MASK,
     // Lookups and listings of one directory go on side by side.
     InitFlags::FUSE_PARALLEL_DIROPS,
     // A listing carries attributes if programs look at them.
@@ -153,10 +154,21 @@ const ABILITIES: [InitFlags; 9] = [
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
+/// That the kernel checks permissions, too, by access control lists as well as by permission bits, and
+/// forgets a list when it forgets attributes.
+///
+/// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and servers
+/// check them whatever the kernel does. That is right where only servers check. But a kernel that checks
+/// (`default_permissions`, and why both are needed is said at [`Options::default_permissions`]) would then
+/// go by the permission bits, where a list's mask stands for the group: it would refuse those whom the
+/// list lets in. Asking for this turns the kernel's checks on, so it is asked for only where they are.
+const KERNEL_CHECKS: InitFlags = InitFlags::FUSE_POSIX_ACL;
+
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is
-/// [served](crate::serve).
-pub fn negotiate(kernel: &mut KernelConfig) {
-    for ability in ABILITIES {
+/// [served](crate::serve) with `default_permissions` or without.
+pub fn negotiate(kernel: &mut KernelConfig, default_permissions: bool) {
+    let checks = default_permissions.then_some(KERNEL_CHECKS);
+    for ability in ABILITIES.into_iter().chain(checks) {
         if kernel.add_capabilities(ability).is_err() {
             tracing::debug!(?ability, "not known to this kernel");
         }

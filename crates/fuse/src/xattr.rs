@@ -1,48 +1,18 @@
-//! Which extended attributes there are, and how their sizes are asked for.
+//! Extended attributes as the kernel asks for them. Which there may be, and who may have them, servers
+//! say.
 
 use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
+use pandofs_types::AclKind;
 
-/// What to do about an attribute of this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Namespace {
-    /// `user.*`: kept by the servers.
-    User,
-    /// `security.capability`: never there. The kernel asks for it before each write, so it has to be
-    /// answered without asking anyone. (Answering `ENOSYS` would stop the asking, and every other
-    /// `getxattr` too.)
-    Capability,
-    /// `system.*` (ACLs), `trusted.*`, other `security.*`: not supported.
-    Other,
-}
+/// File capabilities. The kernel asks for them before a file is written to, to take them off.
+pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
-impl Namespace {
-    pub fn of(name: &[u8]) -> Namespace {
-        if name.starts_with(b"user.") {
-            Namespace::User
-        } else if name == b"security.capability" {
-            Namespace::Capability
-        } else {
-            Namespace::Other
-        }
-    }
-
-    /// `Ok` if a server is to be asked; the answer of a read otherwise.
-    pub fn readable(self) -> Result<(), Errno> {
-        match self {
-            Namespace::User => Ok(()),
-            Namespace::Capability => Err(Errno::ENODATA),
-            Namespace::Other => Err(Errno::EOPNOTSUPP),
-        }
-    }
-
-    /// `Ok` if a server is to be asked; the answer of a change otherwise.
-    pub fn writable(self) -> Result<(), Errno> {
-        match self {
-            Namespace::User => Ok(()),
-            Namespace::Capability | Namespace::Other => Err(Errno::EOPNOTSUPP),
-        }
-    }
+/// Whether there may be an attribute of this name.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+    let begins = |prefix: &&[u8]| name.len() > prefix.len() && name.starts_with(prefix);
+    prefixes.iter().any(begins) || AclKind::of_name(name).is_some()
 }
 
 /// What the flags of `setxattr(2)` ask for.
@@ -98,17 +68,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_user_attributes_reach_a_server() {
-        let readable = |name: &str| Namespace::of(name.as_bytes()).readable();
-        assert_eq!(readable("user.x"), Ok(()));
-        assert_eq!(readable("security.capability"), Err(Errno::ENODATA));
-        assert_eq!(readable("security.selinux"), Err(Errno::EOPNOTSUPP));
-        assert_eq!(readable("system.posix_acl_access"), Err(Errno::EOPNOTSUPP));
-        assert_eq!(readable("trusted.x"), Err(Errno::EOPNOTSUPP));
-        assert_eq!(readable("username"), Err(Errno::EOPNOTSUPP));
-        let writable = |name: &str| Namespace::of(name.as_bytes()).writable();
-        assert_eq!(writable("user.x"), Ok(()));
-        assert_eq!(writable("security.capability"), Err(Errno::EOPNOTSUPP));
+    fn what_is_no_name_is_left_to_servers_to_refuse() {
+        for name in [
+            "user.x",
+            "security.capability",
+            "trusted.x",
+            "system.posix_acl_default",
+        ] {
+            assert!(is_name(name.as_bytes()), "{name}");
+        }
+        for name in ["user.", "trusted", "username", "system.other", ""] {
+            assert!(!is_name(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rights of callers, as POSIX and Linux have them.
 
 use crate::records::{InodeRecord, PartsRecord};
-use pandofs_types::{Credentials, FileKind, FsError, FsResult, SetAttr, SetTime};
+use pandofs_types::{Acls, Credentials, FileKind, FsError, FsResult, SetAttr, SetTime};
 
 /// Permission bits.
 pub const SET_UID: u16 = 0o4000;
@@ -13,10 +13,14 @@ const GROUP_EXECUTE: u16 = 0o010;
 pub const SEARCH: u16 = 1;
 pub const WRITE: u16 = 2;
 pub const READ: u16 = 4;
+/// What names are made and removed with. Asked for at once: of several groups that an access control list
+/// names one has to give both.
+pub const CHANGE: u16 = SEARCH | WRITE;
 
 /// Fails with `Access` unless the caller has the rights `wanted` on a directory.
 pub fn check_dir(caller: &Credentials, wanted: u16, parts: &PartsRecord) -> FsResult<()> {
-    if caller.may(wanted, FileKind::Dir, parts.mode, parts.uid, parts.gid) {
+    let owned = (parts.mode, parts.uid, parts.gid);
+    if caller.may_by_acl(wanted, FileKind::Dir, owned, parts.acls.access.as_deref()) {
         Ok(())
     } else {
         Err(FsError::Access)
@@ -25,7 +29,8 @@ pub fn check_dir(caller: &Credentials, wanted: u16, parts: &PartsRecord) -> FsRe
 
 /// Fails with `Access` unless the caller has the rights `wanted` on an inode.
 pub fn check_inode(caller: &Credentials, wanted: u16, inode: &InodeRecord) -> FsResult<()> {
-    if caller.may(wanted, inode.kind, inode.mode, inode.uid, inode.gid) {
+    let owned = (inode.mode, inode.uid, inode.gid);
+    if caller.may_by_acl(wanted, inode.kind, owned, inode.acls.access.as_deref()) {
         Ok(())
     } else {
         Err(FsError::Access)
@@ -47,18 +52,28 @@ pub fn check_owner(must_own: Option<u32>, inode: &InodeRecord) -> FsResult<()> {
     }
 }
 
-/// Group of a new inode, and its permission bits: a set-group-id directory hands on its group, and to
-/// directories the bit itself; a file keeps set-group-id only for a group its maker is in.
-pub fn inherit(caller: &Credentials, parts: &PartsRecord, kind: FileKind, mode: u16) -> (u32, u16) {
-    if parts.mode & SET_GID == 0 {
-        return (caller.gid, mode);
-    }
-    let gid = parts.gid;
-    if kind == FileKind::Dir {
-        return (gid, mode | SET_GID);
-    }
-    let strange = mode & GROUP_EXECUTE != 0 && !caller.is_superuser() && !caller.in_group(gid);
-    (gid, if strange { mode & !SET_GID } else { mode })
+/// Group of a new inode, and its permission bits and lists: a set-group-id directory hands on its group,
+/// and to directories the bit itself; a file keeps set-group-id only for a group its maker is in (which
+/// the mode says that was asked for, before the umask). A default list is handed on, or else the umask
+/// counts.
+pub fn inherit(
+    caller: &Credentials,
+    parts: &PartsRecord,
+    kind: FileKind,
+    mode: u16,
+    umask: u16,
+) -> (u32, u16, Acls) {
+    let (gid, mode) = if parts.mode & SET_GID == 0 {
+        (caller.gid, mode)
+    } else if kind == FileKind::Dir {
+        (parts.gid, mode | SET_GID)
+    } else {
+        let is_member = caller.is_superuser() || caller.in_group(parts.gid);
+        let strange = mode & GROUP_EXECUTE != 0 && !is_member;
+        (parts.gid, if strange { mode & !SET_GID } else { mode })
+    };
+    let (acls, mode) = parts.acls.inherit(kind, mode, umask);
+    (gid, mode, acls)
 }
 
 /// Whether the caller may make these changes.

@@ -4,7 +4,7 @@
 use crate::Stop;
 use pandofs_api::{DirSettings, Layout, Refusal, Reply, SplitId};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
-use pandofs_types::{Attr, FileKind, Ino, ShardId, Time, TxId};
+use pandofs_types::{Acls, Attr, FileKind, Ino, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// An inode.
@@ -30,6 +30,7 @@ pub struct InodeRecord {
     pub xattr_bytes: u32,
     /// Shards it was on before, oldest first: they keep forwarding records.
     pub trail: Vec<ShardId>,
+    pub acls: Acls,
 }
 
 /// What an inode holds.
@@ -90,6 +91,7 @@ impl InodeRecord {
             mtime: self.mtime,
             ctime: self.ctime,
             btime: self.btime,
+            has_xattrs: self.xattrs > 0 || !self.acls.is_empty(),
         }
     }
 }
@@ -120,6 +122,8 @@ pub struct PartsRecord {
     pub ctime: Time,
     /// In ascending order; never empty.
     pub parts: Vec<Part>,
+    /// Copies of the inode's, changed as `mode` is.
+    pub acls: Acls,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +269,7 @@ mod tests {
                 entries: 9,
                 subdirs: 0,
             }],
+            acls: Acls::default(),
         }
     }
 

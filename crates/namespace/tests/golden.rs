@@ -10,7 +10,7 @@ use pandofs_namespace::records::{
     StagingRecord, decode, encode,
 };
 use pandofs_placement::PartitionIndex;
-use pandofs_types::{FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time, TxId};
+use pandofs_types::{Acls, FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time, TxId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -150,6 +150,7 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
         xattrs: 3,
         xattr_bytes: 1_000,
         trail: vec![ShardId(1), ShardId(300)],
+        acls: Acls::default(),
     }
 }
 
@@ -180,6 +181,13 @@ fn inodes_and_entries_are_pinned() {
         (
             "sparse",
             inode(FileKind::File, 0, Body::Sparse(samples::layout())),
+        ),
+        (
+            "directory with lists",
+            InodeRecord {
+                acls: samples::acls(),
+                ..inode(FileKind::Dir, 0, Body::Dir { parent: Ino::ROOT })
+            },
         ),
     ];
     check(&path("inodes"), RULE, |golden| {
@@ -219,6 +227,7 @@ fn parts(map: pandofs_placement::DirMap, settings: pandofs_api::DirSettings) -> 
         mtime: TIME,
         ctime: Time(TIME.0 + 1),
         parts: vec![part(0, 8_001, 3), part(2, 40, 0)],
+        acls: samples::acls(),
     }
 }
 

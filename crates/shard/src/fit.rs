@@ -86,7 +86,9 @@ fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> 
         (Step::HoldAncestors { moving, .. }, Step::HoldAncestors { moving: next, .. }) => {
             moving == next
         }
-        (Step::SetDir { .. }, Step::SetDir { .. }) => step == next,
+        (Step::SetDir { .. }, Step::SetDir { .. }) | (Step::SetAcl { .. }, Step::SetAcl { .. }) => {
+            step == next
+        }
         _ => false,
     });
     // One name gives way, one ancestor is the next; all else goes to every shard once.

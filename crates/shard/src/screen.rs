@@ -20,7 +20,7 @@ use pandofs_types::limits::{
     MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES,
     MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
 };
-use pandofs_types::{Credentials, FileKind, Ino, ShardId, TxId};
+use pandofs_types::{Acl, Acls, Credentials, FileKind, Ino, ShardId, TxId};
 
 /// What is wrong with a message, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -258,12 +258,20 @@ impl Screen<'_> {
                 self.swapped(&swap.comes)?;
                 credentials(&swap.caller)
             }
+            Step::SetAcl { set } => {
+                self.ino(set.dir)?;
+                ensure(set.acl.as_ref().is_none_or(Acl::is_valid), || {
+                    "an access control list".to_owned()
+                })?;
+                credentials(&set.caller)
+            }
         }
     }
 
     fn new_dir(&self, new: &NewDir) -> Checked {
         self.ino(new.parent)?;
         mode(new.mode)?;
+        acls_fit(&new.acls, FileKind::Dir, new.mode)?;
         self.grain(&new.grain)?;
         settings_fit(&new.settings)
     }
@@ -271,6 +279,7 @@ impl Screen<'_> {
     fn new_part(&self, part: &NewPart) -> Checked {
         self.dir_map(part.dir, &part.map)?;
         mode(part.mode)?;
+        acls_fit(&part.acls, FileKind::Dir, part.mode)?;
         self.grain(&part.grain)?;
         settings_fit(&part.settings)
     }
@@ -326,6 +335,7 @@ impl Screen<'_> {
     fn moved(&self, moved: &MovedInode) -> Result<InodeRecord, Misfit> {
         let inode: InodeRecord = stored("inode", &moved.record)?;
         mode(inode.mode)?;
+        acls_fit(&inode.acls, inode.kind, inode.mode)?;
         ensure(inode.nlink == 1, || {
             format!("an inode of {} names that moves with one", inode.nlink)
         })?;
@@ -456,6 +466,12 @@ fn same(what: &str, found: ShardId, wanted: ShardId) -> Checked {
 
 fn mode(mode: u16) -> Checked {
     ensure(mode <= 0o7777, || format!("mode {mode:#o}"))
+}
+
+fn acls_fit(acls: &Acls, kind: FileKind, mode: u16) -> Checked {
+    ensure(acls.are_valid(kind, mode), || {
+        format!("access control lists of a {kind:?} of mode {mode:#o}")
+    })
 }
 
 fn settings_fit(settings: &DirSettings) -> Checked {

@@ -15,7 +15,7 @@ use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRe
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::{Credentials, FileKind, Ino, ShardId, Time, TxId};
+use pandofs_types::{Acls, Credentials, FileKind, Ino, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -146,6 +146,7 @@ impl Shard {
                 xattrs: 0,
                 xattr_bytes: 0,
                 trail: Vec::new(),
+                acls: Acls::default(),
             };
             txn.add_inode(ino, &inode);
             let parts = PartsRecord {
@@ -162,6 +163,7 @@ impl Shard {
                     entries: 0,
                     subdirs: 0,
                 }],
+                acls: Acls::default(),
             };
             txn.meta.partitions += 1;
             txn.put_parts(ino, &parts);

@@ -30,7 +30,7 @@ variants!(record_of, RECORDS, Record:
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
-variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged);
+variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
 variants!(state_of, STATES, ParticipationState: Prepared, Committed, Refused, Ended);
 
 fn choices() -> Choices {
@@ -298,6 +298,7 @@ fn coordinated_operations_are_pinned() {
             "committed, exchanged",
             coordinated(Decision::Committed, PlanAnswer::Exchanged { ino: FILE }),
         ),
+        ("open, done", coordinated(Decision::Open, PlanAnswer::Done)),
     ];
     check(
         &path(&format!("coordinated-{FORMAT_VERSION}")),

@@ -151,14 +151,12 @@ impl<S: Subject> Pair<S> {
                 FileKind::File => steps.extend(self.contents(&path).into_iter().map(as_root)),
                 _ => {}
             }
-            if matches!(kind, FileKind::Dir | FileKind::File) {
-                steps.push(as_root(Op::ListXattr { path: path.clone() }));
-                for name in self.model.xattr_names(&path) {
-                    steps.push(as_root(Op::GetXattr {
-                        path: path.clone(),
-                        name: Blob(name),
-                    }));
-                }
+            steps.push(as_root(Op::ListXattr { path: path.clone() }));
+            for name in self.model.xattr_names(&path) {
+                steps.push(as_root(Op::GetXattr {
+                    path: path.clone(),
+                    name: Blob(name),
+                }));
             }
             for step in steps {
                 self.step(&step).map_err(|found| Mismatch {

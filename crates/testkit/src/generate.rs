@@ -1,7 +1,7 @@
 //! Draws operations that meet: few names, few users, and directories that move below one another.
 
 use crate::bytes::PAGE;
-use crate::model::{FUTURE, Model};
+use crate::model::{FUTURE, Model, encode_acl};
 use crate::op::{Blob, HandleId, Op, Path, Special, Step, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Traits;
@@ -28,7 +28,16 @@ const CHMOD_DIR_MODES: [u16; 10] = [
 const FILE_MODES: [u16; 9] = [
     0o666, 0o644, 0o600, 0o640, 0o4755, 0o2755, 0o6777, 0o444, 0o060,
 ];
-const XATTRS: [&[u8]; 3] = [b"user.one", b"user.two", b"user.\xff odd"];
+const XATTRS: [&[u8]; 5] = [
+    b"user.one",
+    b"user.two",
+    b"user.\xff odd",
+    b"trusted.one",
+    b"security.one",
+];
+const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
+/// Users and groups that lists name.
+const NAMED: [u32; 3] = [1_000, 1_001, 2_000];
 
 #[derive(Debug)]
 pub struct Generator {
@@ -378,22 +387,65 @@ impl Generator {
     }
 
     fn set_xattr(&mut self, model: &Model) -> Op {
-        let length = *self.rng.pick(&[0, 1, 30, 300, 1_000]);
+        let mode = *self.rng.pick(&[
+            XattrMode::Either,
+            XattrMode::Either,
+            XattrMode::Create,
+            XattrMode::Replace,
+        ]);
+        if self.rng.chance(1, 2) {
+            let name = *self.rng.pick(&ACLS);
+            return Op::SetXattr {
+                path: match name == ACLS[1] && self.rng.chance(4, 5) {
+                    true => self.dir_path(model),
+                    false => self.old_path(model),
+                },
+                name: Blob(name.to_vec()),
+                value: Blob(self.acl()),
+                mode,
+            };
+        }
+        let name = *self.rng.pick(&XATTRS);
+        // Local file systems have room for some 4 KiB.
+        let length = match name.starts_with(b"user.") {
+            true => *self.rng.pick(&[0, 1, 30, 300, 1_000]),
+            false => *self.rng.pick(&[0, 1, 30]),
+        };
         let fill = self.rng.below(256) as u8;
         Op::SetXattr {
             path: self.old_path(model),
-            name: self.xattr_name(),
+            name: Blob(name.to_vec()),
             value: Blob(vec![fill; length]),
-            mode: *self.rng.pick(&[
-                XattrMode::Either,
-                XattrMode::Either,
-                XattrMode::Create,
-                XattrMode::Replace,
-            ]),
+            mode,
+        }
+    }
+
+    /// An access control list, now and then one that is none.
+    fn acl(&mut self) -> Vec<u8> {
+        let mut rights = || match self.rng.below(3) {
+            0 => 7,
+            _ => self.rng.below(8) as u16,
+        };
+        let obj = [rights() | 6, rights(), rights()];
+        let mask = rights();
+        let all: Vec<(u32, u16)> = NAMED.iter().map(|id| (*id, rights())).collect();
+        let mut some = |from: &[(u32, u16)]| -> Vec<(u32, u16)> {
+            let picked = from.iter().filter(|_| self.rng.chance(1, 3));
+            picked.copied().collect()
+        };
+        let (users, groups) = (some(&all[..2]), some(&all));
+        match self.rng.below(12) {
+            0 => Vec::new(),
+            1 => vec![2, 0, 0, 0, 9],
+            2 => encode_acl(obj, None, &[(1_000, 7)], &[]),
+            3..5 => encode_acl(obj, None, &[], &[]),
+            _ => encode_acl(obj, Some(mask), &users, &groups),
         }
     }
 
     fn xattr_name(&mut self) -> Blob {
-        Blob(self.rng.pick(&XATTRS).to_vec())
+        let lists = self.rng.chance(1, 3);
+        let names = if lists { &ACLS[..] } else { &XATTRS };
+        Blob(self.rng.pick(names).to_vec())
     }
 }

@@ -315,9 +315,10 @@ impl Shared {
                 let mut names = vec![0; 1 << 16];
                 let length = sys::llistxattr(self.whole(path), &mut names[..])?;
                 let names = names[..length].split(|&byte| byte == 0);
-                // Those of other name spaces are the system's own.
-                let of_users = names.filter(|name| name.starts_with(b"user."));
-                return Ok(Answer::Names(of_users.map(<[u8]>::to_vec).collect()));
+                // What the system labels files with by itself.
+                let selinux: &[u8] = b"security.selinux";
+                let given = names.filter(|name| !name.is_empty() && *name != selinux);
+                return Ok(Answer::Names(given.map(<[u8]>::to_vec).collect()));
             }
             Op::RemoveXattr { path, name } => {
                 sys::lremovexattr(self.whole(path), OsStr::from_bytes(&name.0))?;

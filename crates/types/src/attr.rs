@@ -43,6 +43,8 @@ pub struct Attr {
     pub ctime: Time,
     /// When it was created.
     pub btime: Time,
+    /// Whether it has extended attributes or an access control list.
+    pub has_xattrs: bool,
 }
 
 /// One time in a [`SetAttr`].
@@ -64,6 +66,21 @@ pub struct SetAttr {
     pub size: Option<u64>,
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
+}
+
+/// Permission bits that are asked for something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NewMode {
+    /// 0o7777 at most.
+    pub mode: u16,
+    /// Taken off where no access control list is inherited, 0o777 at most.
+    pub umask: u16,
+}
+
+impl From<u16> for NewMode {
+    fn from(mode: u16) -> NewMode {
+        NewMode { mode, umask: 0 }
+    }
 }
 
 /// Who asks.

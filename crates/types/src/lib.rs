@@ -3,6 +3,7 @@
 //! Invariant: nothing in here does I/O, reads a clock, draws a random number, or knows how anything
 //! is placed, stored or sent.
 
+pub mod acl;
 pub mod attr;
 pub mod error;
 pub mod id;
@@ -10,7 +11,8 @@ pub mod limits;
 pub mod name;
 pub mod position;
 
-pub use attr::{Attr, Credentials, FileKind, SetAttr, SetTime, Time};
+pub use acl::{Acl, AclEntry, AclKind, Acls};
+pub use attr::{Attr, Credentials, FileKind, NewMode, SetAttr, SetTime, Time};
 pub use error::{FsError, FsResult};
 pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};
 pub use name::{Name, NameError};

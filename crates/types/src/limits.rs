@@ -15,6 +15,8 @@ pub const MAX_XATTR_VALUE_BYTES: usize = 65_536;
 pub const MAX_XATTR_BYTES_PER_INODE: u32 = 128 << 10;
 /// Extended attributes of one inode.
 pub const MAX_XATTRS_PER_INODE: usize = 256;
+/// Entries of one access control list. A directory's lists are read with every request for a name in it.
+pub const MAX_ACL_ENTRIES: usize = 512;
 /// Supplementary groups of one caller (Linux `NGROUPS_MAX`).
 pub const MAX_GROUPS: usize = 65_536;
 /// Names of one file.
@@ -200,6 +202,9 @@ pub const DEFAULT_MOUNT_THREADS: usize = 16;
 pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
 /// Directories of which one mount remembers attributes.
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
+/// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave
+/// some.
+pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 65_536;
 /// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
 /// reads at once, with names of about 20 bytes.
 pub const MOUNT_LISTING_ENTRIES: usize = 768;

@@ -91,6 +91,7 @@ fn sample_answer(request: &Request, data: Bytes) -> Answer {
         mtime: request.now,
         ctime: request.now,
         btime: request.now,
+        has_xattrs: false,
     };
     Answer {
         number: request.number,

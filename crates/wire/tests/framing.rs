@@ -179,6 +179,7 @@ fn a_stream_cut_at_every_byte_gives_the_frames_before_the_cut() {
         mtime: Time(i64::MAX),
         ctime: Time(i64::MIN),
         btime: Time(0),
+        has_xattrs: false,
     };
     let mut stream = Vec::new();
     let mut ends = Vec::new();

@@ -259,6 +259,7 @@ pub fn attr(ino: Ino, kind: FileKind) -> Attr {
         mtime: Time(1),
         ctime: Time(1),
         btime: Time(1),
+        has_xattrs: false,
     }
 }
 

@@ -47,6 +47,7 @@ pub fn result(serial: u64) -> StepResult {
         mtime: Time(0),
         ctime: Time(0),
         btime: Time(0),
+        has_xattrs: false,
     };
     StepResult {
         inode: Some(Box::new(InodeReply {

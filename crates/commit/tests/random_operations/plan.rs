@@ -130,6 +130,7 @@ pub fn result_of(step: &Step) -> StepResult {
         mtime: Time(0),
         ctime: Time(0),
         btime: Time(0),
+        has_xattrs: false,
     };
     StepResult {
         inode: Some(Box::new(InodeReply {

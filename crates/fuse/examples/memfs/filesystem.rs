@@ -196,7 +196,7 @@ fn empty(reply: ReplyEmpty, result: Result<(), Errno>) {
 
 impl Filesystem for MemFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        pandofs_fuse::negotiate(kernel);
+        pandofs_fuse::negotiate(kernel, false);
         Ok(())
     }
 

@@ -18,7 +18,9 @@ pub use step::{
 
 use pandofs_api::{DirSettings, Layout};
 use pandofs_placement::{DirMap, DirPolicy, GrainState, PartitionIndex};
-use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, ServerId, ShardId, Time};
+use pandofs_types::{
+    Acl, AclEntry, Acls, Attr, Credentials, FileKind, FsError, Ino, Name, ServerId, ShardId, Time,
+};
 
 /// Samples with their names.
 pub type Named<T> = Vec<(&'static str, T)>;
@@ -126,6 +128,31 @@ pub fn grain() -> GrainState {
     }
 }
 
+/// An access list and a default one.
+pub fn acls() -> Acls {
+    let named = |id, rights| AclEntry { id, rights };
+    let access = Acl {
+        owner: 7,
+        group: 5,
+        other: 1,
+        mask: Some(5),
+        users: vec![named(1001, 6), named(70_000, 0)],
+        groups: vec![named(27, 4)],
+    };
+    let default = Acl {
+        owner: 6,
+        group: 4,
+        other: 0,
+        mask: None,
+        users: vec![],
+        groups: vec![],
+    };
+    Acls {
+        access: Some(Box::new(access)),
+        default: Some(Box::new(default)),
+    }
+}
+
 /// The map of a directory that never split.
 pub fn single_map() -> DirMap {
     DirMap::single(ShardId(2))
@@ -153,6 +180,7 @@ pub fn attr(ino: Ino, kind: FileKind) -> Attr {
         mtime: Time(TIME.0 + 2),
         ctime: Time(TIME.0 + 3),
         btime: Time(-1),
+        has_xattrs: true,
     }
 }
 
@@ -206,7 +234,7 @@ mod tests {
         StaleSequence, Malformed);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
-        HoldAncestors, SetDir, Adopt, GiveUp, Swap);
+        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);

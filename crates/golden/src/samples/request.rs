@@ -29,6 +29,7 @@ fn create(node: NewNode) -> Request {
         name: name("leaf"),
         node,
         mode: 0o644,
+        umask: 0o022,
         open: true,
     }
 }
@@ -85,6 +86,7 @@ pub fn requests() -> Named<Request> {
                 dir,
                 name: name("branch"),
                 mode: 0o755,
+                umask: 0o022,
             },
         ),
         (

@@ -1,15 +1,15 @@
 //! What shards and servers say to one another.
 
 use super::{
-    DIR, FILE, Named, TIME, caller, data_replies, data_requests, grain, inode_reply, name,
+    DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply, name,
     settings, single_map, split_map,
 };
 use pandofs_api::{
-    Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SplitChunk,
-    SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
+    Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
+    SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
 };
 use pandofs_placement::PartitionIndex;
-use pandofs_types::{FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId};
+use pandofs_types::{AclKind, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId};
 
 pub fn tx() -> TxId {
     TxId {
@@ -60,6 +60,7 @@ pub fn new_part() -> NewPart {
         grain: grain(),
         settings: settings(),
         time: TIME,
+        acls: acls(),
     }
 }
 
@@ -123,6 +124,7 @@ pub fn steps() -> Named<Step> {
         grain: grain(),
         settings: settings(),
         time,
+        acls: acls(),
     };
     let set = SetAttr {
         mode: Some(0o700),
@@ -252,6 +254,18 @@ pub fn steps() -> Named<Step> {
                     other: Ino::ROOT,
                     comes: swapped(),
                     own: true,
+                    caller: caller(),
+                    time,
+                }),
+            },
+        ),
+        (
+            "SetAcl",
+            Step::SetAcl {
+                set: Box::new(SetAcl {
+                    dir,
+                    kind: AclKind::Default,
+                    acl: acls().access.map(|acl| *acl),
                     caller: caller(),
                     time,
                 }),

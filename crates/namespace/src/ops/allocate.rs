@@ -1,8 +1,8 @@
 //! Space for a range of a file that is kept inside its inode, or zeros in it (fallocate(2)). Of a striped
 //! file the client asks the data objects, and reports that as it does a write.
 
-use super::inode_reply;
-use super::{Choices, write_inline};
+use super::xattr::drop_capability;
+use super::{Choices, inode_reply, write_inline};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
@@ -83,6 +83,7 @@ pub fn apply(
     inode.mtime = choices.time;
     inode.ctime = choices.time;
     inode.mode = mode_after_write(caller, inode.mode);
+    drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

@@ -4,6 +4,7 @@
 //! Of a striped file the shard gives the client the range, and the client writes it. Until it has, and for
 //! good if it dies before, the range reads as zeros.
 
+use super::xattr::drop_capability;
 use super::{Choices, inode_reply, write_inline};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord, ReclaimRecord};
@@ -61,6 +62,7 @@ pub fn apply_extend(
     inode.mtime = choices.time;
     inode.ctime = choices.time;
     inode.mode = mode_after_write(caller, inode.mode);
+    drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

@@ -3,7 +3,7 @@
 
 use super::{Choices, advance, inode_reply};
 use crate::locks::Lock;
-use crate::permission::{SEARCH, WRITE, check_dir, inherit};
+use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
 use crate::records::{Body, EntryRecord, InodeRecord};
 use crate::split::child_wanted;
 use crate::{Effect, Locks, Owned, Stop, Txn, View};
@@ -18,8 +18,10 @@ pub struct Checked {
     rdev: u32,
     target: Option<Vec<u8>>,
     mode: u16,
+    umask: u16,
 }
 
+#[allow(clippy::too_many_arguments)]
 pub fn check(
     view: &View<'_>,
     locks: &Locks,
@@ -28,6 +30,7 @@ pub fn check(
     name: &Name,
     node: &NewNode,
     mode: u16,
+    umask: u16,
 ) -> Result<Checked, Stop> {
     if mode > 0o7777 {
         return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
@@ -64,13 +67,14 @@ pub fn check(
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
     }
-    check_dir(caller, WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     Ok(Checked {
         owned,
         kind,
         rdev,
         target,
         mode,
+        umask,
     })
 }
 
@@ -93,9 +97,10 @@ pub fn apply(
         rdev,
         target,
         mode,
+        umask,
     } = checked;
     let time = choices.time;
-    let (gid, mode) = inherit(caller, &parts, kind, mode);
+    let (gid, mode, acls) = inherit(caller, &parts, kind, mode, umask);
     let ino = txn.new_ino();
     let (size, body) = match (kind, target) {
         (FileKind::Symlink, Some(target)) => (target.len() as u64, Body::Symlink(target)),
@@ -127,6 +132,7 @@ pub fn apply(
         xattrs: 0,
         xattr_bytes: 0,
         trail: Vec::new(),
+        acls,
     };
     txn.add_inode(ino, &inode);
     txn.add_entry(

@@ -4,7 +4,7 @@
 use super::rename::To;
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
-use crate::permission::{SEARCH, WRITE, check_dir, must_own};
+use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::steps::moved;
 use crate::{Locks, Stop, View};
 use pandofs_api::{Refusal, Step, Swap, SwappedEntry};
@@ -32,7 +32,7 @@ pub fn plan(
     let entry = view
         .entry(dir, owned.position, name)?
         .ok_or(FsError::NotFound)?;
-    check_dir(caller, WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     if other.shard.0 >= view.map.shard_count() {
         return Err(Refusal::NewNameMisdirected(None).into());
     }

@@ -2,7 +2,7 @@
 
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
-use crate::permission::{SEARCH, WRITE, check_dir};
+use crate::permission::{CHANGE, SEARCH, check_dir};
 use crate::{Locks, Stop, View};
 use pandofs_api::Step;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
@@ -31,7 +31,7 @@ pub fn plan(
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
     }
-    check_dir(caller, WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     if inode_shard.0 >= view.map.shard_count() {
         return Err(FsError::Stale.into());
     }

@@ -3,7 +3,7 @@
 
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
-use crate::permission::{SEARCH, WRITE, check_dir, inherit};
+use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
 use crate::records::PartsRecord;
 use crate::{Locks, Stop, View};
 use pandofs_api::{NewDir, Refusal, Step};
@@ -13,6 +13,7 @@ use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
 /// Also gives the parent's partitions with the placement state that follows the choice. It is stored when
 /// the operation begins, whatever becomes of it: of many that are under way at once each must see the
 /// choices of those before, or all of them would take the same shard.
+#[allow(clippy::too_many_arguments)]
 pub fn plan(
     view: &View<'_>,
     locks: &Locks,
@@ -20,6 +21,7 @@ pub fn plan(
     dir: Ino,
     name: &Name,
     mode: u16,
+    umask: u16,
     choices: &Choices,
 ) -> Result<(Plan, PartsRecord), Stop> {
     if mode > 0o7777 {
@@ -38,12 +40,12 @@ pub fn plan(
     if view.entry(dir, owned.position, name)?.is_some() {
         return Err(FsError::Exists.into());
     }
-    check_dir(caller, WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     let mut parts = owned.parts;
     let policy = parts.settings.policy.unwrap_or(view.map.policy);
     let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
     let placed = place_directory(policy, &parts.grain, dir == Ino::ROOT, random);
-    let (gid, mode) = inherit(caller, &parts, FileKind::Dir, mode);
+    let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mode, umask);
     let new = NewDir {
         parent: dir,
         mode,
@@ -52,6 +54,7 @@ pub fn plan(
         grain: placed.child,
         settings: parts.settings.clone(),
         time: choices.time,
+        acls,
     };
     parts.grain = placed.parent_after;
     let insert = Step::Insert {

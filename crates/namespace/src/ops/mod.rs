@@ -5,6 +5,7 @@
 //! is applied, and an `apply` that cannot fail after it. Everything that may touch several shards makes
 //! a [`Plan`].
 
+pub mod acl;
 pub mod allocate;
 pub mod append;
 pub mod create;
@@ -76,6 +77,8 @@ pub enum PlanAnswer {
     Exchanged {
         ino: Ino,
     },
+    /// That it is done.
+    Done,
 }
 
 /// What a mutation comes to.
@@ -103,7 +106,7 @@ pub fn read(
         Request::ReadLink { ino } => readlink::read(view, locks, *ino),
         Request::ReadInline { ino } => read_inline::read(view, locks, *ino),
         Request::GetXattr { ino, name } => xattr::get(view, locks, caller, *ino, name),
-        Request::ListXattr { ino } => xattr::list(view, locks, *ino),
+        Request::ListXattr { ino } => xattr::list(view, locks, caller, *ino),
         Request::ReadDir {
             dir,
             from,
@@ -134,14 +137,21 @@ pub fn check(
     request: &Request,
     choices: &Choices,
 ) -> Result<Option<Plan>, Stop> {
+    if let Some(change) = acl::Change::of(request)? {
+        return Ok(match acl::check(view, locks, caller, change, choices)? {
+            acl::Checked::Here(_) => None,
+            acl::Checked::Plan(plan) => Some(plan),
+        });
+    }
     match request {
         Request::Create {
             dir,
             name,
             node,
             mode,
+            umask,
             ..
-        } => create::check(view, locks, caller, *dir, name, node, *mode).map(|_| None),
+        } => create::check(view, locks, caller, *dir, name, node, *mode, *umask).map(|_| None),
         Request::Open {
             ino,
             access,
@@ -170,9 +180,13 @@ pub fn check(
         Request::SetDirSettings { dir, settings } => {
             setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
         }
-        Request::Mkdir { dir, name, mode } => {
-            mkdir::plan(view, locks, caller, *dir, name, *mode, choices).map(|(plan, _)| Some(plan))
-        }
+        Request::Mkdir {
+            dir,
+            name,
+            mode,
+            umask,
+        } => mkdir::plan(view, locks, caller, *dir, name, *mode, *umask, choices)
+            .map(|(plan, _)| Some(plan)),
         Request::Unlink { dir, name } => {
             remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
         }
@@ -239,15 +253,25 @@ pub fn mutate(
     choices: &Choices,
 ) -> Result<Mutation, Stop> {
     let view = txn.view();
+    if let Some(change) = acl::Change::of(request)? {
+        return match acl::check(&view, locks, caller, change.clone(), choices)? {
+            acl::Checked::Here(inode) => {
+                let reply = acl::apply(txn, caller, *inode, change, choices);
+                Ok(Mutation::Done(reply))
+            }
+            acl::Checked::Plan(plan) => Ok(Mutation::Plan(plan)),
+        };
+    }
     let reply = match request {
         Request::Create {
             dir,
             name,
             node,
             mode,
+            umask,
             open,
         } => {
-            let checked = create::check(&view, locks, caller, *dir, name, node, *mode)?;
+            let checked = create::check(&view, locks, caller, *dir, name, node, *mode, *umask)?;
             create::apply(txn, caller, *dir, name, checked, *open, choices)
         }
         Request::Open {
@@ -298,8 +322,14 @@ pub fn mutate(
                 setattr::Checked::Plan(plan) => return Ok(Mutation::Plan(plan)),
             }
         }
-        Request::Mkdir { dir, name, mode } => {
-            let (plan, parts) = mkdir::plan(&view, locks, caller, *dir, name, *mode, choices)?;
+        Request::Mkdir {
+            dir,
+            name,
+            mode,
+            umask,
+        } => {
+            let (plan, parts) =
+                mkdir::plan(&view, locks, caller, *dir, name, *mode, *umask, choices)?;
             txn.put_parts(*dir, &parts);
             return Ok(Mutation::Plan(plan));
         }
@@ -350,7 +380,7 @@ pub fn answer(view: &View<'_>, answer: &PlanAnswer, results: &[StepResult]) -> R
         PlanAnswer::Removed { ino } => Reply::Removed { ino: *ino },
         PlanAnswer::Renamed { ino } => Reply::Renamed { ino: *ino },
         PlanAnswer::Inode { ino } => Reply::Inode(inode_reply(view, *ino, &view.inode(*ino)?)?),
-        PlanAnswer::Nobody => Reply::Done,
+        PlanAnswer::Nobody | PlanAnswer::Done => Reply::Done,
         PlanAnswer::Exchanged { ino } => {
             let other = results.iter().find_map(|result| result.entry);
             let other = other.ok_or_else(|| Stop::Broken("an exchange for nothing".to_string()))?;
@@ -434,6 +464,7 @@ pub(crate) fn new_dir_attr(ino: Ino, new: &pandofs_api::NewDir) -> pandofs_types
         mtime: new.time,
         ctime: new.time,
         btime: new.time,
+        has_xattrs: !new.acls.is_empty(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
-use crate::permission::{SEARCH, WRITE, check_dir, must_own};
+use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::{Locks, Stop, View};
 use pandofs_api::Step;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name};
@@ -30,7 +30,7 @@ pub fn plan(
     let entry = view
         .entry(dir, owned.position, name)?
         .ok_or(FsError::NotFound)?;
-    check_dir(caller, WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     match (directory, entry.kind == FileKind::Dir) {
         (true, false) => return Err(FsError::NotDir.into()),
         (false, true) => return Err(FsError::IsDir.into()),

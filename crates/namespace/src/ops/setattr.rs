@@ -1,6 +1,7 @@
 //! Setattr, and the settings of directories. For a directory with partitions on other shards it is a
 //! distributed operation: rights are in force at every partition before the change is answered.
 
+use super::xattr::drop_capability;
 use super::{Choices, Plan, PlanAnswer, inode_reply};
 use crate::locks::Lock;
 use crate::permission::{check_set, mode_after, mode_after_write};
@@ -105,6 +106,9 @@ pub fn apply(
     choices: &Choices,
 ) -> Result<Reply, Stop> {
     set_common(caller, &mut inode, set, choices.time);
+    if set.uid.is_some() || set.gid.is_some() {
+        drop_capability(txn, ino, &mut inode)?;
+    }
     if let Some(size) = set.size {
         cut(txn, caller, ino, &mut inode, size, choices)?;
         // An explicit time in the same call is the one that stays.
@@ -117,6 +121,9 @@ pub fn apply(
 /// All but the size.
 pub(crate) fn set_common(caller: &Credentials, inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mode = mode_after(caller, inode, set);
+    if set.mode.is_some() {
+        inode.acls.chmod(inode.mode);
+    }
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     set_times(inode, set, now);
@@ -170,5 +177,5 @@ pub(crate) fn cut(
     inode.mtime = choices.time;
     inode.ctime = choices.time;
     inode.mode = mode_after_write(caller, inode.mode);
-    Ok(())
+    drop_capability(txn, ino, inode)
 }

@@ -1,5 +1,6 @@
 //! Write to a file that is kept inside its inode.
 
+use super::xattr::drop_capability;
 use super::{Choices, inode_reply};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
@@ -67,6 +68,7 @@ pub fn apply(
     inode.mtime = choices.time;
     inode.ctime = choices.time;
     inode.mode = mode_after_write(caller, inode.mode);
+    drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

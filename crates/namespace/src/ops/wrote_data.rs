@@ -1,5 +1,6 @@
 //! A client reports what it wrote to a file's data objects: size and times (flushed lazily).
 
+use super::xattr::drop_capability;
 use super::{advance, inode_reply};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
@@ -40,6 +41,7 @@ pub fn apply(
     advance(&mut inode.mtime, mtime);
     advance(&mut inode.ctime, mtime);
     inode.mode = mode_after_write(caller, inode.mode);
+    drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

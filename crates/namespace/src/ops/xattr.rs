@@ -1,29 +1,47 @@
-//! Extended attributes in the `user.` name space.
+//! Extended attributes in the name spaces `user.`, `trusted.` and `security.`; the lists in `system.` are
+//! [`super::acl`]'s.
 
-use super::Choices;
+use super::{Choices, acl};
 use crate::permission::{READ, STICKY, WRITE, check_inode};
 use crate::records::InodeRecord;
 use crate::{Locks, Stop, Txn, View, keys, locks::Lock};
 use pandofs_api::{Reply, XattrMode};
+use pandofs_types::acl::{ACCESS_ACL, DEFAULT_ACL};
 use pandofs_types::limits::{
     MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE,
 };
-use pandofs_types::{Credentials, FileKind, FsError, Ino};
+use pandofs_types::{AclKind, Credentials, FileKind, FsError, Ino};
 use std::ops::ControlFlow;
 
-const PREFIX: &[u8] = b"user.";
+/// File capabilities: they go when the file is written to, cut or given away.
+const CAPABILITY: &[u8] = b"security.capability";
 
-fn check_name(name: &[u8]) -> Result<(), FsError> {
-    if !name.starts_with(PREFIX) {
-        return Err(FsError::NotSupported);
-    }
-    if name.len() == PREFIX.len() || name.contains(&0) {
+/// Whose attributes they are, and by that who may read and change them (xattr(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Namespace {
+    /// Of files and directories: who may read and write these.
+    User,
+    /// The superuser's; nobody else sees them.
+    Trusted,
+    /// The superuser's; everybody reads them.
+    Security,
+}
+
+const NAMESPACES: [(&[u8], Namespace); 3] = [
+    (b"user.", Namespace::User),
+    (b"trusted.", Namespace::Trusted),
+    (b"security.", Namespace::Security),
+];
+
+fn namespace(name: &[u8]) -> Result<Namespace, FsError> {
+    let (prefix, namespace) = NAMESPACES
+        .into_iter()
+        .find(|(prefix, _)| name.starts_with(prefix))
+        .ok_or(FsError::NotSupported)?;
+    if name.len() == prefix.len() || name.contains(&0) || name.len() > MAX_XATTR_NAME_BYTES {
         return Err(FsError::Invalid);
     }
-    if name.len() > MAX_XATTR_NAME_BYTES {
-        return Err(FsError::Invalid);
-    }
-    Ok(())
+    Ok(namespace)
 }
 
 pub fn get(
@@ -33,27 +51,70 @@ pub fn get(
     ino: Ino,
     name: &[u8],
 ) -> Result<Reply, Stop> {
-    check_name(name)?;
+    let acl = AclKind::of_name(name);
+    let namespace = match acl {
+        Some(_) => None,
+        None => Some(namespace(name)?),
+    };
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
+    if let Some(kind) = acl {
+        return acl::get(&inode, kind);
+    }
     if inode.xattrs == 0 {
         return Err(FsError::NoAttribute.into());
     }
-    check_inode(caller, READ, &inode)?;
+    match namespace {
+        Some(Namespace::User) if has_users(&inode) => check_inode(caller, READ, &inode)?,
+        Some(Namespace::Trusted) if caller.is_superuser() => {}
+        Some(Namespace::Security) => {}
+        _ => return Err(FsError::NoAttribute.into()),
+    }
     let value = view.raw(&keys::xattr(view.shard, ino, name))?;
     Ok(Reply::Value(value.ok_or(FsError::NoAttribute)?))
 }
 
-pub fn list(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
+/// Whether users' attributes can be given to it.
+fn has_users(inode: &InodeRecord) -> bool {
+    matches!(inode.kind, FileKind::File | FileKind::Dir)
+}
+
+pub fn list(view: &View<'_>, locks: &Locks, caller: &Credentials, ino: Ino) -> Result<Reply, Stop> {
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
     let mut names = Vec::new();
+    if inode.acls.access.is_some() {
+        names.push(serde_bytes::ByteBuf::from(ACCESS_ACL));
+    }
+    if inode.acls.default.is_some() {
+        names.push(serde_bytes::ByteBuf::from(DEFAULT_ACL));
+    }
     if inode.xattrs > 0 {
         for_each(view, ino, &mut |name, _| {
-            names.push(serde_bytes::ByteBuf::from(name))
+            if caller.is_superuser() || namespace(name) != Ok(Namespace::Trusted) {
+                names.push(serde_bytes::ByteBuf::from(name));
+            }
         })?;
     }
     Ok(Reply::Names(names))
+}
+
+/// Takes file capabilities off, which are for what the file was when they were given.
+pub(crate) fn drop_capability(
+    txn: &mut Txn<'_, '_>,
+    ino: Ino,
+    inode: &mut InodeRecord,
+) -> Result<(), Stop> {
+    if inode.xattrs == 0 {
+        return Ok(());
+    }
+    let view = txn.view();
+    if let Some(value) = view.raw(&keys::xattr(view.shard, ino, CAPABILITY))? {
+        inode.xattrs -= 1;
+        inode.xattr_bytes -= bytes(CAPABILITY, &value);
+        txn.delete_xattr(ino, CAPABILITY);
+    }
+    Ok(())
 }
 
 /// Visits names and values of all attributes of an inode.
@@ -69,7 +130,7 @@ pub(crate) fn for_each(
     })
 }
 
-/// Files and directories may have such attributes; in a sticky directory's case only its owner gives
+/// Files and directories may have users' attributes; in a sticky directory's case only its owner gives
 /// them (xattr(7)).
 fn check_change(
     view: &View<'_>,
@@ -78,10 +139,16 @@ fn check_change(
     ino: Ino,
     name: &[u8],
 ) -> Result<InodeRecord, Stop> {
-    check_name(name)?;
+    let namespace = namespace(name)?;
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
-    if !matches!(inode.kind, FileKind::File | FileKind::Dir) {
+    if namespace != Namespace::User {
+        if !caller.is_superuser() {
+            return Err(FsError::NotPermitted.into());
+        }
+        return Ok(inode);
+    }
+    if !has_users(&inode) {
         return Err(FsError::NotPermitted.into());
     }
     let sticky = inode.kind == FileKind::Dir && inode.mode & STICKY != 0;

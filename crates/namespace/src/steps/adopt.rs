@@ -97,6 +97,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         mtime: adopt.mtime,
         ctime: adopt.ctime,
         parts: Vec::new(),
+        acls: adopt.part.acls.clone(),
     });
     parts.learn(&adopt.part.map, txn.view().split(dir)?.as_ref());
     parts.mtime = parts.mtime.max(adopt.mtime);

@@ -3,7 +3,7 @@
 use super::Prepared;
 use crate::locks::Lock;
 use crate::ops::advance;
-use crate::permission::{SEARCH, WRITE, check_dir, must_own};
+use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::records::EntryRecord;
 use crate::split::child_wanted;
 use crate::{Effect, Locks, Stop, Txn, View};
@@ -39,11 +39,11 @@ pub fn prepare(
     check_dir(caller, SEARCH, &owned.parts)?;
     let mut follow = Vec::new();
     match view.entry(*dir, owned.position, name)? {
-        None => check_dir(caller, WRITE, &owned.parts)?,
+        None => check_dir(caller, CHANGE, &owned.parts)?,
         Some(_) if !replace => return Err(FsError::Exists.into()),
         Some(old) if Some(old.ino) == *ino => return Err(Stop::SameFile),
         Some(old) => {
-            check_dir(caller, WRITE, &owned.parts)?;
+            check_dir(caller, CHANGE, &owned.parts)?;
             match (*kind == FileKind::Dir, old.kind == FileKind::Dir) {
                 (true, false) => return Err(FsError::NotDir.into()),
                 (false, true) => return Err(FsError::IsDir.into()),

@@ -16,6 +16,7 @@ mod link;
 mod new_dir;
 mod new_part;
 mod remove;
+mod set_acl;
 mod set_dir;
 mod set_parent;
 mod swap;
@@ -93,6 +94,7 @@ pub fn prepare(
         Step::Adopt { adopt } => adopt::prepare(&txn.view(), locks, own, adopt),
         Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
         Step::Swap { swap } => swap::prepare(&txn.view(), locks, own, swap),
+        Step::SetAcl { set } => set_acl::prepare(&txn.view(), locks, own, set),
     }
 }
 
@@ -130,6 +132,7 @@ pub fn execute(
         Step::Adopt { adopt } => adopt::execute(txn, adopt),
         Step::GiveUp { dir, .. } => give_up::execute(txn, *dir),
         Step::Swap { swap } => swap::execute(txn, swap, all),
+        Step::SetAcl { set } => set_acl::execute(txn, set),
     }
 }
 
@@ -162,5 +165,6 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
         Step::SetDir { dir, .. } => vec![Lock::Inode(*dir)],
         Step::GiveUp { dir, .. } => give_up::locks(view, *dir)?,
         Step::Swap { swap } => swap::locks(view, swap),
+        Step::SetAcl { set } => vec![Lock::Inode(set.dir)],
     })
 }

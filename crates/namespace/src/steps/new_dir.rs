@@ -42,6 +42,7 @@ pub fn prepare(txn: &mut Txn<'_, '_>, new: &NewDir, choices: &Choices) -> Result
                 grain: new.grain,
                 settings: new.settings.clone(),
                 time: new.time,
+                acls: new.acls.clone(),
             };
             (
                 shard,
@@ -94,6 +95,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
         xattrs: 0,
         xattr_bytes: 0,
         trail: Vec::new(),
+        acls: new.acls.clone(),
     };
     txn.add_inode(ino, &inode);
     let parts = PartsRecord {
@@ -106,6 +108,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
         ctime: new.time,
         parts: parts_here(&dir.map, txn.shard),
         map: dir.map.clone(),
+        acls: new.acls.clone(),
     };
     txn.meta.partitions += parts.parts.len() as u64;
     txn.put_parts(ino, &parts);

@@ -36,6 +36,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, part: &NewPart) -> Result<(), Stop> {
         mtime: part.time,
         ctime: part.time,
         parts: parts_here(&part.map, txn.shard),
+        acls: part.acls.clone(),
     };
     txn.meta.partitions += parts.parts.len() as u64;
     txn.put_parts(part.dir, &parts);

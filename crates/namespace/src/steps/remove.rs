@@ -4,7 +4,7 @@ use super::Prepared;
 use super::insert::no_longer;
 use crate::locks::Lock;
 use crate::ops::advance;
-use crate::permission::{SEARCH, WRITE, check_dir};
+use crate::permission::{CHANGE, check_dir};
 use crate::{Locks, Stop, Txn, View};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, Time, TxId};
 
@@ -24,7 +24,7 @@ pub fn prepare(
         name: name.clone(),
     };
     locks.check(&lock, own)?;
-    check_dir(caller, SEARCH | WRITE, &owned.parts)?;
+    check_dir(caller, CHANGE, &owned.parts)?;
     match view.entry(dir, owned.position, name)? {
         Some(entry) if entry.ino == ino => {}
         _ => return Err(FsError::NotFound.into()),

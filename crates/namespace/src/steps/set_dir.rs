@@ -69,6 +69,7 @@ pub fn execute(
         parts.mode = inode.mode;
         parts.uid = inode.uid;
         parts.gid = inode.gid;
+        parts.acls = inode.acls.clone();
         txn.put_inode(dir, &inode);
     } else {
         // The home alone decides about set-group-id; a caller who loses it there loses it here, since
@@ -78,6 +79,7 @@ pub fn execute(
         parts.mode = copy.mode;
         parts.uid = copy.uid;
         parts.gid = copy.gid;
+        parts.acls = copy.acls;
     }
     if let Some(mtime) = set.mtime {
         parts.mtime = match mtime {
@@ -116,5 +118,6 @@ fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRe
         xattrs: 0,
         xattr_bytes: 0,
         trail: Vec::new(),
+        acls: parts.acls.clone(),
     }
 }

@@ -4,7 +4,7 @@ use super::Prepared;
 use super::insert::no_longer;
 use crate::locks::{Lock, LockSet};
 use crate::ops::advance;
-use crate::permission::{SEARCH, WRITE, check_dir, must_own};
+use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::records::EntryRecord;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{Step, StepResult, Swap, SwappedEntry};
@@ -41,13 +41,13 @@ pub fn prepare(
         if entry.ino != swap.comes.ino {
             return Err(FsError::NotFound.into());
         }
-        check_dir(&swap.caller, WRITE, &owned.parts)?;
+        check_dir(&swap.caller, CHANGE, &owned.parts)?;
         return Ok(prepared);
     }
     if entry.ino == swap.comes.ino {
         return Err(Stop::SameFile);
     }
-    check_dir(&swap.caller, WRITE, &owned.parts)?;
+    check_dir(&swap.caller, CHANGE, &owned.parts)?;
     let goes = SwappedEntry {
         ino: entry.ino,
         kind: entry.kind,

@@ -343,6 +343,7 @@ pub fn mkdir(name: &str) -> Request {
         dir: Ino::ROOT,
         name,
         mode: 0o755,
+        umask: 0,
     }
 }
 
@@ -353,6 +354,7 @@ pub fn create(name: &str) -> Request {
         name,
         node: NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     }
 }

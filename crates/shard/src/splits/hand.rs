@@ -41,6 +41,7 @@ impl Shard {
             grain: parts.grain,
             settings: parts.settings,
             time: parts.mtime,
+            acls: parts.acls,
         };
         let (mtime, ctime) = (parts.mtime, parts.ctime);
         let (changed, gone, opens) = match self.splits.copying.get(&dir) {

@@ -16,6 +16,7 @@ fn mkdir(dir: Ino, text: &str) -> Request {
         dir,
         name: name(text),
         mode: 0o755,
+        umask: 0,
     }
 }
 
@@ -171,6 +172,7 @@ fn a_directory_is_removed_where_it_is() {
             name: name("f"),
             node: pandofs_api::NewNode::File,
             mode: 0o644,
+            umask: 0,
             open: false,
         };
         cluster.call(made.shard.0, file).unwrap();
@@ -239,6 +241,7 @@ fn create_in_root(text: &str) -> Request {
         name: name(text),
         node: pandofs_api::NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     }
 }

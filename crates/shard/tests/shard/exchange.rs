@@ -44,6 +44,7 @@ fn mkdir(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
         dir,
         name: name(text),
         mode: 0o755,
+        umask: 0,
     };
     made(cluster.call(dir.birth_shard().0, request))
 }
@@ -54,6 +55,7 @@ fn create(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
         name: name(text),
         node: NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     };
     made(cluster.call(dir.birth_shard().0, request))

@@ -25,6 +25,7 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
             name: name("file"),
             node: NewNode::File,
             mode: 0o644,
+            umask: 0,
             open: false,
         };
         let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
@@ -80,6 +81,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
             name: name(&format!("file {file}")),
             node: NewNode::File,
             mode: 0o644,
+            umask: 0,
             open: false,
         };
         let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
@@ -100,6 +102,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
         name: name("file 4"),
         node: NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     };
     cluster.call(0, fifth).unwrap();
@@ -120,6 +123,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
         name: name("file 5"),
         node: NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     };
     cluster.call(0, more).unwrap();

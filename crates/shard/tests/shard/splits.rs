@@ -28,6 +28,7 @@ fn create(text: &str) -> Request {
         name: name(text),
         node: NewNode::File,
         mode: 0o644,
+        umask: 0,
         open: false,
     }
 }
@@ -286,6 +287,7 @@ fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
         dir: Ino::ROOT,
         name: name("elsewhere"),
         mode: 0o755,
+        umask: 0,
     };
     let elsewhere = made(cluster.call(0, mkdir));
     assert_eq!(elsewhere.birth_shard(), ShardId(0));

@@ -89,6 +89,7 @@ impl Inodes for Cluster {
             name: name.clone(),
             node: NewNode::File,
             mode,
+            umask: 0,
             open: true,
         };
         let reply = self.at_name(client, by, dir, name, request)?;
@@ -111,6 +112,7 @@ impl Inodes for Cluster {
             name: name.clone(),
             node,
             mode,
+            umask: 0,
             open: false,
         };
         let request = match make {
@@ -118,6 +120,7 @@ impl Inodes for Cluster {
                 dir,
                 name: name.clone(),
                 mode,
+                umask: 0,
             },
             Make::Symlink(target) => new(NewNode::Symlink {
                 target: target.clone(),

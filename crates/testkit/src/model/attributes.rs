@@ -21,6 +21,9 @@ impl Model {
         if !by.is_superuser() && !by.in_group(node.gid) {
             node.mode &= !SET_GID;
         }
+        if let Some(acl) = &mut node.access {
+            acl.chmod(mode);
+        }
         self.touch_ctime(id);
         Ok(Expected::Done)
     }

@@ -1,8 +1,8 @@
 //! What makes names.
 
 use super::{
-    Body, Checked, Errors, Expected, GROUP_EXECUTE, Handle, Model, Node, NodeId, SET_GID, SET_UID,
-    Stamp, Stamps, Stop, WRITE,
+    Body, CHANGE, Checked, Errors, Expected, GROUP_EXECUTE, Handle, Model, Node, NodeId, SET_GID,
+    SET_UID, Stamp, Stamps, Stop,
 };
 use crate::bytes::Bytes;
 use crate::op::{HandleId, Path, Special};
@@ -16,7 +16,7 @@ impl Model {
         let place = self.place(by, path)?;
         let mut errors = Errors::default();
         errors.none_if(place.node.is_none(), FsError::Exists);
-        errors.none_if(self.may(by, WRITE, place.dir), FsError::Access);
+        errors.none_if(self.may(by, CHANGE, place.dir), FsError::Access);
         errors.finish()?;
         Ok((place.dir, place.name))
     }
@@ -40,6 +40,7 @@ impl Model {
                 mode &= !SET_GID;
             }
         }
+        let (access, default, mode) = self.inherited(dir, kind, mode);
         let born = Stamps::one(Stamp::During(self.now));
         let id = self.add(Node {
             kind,
@@ -53,6 +54,8 @@ impl Model {
             mtime: born.clone(),
             ctime: born,
             xattrs: BTreeMap::new(),
+            access,
+            default,
             body,
         });
         self.entries_mut(dir).insert(name, id);
@@ -178,7 +181,7 @@ impl Model {
                 if place.node.is_some() {
                     errors.insert(FsError::Exists);
                 }
-                if !self.may(by, WRITE, place.dir) {
+                if !self.may(by, CHANGE, place.dir) {
                     errors.insert(FsError::Access);
                 }
                 return Err(Stop::Errors(errors));
@@ -197,7 +200,7 @@ impl Model {
         let protected = self.protected(by, file);
         let mut errors = Errors::default();
         errors.none_if(place.node.is_none(), FsError::Exists);
-        errors.none_if(self.may(by, WRITE, place.dir), FsError::Access);
+        errors.none_if(self.may(by, CHANGE, place.dir), FsError::Access);
         errors.none_if(!is_dir, FsError::NotPermitted);
         if protected && !errors.0.is_empty() {
             errors.0.insert(FsError::NotPermitted);

@@ -1,6 +1,6 @@
 //! Exchange of two names.
 
-use super::{Body, Checked, Errors, Expected, Model, NodeId, Stop, WRITE};
+use super::{Body, CHANGE, Checked, Errors, Expected, Model, NodeId, Stop, WRITE};
 use crate::op::Path;
 use pandofs_types::{Credentials, FileKind, FsError};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Model {
                     if place.node.is_none() {
                         errors.insert(FsError::NotFound);
                     }
-                    if !self.may(by, WRITE, place.dir) {
+                    if !self.may(by, CHANGE, place.dir) {
                         errors.insert(FsError::Access);
                     }
                     if let Some(id) = place.node {

@@ -4,6 +4,7 @@
 //! Where several errors apply at once POSIX does not say which one is answered, so an operation that
 //! fails has a set of errors, each of which is right.
 
+mod acl;
 mod attributes;
 mod create;
 mod data;
@@ -14,6 +15,8 @@ mod rename;
 mod space;
 mod tree;
 mod xattr;
+
+pub use acl::{Acl, encode_acl};
 
 use crate::bytes::Bytes;
 use crate::op::{HandleId, Op, Step, callers};
@@ -79,6 +82,9 @@ pub struct Node {
     pub mtime: Stamps,
     pub ctime: Stamps,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Says more than the mode.
+    pub access: Option<Acl>,
+    pub default: Option<Acl>,
     pub body: Body,
 }
 
@@ -184,6 +190,8 @@ impl Errors {
 const SEARCH: u16 = 1;
 const WRITE: u16 = 2;
 const READ: u16 = 4;
+/// Asked for at once when a name is made or removed: one group of a list has to give both.
+const CHANGE: u16 = SEARCH | WRITE;
 
 const SET_UID: u16 = 0o4000;
 const SET_GID: u16 = 0o2000;
@@ -219,6 +227,8 @@ impl Model {
             mtime: born.clone(),
             ctime: born,
             xattrs: BTreeMap::new(),
+            access: None,
+            default: None,
             body: Body::Dir {
                 entries: BTreeMap::new(),
                 parent: root,

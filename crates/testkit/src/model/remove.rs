@@ -1,7 +1,7 @@
 //! What takes names away.
 
 use super::tree::Place;
-use super::{Checked, Errors, Expected, Model, NodeId, WRITE};
+use super::{CHANGE, Checked, Errors, Expected, Model, NodeId};
 use crate::op::Path;
 use pandofs_types::{Credentials, FileKind, FsError};
 
@@ -10,7 +10,7 @@ impl Model {
         let place = self.place(by, path)?;
         let id = place.node.ok_or(FsError::NotFound)?;
         let mut errors = Errors::default();
-        errors.none_if(self.may(by, WRITE, place.dir), FsError::Access);
+        errors.none_if(self.may(by, CHANGE, place.dir), FsError::Access);
         errors.none_if(
             !self.kept_by_sticky(by, place.dir, id),
             FsError::NotPermitted,

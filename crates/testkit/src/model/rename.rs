@@ -1,6 +1,6 @@
 //! Rename.
 
-use super::{Body, Checked, Errors, Expected, Model, Stop, WRITE};
+use super::{Body, CHANGE, Checked, Errors, Expected, Model, Stop, WRITE};
 use crate::op::Path;
 use pandofs_types::{Credentials, FileKind, FsError};
 
@@ -18,7 +18,7 @@ impl Model {
                 return Err(Stop::Errors(a.union(&b).copied().collect()));
             }
             (Err(Stop::Errors(mut errors)), Ok(new)) => {
-                if !self.may(by, WRITE, new.dir) {
+                if !self.may(by, CHANGE, new.dir) {
                     errors.insert(FsError::Access);
                 }
                 return Err(Stop::Errors(errors));
@@ -30,7 +30,7 @@ impl Model {
                     }
                     Some(id) => {
                         let mut more = Errors::default();
-                        more.none_if(self.may(by, WRITE, old.dir), FsError::Access);
+                        more.none_if(self.may(by, CHANGE, old.dir), FsError::Access);
                         more.none_if(!self.kept_by_sticky(by, old.dir, id), FsError::NotPermitted);
                         more.none_if(!to.0.starts_with(&from.0), FsError::Invalid);
                         errors.append(&mut more.0);
@@ -44,8 +44,8 @@ impl Model {
         let is_dir = self.node(id).kind == FileKind::Dir;
 
         let mut rights = Errors::default();
-        rights.none_if(self.may(by, WRITE, old.dir), FsError::Access);
-        rights.none_if(self.may(by, WRITE, new.dir), FsError::Access);
+        rights.none_if(self.may(by, CHANGE, old.dir), FsError::Access);
+        rights.none_if(self.may(by, CHANGE, new.dir), FsError::Access);
         rights.none_if(!self.kept_by_sticky(by, old.dir, id), FsError::NotPermitted);
         if new.node == Some(id) && !no_replace {
             // Linux finds that there is nothing to do before it looks at rights.

@@ -71,11 +71,6 @@ impl Model {
         }
     }
 
-    pub(super) fn may(&self, by: &Credentials, wanted: u16, id: NodeId) -> bool {
-        let node = self.node(id);
-        by.may(wanted, node.kind, node.mode, node.uid, node.gid)
-    }
-
     pub(super) fn owns(&self, by: &Credentials, id: NodeId) -> bool {
         by.is_superuser() || by.uid == self.node(id).uid
     }
@@ -180,7 +175,9 @@ impl Model {
     /// Names of the extended attributes of what the path leads to.
     pub fn xattr_names(&self, path: &Path) -> Vec<Vec<u8>> {
         self.at(path).map_or(Vec::new(), |id| {
-            self.node(id).xattrs.keys().cloned().collect()
+            let mut names = self.acl_names(id);
+            names.extend(self.node(id).xattrs.keys().cloned());
+            names
         })
     }
 

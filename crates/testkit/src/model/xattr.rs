@@ -1,13 +1,18 @@
-//! Extended attributes of users.
+//! Extended attributes.
 
+use super::acl::is_acl;
 use super::{Checked, Errors, Expected, Model, NodeId, READ, STICKY, WRITE};
 use crate::op::{Path, XattrMode};
 use pandofs_types::{Credentials, FileKind, FsError};
 
 impl Model {
-    fn check_change(&self, by: &Credentials, id: NodeId) -> Errors {
+    fn check_change(&self, by: &Credentials, id: NodeId, name: &[u8]) -> Errors {
         let node = self.node(id);
         let mut errors = Errors::default();
+        if Model::is_superusers(name) {
+            errors.none_if(by.is_superuser(), FsError::NotPermitted);
+            return errors;
+        }
         errors.none_if(
             matches!(node.kind, FileKind::File | FileKind::Dir),
             FsError::NotPermitted,
@@ -27,7 +32,10 @@ impl Model {
         mode: XattrMode,
     ) -> Checked<Expected> {
         let id = self.find(by, path)?;
-        let mut errors = self.check_change(by, id);
+        if is_acl(name) {
+            return self.set_acl(by, id, name, value);
+        }
+        let mut errors = self.check_change(by, id, name);
         let there = self.node(id).xattrs.contains_key(name);
         errors.none_if(mode != XattrMode::Create || !there, FsError::Exists);
         errors.none_if(mode != XattrMode::Replace || there, FsError::NoAttribute);
@@ -46,10 +54,14 @@ impl Model {
         name: &[u8],
     ) -> Checked<Expected> {
         let id = self.find(by, path)?;
+        if is_acl(name) {
+            return self.get_acl(id, name);
+        }
         let node = self.node(id);
         let mut errors = Errors::default();
-        errors.none_if(node.xattrs.contains_key(name), FsError::NoAttribute);
-        if matches!(node.kind, FileKind::File | FileKind::Dir) {
+        let there = node.xattrs.contains_key(name) && !Model::unseen(by, name);
+        errors.none_if(there, FsError::NoAttribute);
+        if !Model::is_superusers(name) && matches!(node.kind, FileKind::File | FileKind::Dir) {
             errors.none_if(self.may(by, READ, id), FsError::Access);
         }
         errors.finish()?;
@@ -58,9 +70,10 @@ impl Model {
 
     pub(super) fn list_xattr(&self, by: &Credentials, path: &Path) -> Checked<Expected> {
         let id = self.find(by, path)?;
-        Ok(Expected::Names(
-            self.node(id).xattrs.keys().cloned().collect(),
-        ))
+        let names = self.node(id).xattrs.keys().cloned();
+        let seen = names.filter(|name| !Model::unseen(by, name));
+        let all = seen.chain(self.acl_names(id));
+        Ok(Expected::Names(all.collect()))
     }
 
     pub(super) fn remove_xattr(
@@ -70,7 +83,10 @@ impl Model {
         name: &[u8],
     ) -> Checked<Expected> {
         let id = self.find(by, path)?;
-        let mut errors = self.check_change(by, id);
+        if is_acl(name) {
+            return self.set_acl(by, id, name, &[]);
+        }
+        let mut errors = self.check_change(by, id, name);
         errors.none_if(
             self.node(id).xattrs.contains_key(name),
             FsError::NoAttribute,

@@ -1,0 +1,145 @@
+//! Inodes that are known to have neither extended attributes nor access control lists.
+//!
+//! The kernel asks for `security.capability` before it lets a file be written to, and for the access list of
+//! each directory on a path that is not the caller's own. Nearly always there is none, and whoever answers
+//! with an inode's attributes says so with them. That is believed for as long as the kernel may believe the
+//! attributes, so what another mount sets is seen when a change of mode would be.
+//!
+//! What is set through this mount is seen at once: of an inode that was given an attribute here nothing is
+//! ever believed again. Forgetting alone would not do. An answer to a question from before may still be on
+//! its way, and say that there is none after one was set.
+
+use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
+use pandofs_types::{Attr, Ino};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct NoXattrs {
+    timeout: Duration,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// And until when.
+    without: HashMap<Ino, Instant>,
+    given: HashSet<Ino>,
+}
+
+impl NoXattrs {
+    pub fn new(timeout: Duration) -> NoXattrs {
+        NoXattrs {
+            timeout,
+            known: Mutex::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A server has said this of an inode.
+    pub fn told(&self, attr: &Attr) {
+        if self.timeout.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let mut known = self.known();
+        if attr.has_xattrs || known.given.contains(&attr.ino) {
+            known.without.remove(&attr.ino);
+            return;
+        }
+        if known.given.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+            return;
+        }
+        if known.without.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+            known.without.retain(|_, until| *until > now);
+            if known.without.len() >= MAX_KNOWN_WITHOUT_XATTRS / 2 {
+                known.without.clear();
+            }
+        }
+        known.without.insert(attr.ino, now + self.timeout);
+    }
+
+    /// It has been given an attribute, or may have been.
+    pub fn given(&self, ino: Ino) {
+        let mut known = self.known();
+        known.without.remove(&ino);
+        if known.given.len() < MAX_KNOWN_WITHOUT_XATTRS {
+            known.given.insert(ino);
+        } else {
+            // From here on nothing is believed of any inode.
+            known.without.clear();
+        }
+    }
+
+    /// Whether it is known to have none.
+    pub fn holds(&self, ino: Ino) -> bool {
+        let until = self.known().without.get(&ino).copied();
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::{FileKind, Time};
+
+    fn attr(ino: u64, has_xattrs: bool) -> Attr {
+        Attr {
+            ino: Ino(ino),
+            kind: FileKind::File,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: Time(0),
+            mtime: Time(0),
+            ctime: Time(0),
+            btime: Time(0),
+            has_xattrs,
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_believed_until_one_is_given() {
+        let none = NoXattrs::new(Duration::from_secs(3_600));
+        assert!(!none.holds(Ino(1)));
+        none.told(&attr(1, false));
+        none.told(&attr(2, false));
+        assert!(none.holds(Ino(1)));
+        none.told(&attr(2, true));
+        assert!(!none.holds(Ino(2)));
+        none.given(Ino(1));
+        assert!(!none.holds(Ino(1)));
+        none.told(&attr(1, false));
+        assert!(!none.holds(Ino(1)), "an answer from before");
+    }
+
+    #[test]
+    fn nothing_is_believed_without_a_time_out() {
+        let none = NoXattrs::new(Duration::ZERO);
+        none.told(&attr(1, false));
+        assert!(!none.holds(Ino(1)));
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room_for() {
+        let none = NoXattrs::new(Duration::from_secs(3_600));
+        for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
+            none.told(&attr(ino, false));
+        }
+        assert!(none.known().without.len() <= MAX_KNOWN_WITHOUT_XATTRS);
+        for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
+            none.given(Ino(ino));
+        }
+        none.told(&attr(u64::MAX, false));
+        assert!(!none.holds(Ino(u64::MAX)));
+        assert_eq!(none.known().given.len(), MAX_KNOWN_WITHOUT_XATTRS);
+    }
+}
