@@ -10,7 +10,7 @@ use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::{Choices, Stop, keys, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{ShardId, TxId};
+use pandofs_types::{Position, ShardId, TxId};
 
 impl Shard {
     /// A message of another server, or of another shard of this one.
@@ -298,7 +298,7 @@ impl Shard {
         choices: &Choices,
         tx: TxId,
     ) -> Result<(), Stop> {
-        let prepared = if choices.busy {
+        let prepared = if choices.busy || self.would_change_time_again(&step, age) {
             Err(Stop::Refuse(pandofs_api::Refusal::TryAgain))
         } else {
             let locks = std::mem::take(&mut self.locks);
@@ -360,6 +360,21 @@ impl Shard {
         self.put_participation(overlay, part);
         self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
         Ok(())
+    }
+
+    /// Whether an older operation that brings or takes a name of a directory, and may have been answered,
+    /// is still to be performed here, so that it would change the modification time that the step sets.
+    /// The step gives way to it and comes again. Younger ones change the time as they should.
+    fn would_change_time_again(&self, step: &Step, age: Age) -> bool {
+        let Step::SetDir { dir, set, .. } = step else {
+            return false;
+        };
+        if set.mtime.is_none() {
+            return false;
+        }
+        let me = self.config.shard;
+        let mut unseen = self.locks.unseen(*dir, Position::FIRST, me).into_iter();
+        unseen.any(|tx| self.age_of(tx).is_some_and(|other| other < age))
     }
 
     fn age_of(&self, tx: TxId) -> Option<Age> {

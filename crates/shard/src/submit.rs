@@ -176,6 +176,10 @@ impl Shard {
         if !request.request.is_mutation() {
             return self.read(overlay, ticket, request);
         }
+        if let Some(tx) = self.still_unseen(ticket, &request.request) {
+            self.wait_for(tx, Input::Request { ticket, request });
+            return Ok(());
+        }
         let mut choices = Choices {
             time: env.now,
             random: (env.random)(),
@@ -275,12 +279,14 @@ impl Shard {
 
     /// An operation that a reader of a directory waits for: its client may have its answer, and this
     /// shard not yet have heard of the decision. The reader waits for those that were under way when it
-    /// came, and not for others that begin meanwhile, so that it is served in the busiest directory.
+    /// came, and not for others that begin meanwhile, so that it is served in the busiest directory. So
+    /// does who sets the directory's modification time, which such an operation would change again.
     fn still_unseen(&mut self, ticket: Ticket, request: &Request) -> Option<TxId> {
         let (dir, from) = match request {
             Request::ReadDir { dir, from, .. } => (*dir, *from),
             Request::DirPart { dir } => (*dir, Position::FIRST),
             Request::GetAttr { ino } => (*ino, Position::FIRST),
+            Request::SetAttr { ino, set } if set.mtime.is_some() => (*ino, Position::FIRST),
             _ => return None,
         };
         if self.locks.is_empty() && self.unseen.is_empty() {

@@ -7,5 +7,6 @@ mod distributed;
 mod exchange;
 mod forged;
 mod opens;
+mod set_mtime;
 mod splits;
 mod support;
