@@ -39,6 +39,21 @@ done
 expect 'the helper of its own' "$SCRATCH/bin/mount.fuse.pandofs" "$DATA/cluster.json" "$second" -sv -o ro -t fuse.pandofs
 expect_contains 'its options' ",$(options_of "$second")," ,ro,
 expect 'umount' "$PANDOFS" umount "$second"
+touch -a -d @1000 "$MNT/file"
+expect 'a mount without times of access' mount -t fuse.pandofs -o noatime "$DATA" "$second"
+expect_contains 'its options' ",$(options_of "$second")," ,noatime,
+expect_equal 'a file that is read' "$(cat "$second/file")" content
+expect 'umount' "$PANDOFS" umount "$second"
+expect_equal 'its time of access' "$(stat -c %X "$MNT/file")" 1000
+expect 'a mount as by default' mount -t fuse.pandofs "$DATA" "$second"
+expect_contains 'its options' ",$(options_of "$second")," ,relatime,
+expect_equal 'a file that is read' "$(cat "$second/file")" content
+expect_above 'its time of access there' "$(stat -c %X "$second/file")" 1000
+expect 'umount' "$PANDOFS" umount "$second"
+is_accessed() {
+    [[ $(stat -c %X "$MNT/file") -gt 1000 ]]
+}
+wait_until 'the first mount to see the time of access' is_accessed
 expect_refused 'no such option' mount -t fuse.pandofs -o nosuch "$DATA" "$second"
 expect_refused 'there is no cluster map' mount -t fuse.pandofs "$SCRATCH/no-map.json" "$second"
 

@@ -4,7 +4,7 @@ use crate::Allocation;
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
-    Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time,
+    AtimeRule, Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -230,6 +230,12 @@ pub enum Request {
     /// the data objects: they end at the answer's size. `Refusal::NotInline` if the file is not
     /// striped. Answers `Inode`.
     Extend { ino: Ino, length: u64 },
+    /// The client has read these at these times, to tell what changes their times of access by `rule`.
+    /// Inodes that are not here are skipped. Answers `Done`.
+    Accessed {
+        inos: Vec<(Ino, Time)>,
+        rule: AtimeRule,
+    },
 }
 
 /// What [`Request::Create`] makes.
@@ -270,7 +276,8 @@ impl Request {
             | Request::Exchange { .. }
             | Request::Allocate { .. }
             | Request::AppendInline { .. }
-            | Request::Extend { .. } => true,
+            | Request::Extend { .. }
+            | Request::Accessed { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             Request::Lookup { .. }
             | Request::GetAttr { .. }

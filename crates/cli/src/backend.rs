@@ -1,17 +1,17 @@
 //! What is started and asked: servers, mounts and clients, by the libraries that are them.
 
 use crate::daemon::StartedBy;
-use crate::mount_options::MountOptions;
+use crate::mount_options::{AtimeWord, MountOptions};
 use crate::mounts;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
 use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
 use pandofs_client::Client;
-use pandofs_fuse::{KernelFlags, Mounted};
+use pandofs_fuse::{Atime, KernelFlags, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
-use pandofs_types::{Credentials, ServerId};
+use pandofs_types::{AtimeRule, Credentials, ServerId};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -199,6 +199,12 @@ pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
         set_ids: options.flags.suid,
         devices: options.flags.dev,
         no_programs: options.flags.noexec,
+        atime: match options.flags.atime {
+            AtimeWord::Relatime => Atime::Changed(AtimeRule::Relative),
+            AtimeWord::Strictatime => Atime::Changed(AtimeRule::Strict),
+            AtimeWord::Noatime => Atime::Kept,
+        },
+        no_dir_atime: options.flags.nodiratime,
     }
 }
 

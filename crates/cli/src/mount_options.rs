@@ -2,7 +2,7 @@
 
 use crate::units::Time;
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,8 +32,8 @@ pub struct MountOptions {
     /// Let nothing be changed through it
     #[arg(long)]
     pub read_only: bool,
-    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, allow_other,
-    /// entry_timeout=T, attr_timeout=T, negative_timeout=T, threads=N, soft=T, log=FILE, remount
+    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, relatime, strictatime,
+    /// noatime, nodiratime, diratime, allow_other, entry_timeout=T, attr_timeout=T, negative_timeout=T, threads=N, soft=T, log=FILE, remount
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     #[command(flatten)]
@@ -58,6 +58,32 @@ pub struct Flags {
     /// No program can be run
     #[arg(long, hide = true)]
     pub noexec: bool,
+    /// What reading does to times of access
+    #[arg(long, hide = true, value_enum, default_value_t)]
+    pub atime: AtimeWord,
+    /// Reading directories does not change their times of access
+    #[arg(long, hide = true)]
+    pub nodiratime: bool,
+}
+
+/// What reading does to times of access, in mount(8)'s words.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtimeWord {
+    /// It changes those that are older than the last change, or than a day
+    #[default]
+    Relatime,
+    Strictatime,
+    Noatime,
+}
+
+impl AtimeWord {
+    fn name(self) -> &'static str {
+        match self {
+            AtimeWord::Relatime => "relatime",
+            AtimeWord::Strictatime => "strictatime",
+            AtimeWord::Noatime => "noatime",
+        }
+    }
 }
 
 /// Options of mount(8) that are not for the file system, and those that the kernel lists of a mount and
@@ -108,6 +134,7 @@ impl MountOptions {
         if let Some(soft) = self.soft {
             option("--soft", soft.to_string());
         }
+        option("--atime", self.flags.atime.name().to_owned());
         if !self.o.is_empty() {
             option("-o", self.o.join(","));
         }
@@ -117,6 +144,7 @@ impl MountOptions {
             (self.flags.suid, "--suid"),
             (self.flags.dev, "--dev"),
             (self.flags.noexec, "--noexec"),
+            (self.flags.nodiratime, "--nodiratime"),
         ] {
             if flag {
                 arguments.push(name.into());
@@ -167,8 +195,15 @@ impl MountOptions {
             ("noexec", None) => self.flags.noexec = true,
             ("log", Some(file)) => self.log = Some(file.into()),
             ("remount", None) => self.remount = true,
-            // Times of access are not kept.
-            ("relatime" | "noatime" | "nodiratime" | "lazytime", None) => {}
+            ("relatime" | "nostrictatime" | "atime", None) => {
+                self.flags.atime = AtimeWord::Relatime
+            }
+            ("strictatime" | "norelatime", None) => self.flags.atime = AtimeWord::Strictatime,
+            ("noatime", None) => self.flags.atime = AtimeWord::Noatime,
+            ("nodiratime", None) => self.flags.nodiratime = true,
+            ("diratime", None) => self.flags.nodiratime = false,
+            // They are always told lazily.
+            ("lazytime" | "nolazytime", None) => {}
             (name, _) if is_nothing_to_us(name) => {}
             _ => bail!("no such option; see 'pandofs mount --help'"),
         }
@@ -198,12 +233,13 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime",
             "--attr-timeout",
             "9s",
         ];
         let resolved = parse(&given).resolved().unwrap();
         assert!(resolved.read_only && !resolved.allow_other);
+        assert_eq!(resolved.flags.atime, AtimeWord::Noatime);
         assert_eq!(resolved.soft, Some(Time(Duration::from_secs(2))));
         assert_eq!(resolved.entry_timeout.0, Duration::from_millis(500));
         let arguments: Vec<String> = resolved

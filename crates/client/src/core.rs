@@ -1,6 +1,7 @@
 //! What all handles of one client share, and its life with the servers: connections on which its
 //! opens are registered, and single exchanges that are not repeated.
 
+use crate::accesses::Accesses;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
@@ -30,6 +31,7 @@ pub(crate) struct Core {
     pub maps: DirMaps,
     pub inodes: InodeShards,
     pub opens: Opens,
+    pub accesses: Accesses,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
@@ -93,6 +95,7 @@ impl Core {
             maps: DirMaps::new(),
             inodes: InodeShards::new(),
             opens: Opens::new(),
+            accesses: Accesses::default(),
             slots: Slots::new(0..inner_slots.start),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),

@@ -44,6 +44,7 @@ impl Client {
     /// The file system's, `Access` and `NotPermitted` among them.
     pub fn setattr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
         let core = self.core();
+        core.tell_access(ino);
         let file = core.opens.file(ino);
         if let Some(file) = &file {
             // First: a report that came later would undo a size or a time that is set now.
@@ -181,22 +182,21 @@ impl Core {
         if let Some(dir) = inode.dir {
             self.maps.correct(attr.ino, &dir.map);
             self.gather(caller, &mut [&mut attr]).remove(0)?;
-        } else {
-            if let Some(layout) = sparse {
-                self.count_blocks(&mut [(&mut attr, layout)]);
-            }
-            self.correct(&mut attr);
+        } else if let Some(layout) = sparse {
+            self.count_blocks(&mut [(&mut attr, layout)]);
         }
+        self.correct(&mut attr);
         Ok(attr)
     }
 
-    /// Counts what this client has written and the shard does not know yet.
+    /// Counts what this client has written and read and the shard does not know yet.
     pub fn correct(&self, attr: &mut Attr) {
         if attr.kind == FileKind::File
             && let Some(file) = self.opens.file(attr.ino)
         {
             file.correct(attr);
         }
+        self.accesses.correct(attr);
     }
 
     /// Learns where a name's inode is.

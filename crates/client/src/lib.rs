@@ -12,10 +12,11 @@
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
-//! | `maps`, `file`, `opens` | what is remembered of directories, of files' data, of open files |
+//! | `maps`, `file`, `opens`, `accesses` | what is remembered of directories, of files' data, of open files, of what was read |
 //! | `core`, `background` | the session's life with the servers |
 //! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `admin`, `path` | the operations |
 
+mod accesses;
 mod admin;
 mod append;
 mod background;
@@ -175,6 +176,7 @@ impl Drop for Session {
             tracing::error!("the client's background thread panicked");
         }
         self.core.report_all();
+        self.core.tell_accesses(Some(Duration::ZERO));
         background::say_goodbye(&self.core);
     }
 }

@@ -197,7 +197,10 @@ impl Filesystem for PandoFs {
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         match self.ask(request.into(), |c| self.client.readlink(c, ino(number))) {
-            Ok(target) => reply.data(&target),
+            Ok(target) => {
+                self.accessed(ino(number), false);
+                reply.data(&target);
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -345,7 +348,7 @@ impl Filesystem for PandoFs {
         _: FileHandle,
         offset: u64,
         size: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
@@ -355,7 +358,12 @@ impl Filesystem for PandoFs {
             .read(&caller, ino(number), offset, size as usize)
             .map_err(errno)
         {
-            Ok(data) => reply.data(&data),
+            Ok(data) => {
+                if flags.0 & libc::O_NOATIME == 0 {
+                    self.accessed(ino(number), false);
+                }
+                reply.data(&data);
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -443,7 +451,10 @@ impl Filesystem for PandoFs {
             },
         );
         match listed {
-            Ok(()) => reply.ok(),
+            Ok(()) => {
+                self.accessed(dir, true);
+                reply.ok();
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -471,7 +482,10 @@ impl Filesystem for PandoFs {
             },
         );
         match listed {
-            Ok(()) => reply.ok(),
+            Ok(()) => {
+                self.accessed(dir, true);
+                reply.ok();
+            }
             Err(error) => reply.error(error),
         }
     }

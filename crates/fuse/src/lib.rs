@@ -23,6 +23,13 @@
 //! `FLUSH` is answered even if there is nothing to do, as "not implemented" would end it for every
 //! file; files opened only to be read ask the kernel to leave it out.
 //!
+//! Times of access: the kernel leaves them to this mount (`S_NOATIME`), and asks for them again after each
+//! `READ`, `READLINK` and `READDIR`. Such a request is noted as an access, unless `noatime`, `nodiratime`, a
+//! read-only mount or `O_NOATIME` forbid it; the client library tells the shards once a second, and they see by
+//! `relatime` or `strictatime` whether that changes anything. So reading costs no request more, and this mount
+//! sees the time at once, others within a second or two and what they believe. What the kernel answers out of
+//! its own memory (pages, links) is no access, and neither is an `mmap`.
+//!
 //! Known limits: what is written through a descriptor that got `O_APPEND` after it was opened
 //! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within
 //! `attr_timeout` may overwrite one another; after an append the position of the descriptor is where the
@@ -47,4 +54,4 @@ mod xattr;
 
 pub use direct::remount;
 pub use mount::{MountError, Mounted, mount, serve};
-pub use options::{KernelFlags, Options, negotiate};
+pub use options::{Atime, KernelFlags, Options, negotiate};

@@ -7,7 +7,7 @@ use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::no_xattrs::NoXattrs;
-use crate::options::Options;
+use crate::options::{Atime, Options};
 use fuser::{Errno, FileAttr, OpenFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
 use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
@@ -137,8 +137,9 @@ impl PandoFs {
 
     /// Attributes, and how long the kernel may believe them.
     pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
-        if let Some(known) = self.dir_attrs.known(ino) {
-            return Ok(known);
+        if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
+            self.client.count_accesses(&mut attr);
+            return Ok((attr, timeout));
         }
         let asked = self.dir_attrs.ask();
         match self.client.getattr(&Credentials::ROOT, ino).map_err(errno) {
@@ -343,6 +344,17 @@ impl PandoFs {
             // the directory was read, so it is listed, but what it led to is gone: the kernel may not
             // use these but has to look the name up.
             None => (convert::unknown_attr(item.ino, item.kind), Duration::ZERO),
+        }
+    }
+
+    /// It was read: a file, a link or a directory.
+    pub fn accessed(&self, ino: Ino, is_dir: bool) {
+        let flags = &self.options.kernel;
+        if flags.read_only || is_dir && flags.no_dir_atime {
+            return;
+        }
+        if let Atime::Changed(rule) = flags.atime {
+            self.client.accessed(ino, convert::now(), rule);
         }
     }
 

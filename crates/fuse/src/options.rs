@@ -1,6 +1,7 @@
 //! How a file system is mounted, and what is agreed with the kernel.
 
 use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
+use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
     MAX_MOUNT_THREADS,
@@ -49,6 +50,26 @@ pub struct KernelFlags {
     pub devices: bool,
     /// Programs cannot be run (`noexec`).
     pub no_programs: bool,
+    /// What reading does to times of access. The kernel leaves it to this mount, which takes it when it
+    /// is made, and only shows it.
+    pub atime: Atime,
+    /// Reading directories does not change their times of access (`nodiratime`).
+    pub no_dir_atime: bool,
+}
+
+/// What reading does to times of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atime {
+    /// Nothing (`noatime`).
+    Kept,
+    /// It changes those that are due (`relatime`, `strictatime`).
+    Changed(AtimeRule),
+}
+
+impl Default for Atime {
+    fn default() -> Atime {
+        Atime::Changed(AtimeRule::Relative)
+    }
 }
 
 impl KernelFlags {
@@ -59,6 +80,16 @@ impl KernelFlags {
             (!self.set_ids, MountFlags::NOSUID),
             (!self.devices, MountFlags::NODEV),
             (self.no_programs, MountFlags::NOEXEC),
+            (self.atime == Atime::Kept, MountFlags::NOATIME),
+            (
+                self.atime == Atime::Changed(AtimeRule::Relative),
+                MountFlags::RELATIME,
+            ),
+            (
+                self.atime == Atime::Changed(AtimeRule::Strict),
+                MountFlags::STRICTATIME,
+            ),
+            (self.no_dir_atime, MountFlags::NODIRATIME),
         ]
         .into_iter()
         .filter(|(is_set, _)| *is_set)
@@ -73,6 +104,11 @@ impl KernelFlags {
             choose(self.set_ids, MountOption::Suid, MountOption::NoSuid),
             choose(self.devices, MountOption::Dev, MountOption::NoDev),
             choose(self.no_programs, MountOption::NoExec, MountOption::Exec),
+            choose(
+                self.atime == Atime::Kept,
+                MountOption::NoAtime,
+                MountOption::Atime,
+            ),
         ]
         .into_iter()
     }
@@ -209,8 +245,22 @@ mod tests {
         let flags = options.kernel.of_mount();
         assert_eq!(
             flags,
-            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV
+            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RELATIME
         );
+        let atimes = [
+            (Atime::Kept, MountFlags::NOATIME),
+            (Atime::Changed(AtimeRule::Strict), MountFlags::STRICTATIME),
+        ];
+        for (atime, shown) in atimes {
+            let flags = KernelFlags {
+                atime,
+                no_dir_atime: true,
+                set_ids: true,
+                devices: true,
+                ..KernelFlags::default()
+            };
+            assert_eq!(flags.of_mount(), shown | MountFlags::NODIRATIME);
+        }
         assert!(
             config
                 .mount_options

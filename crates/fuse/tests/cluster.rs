@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pandofs_client::Client;
-use pandofs_fuse::{Mounted, Options, mount};
+use pandofs_fuse::{Atime, KernelFlags, Mounted, Options, mount};
 use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
 const SERVERS: u16 = 4;
@@ -181,6 +181,69 @@ fn a_creation_asks_servers_twice_and_a_removal_once() {
     assert_eq!(fs::metadata(&dir).unwrap().len(), 100);
     mounted.unmount().unwrap();
     mounted.join().unwrap();
+}
+
+/// Requests for reading 1,000 small files, until another mount sees their times of access, or those that
+/// they had if `atime` keeps them.
+fn cost_of_reading(atime: Atime) -> u64 {
+    const FILES: u64 = 1_000;
+    let cluster = Cluster::start(Settings::default());
+    let believing_nothing = Options {
+        attr_timeout: Duration::ZERO,
+        ..patient()
+    };
+    let writer = cluster.mount(cluster.client(), believing_nothing);
+    for number in 0..FILES {
+        fs::write(writer.mountpoint().join(format!("{number}")), b"small").unwrap();
+    }
+    let client = cluster.client();
+    let kernel = KernelFlags {
+        atime,
+        ..KernelFlags::default()
+    };
+    let options = Options {
+        kernel,
+        ..patient()
+    };
+    let mounted = cluster.mount(client.clone(), options);
+    let start = SystemTime::now();
+    for number in 0..FILES {
+        let read = fs::read(mounted.mountpoint().join(format!("{number}"))).unwrap();
+        assert_eq!(read, b"small");
+    }
+    let accessed = || {
+        let accessed = |number: &u64| {
+            let path = writer.mountpoint().join(format!("{number}"));
+            fs::metadata(path).unwrap().accessed().unwrap() >= start
+        };
+        (0..FILES).filter(accessed).count() as u64
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    if atime == Atime::Kept {
+        assert_eq!(accessed(), 0);
+    } else {
+        while accessed() < FILES {
+            assert!(Instant::now() < deadline, "{} times", accessed());
+        }
+    }
+    let counters = client.counters();
+    for mounted in [mounted, writer] {
+        mounted.unmount().unwrap();
+        mounted.join().unwrap();
+    }
+    counters.requests - counters.redirects - counters.busy
+}
+
+#[test]
+fn a_time_of_access_costs_no_request_of_its_own() {
+    if no_fuse() {
+        return;
+    }
+    let kept = cost_of_reading(Atime::Kept);
+    let changed = cost_of_reading(Atime::default());
+    eprintln!("{kept} requests without times of access, {changed} with");
+    // One for each shard and second.
+    assert!(changed < kept + 50, "{changed} instead of {kept}");
 }
 
 #[test]

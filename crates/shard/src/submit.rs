@@ -199,9 +199,16 @@ impl Shard {
                 .choose(&view, &plan.steps, &mut choices)
                 .map(|()| Some(plan)),
             None => Ok(None),
+        })
+        .and_then(|plan| {
+            Ok((
+                plan,
+                ops::changes_nothing(&view, &request.request, &choices)?,
+            ))
         });
         match checked {
-            Ok(plan) => {
+            Ok((_, true)) => self.answer_request(&request, Ok(Reply::Done)),
+            Ok((plan, false)) => {
                 if let Some(plan) = plan
                     && plan
                         .steps

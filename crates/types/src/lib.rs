@@ -4,6 +4,7 @@
 //! is placed, stored or sent.
 
 pub mod acl;
+pub mod atime;
 pub mod attr;
 pub mod error;
 pub mod id;
@@ -12,6 +13,7 @@ pub mod name;
 pub mod position;
 
 pub use acl::{Acl, AclEntry, AclKind, Acls};
+pub use atime::AtimeRule;
 pub use attr::{Attr, Credentials, FileKind, NewMode, SetAttr, SetTime, Time};
 pub use error::{FsError, FsResult};
 pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};

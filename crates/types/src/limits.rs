@@ -74,6 +74,11 @@ pub const MAX_READDIR_BYTES: usize = 256 << 10;
 /// Notices of closed files in one message.
 pub const MAX_RELEASES_PER_MESSAGE: usize = 1_024;
 
+/// Inodes in one notice of what a client has read. A shard looks at all of them at once: 1 ms of its lane.
+pub const MAX_ACCESSES_PER_MESSAGE: usize = 256;
+/// Inodes whose reading a client remembers to tell later; what is read beyond is not told.
+pub const MAX_UNTOLD_ACCESSES: usize = 65_536;
+
 /// Inodes in one notice of moved ones between shards.
 pub const MAX_INOS_PER_NOTICE: usize = 65_536;
 

@@ -237,5 +237,12 @@ pub fn requests() -> Named<Request> {
             },
         ),
         ("Extend", Request::Extend { ino, length: 300 }),
+        (
+            "Accessed",
+            Request::Accessed {
+                inos: vec![(ino, TIME), (dir, Time(TIME.0 + 1))],
+                rule: pandofs_types::AtimeRule::Strict,
+            },
+        ),
     ]
 }

@@ -5,6 +5,7 @@
 //! is applied, and an `apply` that cannot fail after it. Everything that may touch several shards makes
 //! a [`Plan`].
 
+pub mod accessed;
 pub mod acl;
 pub mod allocate;
 pub mod append;
@@ -240,7 +241,21 @@ pub fn check(
         Request::Extend { ino, length } => {
             append::check_extend(view, locks, *ino, *length).map(|_| None)
         }
+        Request::Accessed { inos, .. } => accessed::check(inos).map(|()| None),
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
+    }
+}
+
+/// Whether a mutation that was checked leaves everything as it is, so that it needs no record. Such a one
+/// may be repeated.
+pub fn changes_nothing(
+    view: &View<'_>,
+    request: &Request,
+    choices: &Choices,
+) -> Result<bool, Stop> {
+    match request {
+        Request::Accessed { inos, rule } => Ok(!accessed::changes(view, inos, *rule, choices)?),
+        _ => Ok(false),
     }
 }
 
@@ -351,6 +366,10 @@ pub fn mutate(
         Request::Extend { ino, length } => {
             let inode = append::check_extend(&view, locks, *ino, *length)?;
             append::apply_extend(txn, caller, *ino, inode, *length, choices)?
+        }
+        Request::Accessed { inos, rule } => {
+            accessed::check(inos)?;
+            accessed::apply(txn, locks, inos, *rule, choices)?
         }
         planned => {
             let plan = check(&view, locks, caller, planned, choices)?;
