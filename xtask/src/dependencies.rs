@@ -59,20 +59,21 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 26] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
+    inner("locks", &["types"]),
     outer("store", &["types"]),
     outer("store-rocksdb", &["store", "types"]),
     outer("log", &["types"]),
     outer("log-raft-engine", &["log", "types"]),
     inner("namespace", &["types", "placement", "api", "store"]),
     inner("commit", &["types", "api"]),
-    inner("shard", &["types", "placement", "api", "store", "namespace", "commit"]),
+    inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks"]),
     inner("check", &["types", "placement", "api", "namespace", "commit", "store"]),
     outer("wire", &["types", "placement", "api"]),
-    outer("client", &["types", "placement", "api", "wire"]),
+    outer("client", &["types", "placement", "api", "wire", "locks"]),
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
         "namespace", "commit", "shard", "wire"]),
     outer("fuse", &["types", "placement", "api", "client"]),

@@ -98,4 +98,8 @@ pub struct ShardStatus {
     /// Removed files whose data or forwarding records are still to go.
     pub reclaiming: u64,
     pub opens: u64,
+    /// Locked ranges of files.
+    pub locks: u64,
+    /// Requests that wait for one.
+    pub lock_waiters: u64,
 }

@@ -3,7 +3,7 @@
 use crate::data::Layout;
 use crate::request::DirSettings;
 use pandofs_placement::DirMap;
-use pandofs_types::{Attr, Epoch, FileKind, FsError, Ino, Name, Position, ShardId, Time};
+use pandofs_types::{Attr, Epoch, FileKind, FileLock, FsError, Ino, Name, Position, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub enum Reply {
         ino: Ino,
         other: Ino,
     },
+    /// Of those in the way the first.
+    Lock(Option<FileLock>),
+    LostLocks(Vec<(Ino, FileLock)>),
 }
 
 /// What a name leads to.
@@ -130,6 +133,8 @@ pub enum Refusal {
     StaleSequence,
     /// The request makes no sense; the text says why.
     Malformed(String),
+    /// The lock cannot be given yet: ask again, with the same request, to go on waiting.
+    NotYet,
 }
 
 impl From<FsError> for Refusal {

@@ -4,7 +4,8 @@ use crate::Allocation;
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
-    AtimeRule, Credentials, Epoch, Ino, Name, Position, SessionId, SetAttr, ShardId, SlotId, Time,
+    AtimeRule, Credentials, Epoch, FileLock, Ino, LockKind, LockRange, Name, Position, SessionId,
+    SetAttr, ShardId, SlotId, Time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -236,6 +237,44 @@ pub enum Request {
         inos: Vec<(Ino, Time)>,
         rule: AtimeRule,
     },
+
+    // Locks of files, by inode. They are not recorded in slots, but the shard keeps the last answer to each
+    // slot in memory.
+    /// Locks, in place of what the owner has of the range. `Done`; `WouldBlock` if somebody's lock is in
+    /// the way and it is not `blocking`. One that is kept waiting for `wait_ms`, or would have to wait and has
+    /// none, is told `Refusal::NotYet`; the same request, sent again, goes on waiting at its place. Sent again with
+    /// `blocking` false it ends the waiting.
+    SetLock {
+        ino: Ino,
+        lock: FileLock,
+        blocking: bool,
+        wait_ms: u32,
+    },
+    /// Unlocks what the owner has of the range. Answers `Done`.
+    Unlock {
+        ino: Ino,
+        kind: LockKind,
+        owner: u64,
+        range: LockRange,
+    },
+    /// Whose lock is in the way of this one? Answers `Lock`.
+    GetLock { ino: Ino, lock: FileLock },
+    /// A descriptor of an open file was closed through which these owners of the session have locked: they may
+    /// unlock in a moment. Until then, for [`CLOSING_WAIT`] at most, who asks for one of these locks and does
+    /// not want to wait is kept. `Done`.
+    ///
+    /// [`CLOSING_WAIT`]: pandofs_types::limits::CLOSING_WAIT
+    Closing {
+        ino: Ino,
+        owners: Vec<(LockKind, u64)>,
+    },
+    /// After the server restarted, or may have given the session up: the session has these locks. `last`
+    /// when they are all. Answers `LostLocks`: those that it does not have any more. Inodes that are not on
+    /// the shard are skipped.
+    Relock {
+        locks: Vec<(Ino, FileLock)>,
+        last: bool,
+    },
 }
 
 /// What [`Request::Create`] makes.
@@ -290,6 +329,11 @@ impl Request {
             | Request::Sync
             | Request::ReadDir { .. }
             | Request::DirPart { .. } => false,
+            Request::SetLock { .. }
+            | Request::Unlock { .. }
+            | Request::GetLock { .. }
+            | Request::Closing { .. }
+            | Request::Relock { .. } => false,
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::reply::InodeReply;
 use crate::request::DirSettings;
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_types::{
-    Acl, AclKind, Acls, Credentials, FileKind, FsError, Ino, Name, SessionId, SetAttr, ShardId,
-    Time, TxId,
+    Acl, AclKind, Acls, Credentials, FileKind, FileLock, FsError, Ino, Name, SessionId, SetAttr,
+    ShardId, Time, TxId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +175,8 @@ pub struct Adopt {
     pub opens: Vec<(Ino, SessionId, u32)>,
     pub mtime: Time,
     pub ctime: Time,
+    /// Who has locks on moved files.
+    pub locks: Vec<(Ino, SessionId, FileLock)>,
 }
 
 /// Entries on their way to another shard.
@@ -386,5 +388,11 @@ pub enum PeerMessage {
     DataDone {
         ticket: u64,
         reply: DataReply,
+    },
+    /// Of a shard to itself: that the session may have locks here is on disk.
+    LockerKept {
+        from: ShardId,
+        to: ShardId,
+        session: SessionId,
     },
 }

@@ -158,7 +158,7 @@ impl Tables {
             }
             Kind::Transaction => self.transactions.push(transaction(shard, rest, value)?),
             // What protects against repeated and delayed messages; nothing refers to it.
-            Kind::Slot | Kind::Horizon => {}
+            Kind::Slot | Kind::Horizon | Kind::Locker => {}
         }
         Ok(())
     }

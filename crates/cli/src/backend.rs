@@ -222,6 +222,7 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
         kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.
         fs_name,
+        local_locks: options.local_lock.into(),
         ..defaults
     })
 }

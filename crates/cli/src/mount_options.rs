@@ -3,6 +3,7 @@
 use crate::units::Time;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use pandofs_fuse::LocalLocks;
 use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,9 +34,13 @@ pub struct MountOptions {
     #[arg(long)]
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, relatime, strictatime,
-    /// noatime, nodiratime, diratime, allow_other, entry_timeout=T, attr_timeout=T, negative_timeout=T, threads=N, soft=T, log=FILE, remount
+    /// noatime, nodiratime, diratime, allow_other, entry_timeout=T, attr_timeout=T, negative_timeout=T,
+    /// threads=N, soft=T, log=FILE, remount, local_lock=all|flock|posix|none, nolock
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
+    /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    pub local_lock: LocalLock,
     #[command(flatten)]
     pub flags: Flags,
     /// Where a mount made by mount(8) logs (`log`).
@@ -86,6 +91,40 @@ impl AtimeWord {
     }
 }
 
+/// Which locks are not shared with other mounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LocalLock {
+    /// All are shared
+    #[default]
+    None,
+    /// Those of flock(2)
+    Flock,
+    /// Those of fcntl(2)
+    Posix,
+    /// Both
+    All,
+}
+
+impl LocalLock {
+    fn name(self) -> &'static str {
+        match self {
+            LocalLock::None => "none",
+            LocalLock::Flock => "flock",
+            LocalLock::Posix => "posix",
+            LocalLock::All => "all",
+        }
+    }
+}
+
+impl From<LocalLock> for LocalLocks {
+    fn from(local: LocalLock) -> LocalLocks {
+        LocalLocks {
+            flock: matches!(local, LocalLock::Flock | LocalLock::All),
+            posix: matches!(local, LocalLock::Posix | LocalLock::All),
+        }
+    }
+}
+
 /// Options of mount(8) that are not for the file system, and those that the kernel lists of a mount and
 /// mount(8) repeats when it is to be changed.
 fn is_nothing_to_us(name: &str) -> bool {
@@ -131,6 +170,7 @@ impl MountOptions {
         option("--attr-timeout", self.attr_timeout.to_string());
         option("--negative-timeout", self.negative_timeout.to_string());
         option("--threads", self.threads.to_string());
+        option("--local-lock", self.local_lock.name().to_owned());
         if let Some(soft) = self.soft {
             option("--soft", soft.to_string());
         }
@@ -204,6 +244,10 @@ impl MountOptions {
             ("diratime", None) => self.flags.nodiratime = false,
             // They are always told lazily.
             ("lazytime" | "nolazytime", None) => {}
+            ("nolock", None) => self.local_lock = LocalLock::All,
+            ("local_lock", Some(value)) => {
+                self.local_lock = ValueEnum::from_str(value, false).map_err(anyhow::Error::msg)?;
+            }
             (name, _) if is_nothing_to_us(name) => {}
             _ => bail!("no such option; see 'pandofs mount --help'"),
         }
@@ -233,7 +277,7 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock",
             "--attr-timeout",
             "9s",
         ];
@@ -242,6 +286,7 @@ mod tests {
         assert_eq!(resolved.flags.atime, AtimeWord::Noatime);
         assert_eq!(resolved.soft, Some(Time(Duration::from_secs(2))));
         assert_eq!(resolved.entry_timeout.0, Duration::from_millis(500));
+        assert_eq!(resolved.local_lock, LocalLock::Flock);
         let arguments: Vec<String> = resolved
             .arguments()
             .into_iter()

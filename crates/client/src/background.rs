@@ -9,11 +9,12 @@ use hashbrown::HashMap;
 use pandofs_types::ServerId;
 use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT};
 use pandofs_wire::message::RequestBody;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Silence after which a server may have let go of what the session has open.
-const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
+pub(crate) const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
 
 /// When a server was last heard of.
 struct Heard {
@@ -54,7 +55,10 @@ fn send_releases(core: &Core) {
 
 fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
     let cluster = core.clusters.current();
-    for server in cluster.servers().filter(|server| server.was_reached()) {
+    // A file may move to any server with the locks on it, and a server that hears nothing lets them go.
+    let has_locks = core.locks.is_used();
+    let known = |server: &&Arc<Server>| server.was_reached() || has_locks;
+    for server in cluster.servers().filter(known) {
         server.trim_idle();
         let answers = server.answers.load(Ordering::Relaxed);
         let now = Instant::now();
@@ -76,7 +80,9 @@ fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
             server.forget_registration();
             last.silent = true;
         }
-        if silence >= PING_INTERVAL || server.is_away() {
+        // After a restart no locks are given until all are told again.
+        let is_restarted = has_locks && server.is_cut_off();
+        if silence >= PING_INTERVAL || server.is_away() || is_restarted {
             ping(core, server);
         }
     }

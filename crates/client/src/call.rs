@@ -33,6 +33,10 @@ pub(crate) struct Call {
     pub slot: Option<Slot>,
     /// Made in the course of another call.
     pub inner: bool,
+    /// The key it has, when that is not of a slot of its own.
+    pub key: Option<RequestKey>,
+    /// Go on asking when it is told "not yet".
+    pub waits: bool,
     /// How long to go on with a server that does not answer; `None` is for ever.
     pub patience: Option<Duration>,
 
@@ -90,6 +94,8 @@ impl Call {
             frame: RequestFrame { id: 0, body },
             slot: None,
             inner: false,
+            key: None,
+            waits: true,
             patience: None,
             in_doubt: false,
             resent: false,

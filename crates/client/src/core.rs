@@ -2,9 +2,11 @@
 //! opens are registered, and single exchanges that are not repeated.
 
 use crate::accesses::Accesses;
+use crate::background::DOUBTFUL_SILENCE;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
+use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
 use crate::opens::{Batch, Opens};
 use crate::pool::{Boot, ConnectError, Connection, Identity, LostAnswer, Server, Timeouts};
@@ -12,7 +14,9 @@ use crate::slots::{Slot, Slots};
 use crate::{Counters, Options};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
 use pandofs_placement::ClusterMap;
-use pandofs_types::limits::{INNER_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS};
+use pandofs_types::limits::{
+    INNER_SLOTS, LOCK_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS,
+};
 use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::path::PathBuf;
@@ -35,6 +39,7 @@ pub(crate) struct Core {
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
+    pub locks: Locks,
     pub counts: Counts,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -86,6 +91,7 @@ impl Core {
             timeouts: Timeouts::within(options.soft),
         };
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
+        let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
         Ok(Core {
             who,
             soft: options.soft,
@@ -96,7 +102,8 @@ impl Core {
             inodes: InodeShards::new(),
             opens: Opens::new(),
             accesses: Accesses::default(),
-            slots: Slots::new(0..inner_slots.start),
+            slots: Slots::new(0..lock_slots.start),
+            locks: Locks::new(who.session, lock_slots),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             counts: Counts::default(),
@@ -106,6 +113,12 @@ impl Core {
 
     /// Gives the call a slot and with it its key, which it keeps through all repetitions.
     pub fn take_slot(&self, call: &mut Call) {
+        if let Some(key) = call.key {
+            if let Some(request) = call.shard_request_mut() {
+                request.key = key;
+            }
+            return;
+        }
         if call.shard_request().is_some() {
             let slots = if call.inner {
                 &self.inner_slots
@@ -195,7 +208,9 @@ impl Core {
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if *registered != Some(boot) {
+        // A process that did not move for long has not noticed yet how long it was silent.
+        let is_doubtful = self.locks.is_used() && server.silence() >= DOUBTFUL_SILENCE;
+        if *registered != Some(boot) || is_doubtful {
             *registered = None;
             let cluster = self.clusters.current();
             let led = |shard| {
@@ -216,8 +231,10 @@ impl Core {
                     self.reopen(&cluster, connection, shard, opens.to_vec())?;
                 }
             }
+            self.relock(&cluster, server, connection)?;
             *registered = Some(boot);
         }
+        server.heard();
         connection.registration = server.registrations.load(Ordering::SeqCst);
         Ok(())
     }
@@ -244,7 +261,7 @@ impl Core {
     }
 
     /// One exchange of a request that no slot records.
-    fn tell(
+    pub(crate) fn tell(
         &self,
         connection: &mut Connection,
         cluster: &Cluster,
@@ -299,7 +316,7 @@ impl Core {
         };
         match self.tell(&mut connection, &cluster, batch.shard, request) {
             Ok(answer) => {
-                count(&server.answers);
+                server.answered();
                 server.put_back(connection);
                 match answer {
                     AnswerBody::Shard(Err(Refusal::Moved { ino, shard })) => {
@@ -353,7 +370,7 @@ impl Core {
                 return false;
             };
             if exchange(&mut connection, body.clone()).is_ok() {
-                count(&server.answers);
+                server.answered();
                 server.put_back(connection);
                 return true;
             }

@@ -59,6 +59,8 @@ pub(crate) enum Failure {
     },
     /// The shard that was asked for its part of a directory has none.
     NoPart,
+    /// Who asked does not want to wait until the shard gives locks again.
+    NotYet,
 }
 
 impl From<ClientError> for Failure {
@@ -78,7 +80,7 @@ impl From<Failure> for ClientError {
     fn from(failure: Failure) -> ClientError {
         match failure {
             Failure::Client(error) => error,
-            Failure::NotInline { .. } | Failure::NoPart => {
+            Failure::NotInline { .. } | Failure::NoPart | Failure::NotYet => {
                 ClientError::Protocol(format!("a request was refused with {failure:?}"))
             }
         }

@@ -14,7 +14,7 @@
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `opens`, `accesses` | what is remembered of directories, of files' data, of open files, of what was read |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `admin`, `path` | the operations |
+//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `locks`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
@@ -28,6 +28,7 @@ mod dirs;
 mod error;
 mod file;
 mod inodes;
+mod locks;
 mod maps;
 mod names;
 mod opens;
@@ -43,6 +44,7 @@ mod xattrs;
 pub use crate::admin::Space;
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
+pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow};
 pub use crate::space::Seek;
 

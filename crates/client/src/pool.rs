@@ -202,6 +202,9 @@ pub(crate) struct Server {
     pub registrations: AtomicU64,
     /// Answers received since the client began.
     pub answers: AtomicU64,
+    /// When the last came, in milliseconds after `begun`.
+    last_answer: AtomicU64,
+    begun: Instant,
     presence: Mutex<Presence>,
 }
 
@@ -235,12 +238,38 @@ impl Server {
             registered: Mutex::new(None),
             registrations: AtomicU64::new(0),
             answers: AtomicU64::new(0),
+            last_answer: AtomicU64::new(0),
+            begun: Instant::now(),
             presence: Mutex::new(Presence::default()),
         })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an answer.
+    pub fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        self.heard();
+    }
+
+    /// Notes that it has heard of this session.
+    pub fn heard(&self) {
+        let now = self.begun.elapsed().as_millis() as u64;
+        self.last_answer.store(now, Ordering::Relaxed);
+    }
+
+    /// How long it has not answered.
+    pub fn silence(&self) -> Duration {
+        let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(last)
+    }
+
+    /// Whether it has closed a connection that nobody uses, as it does when it ends.
+    pub fn is_cut_off(&self) -> bool {
+        let idle = self.idle();
+        idle.iter().any(|connection| connection.stream.has_input())
     }
 
     /// The connection that was used last.

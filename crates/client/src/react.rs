@@ -96,6 +96,11 @@ impl Core {
             Refusal::Malformed(why) => give_up(ClientError::Protocol(format!(
                 "a shard refused a request: {why}"
             ))),
+            Refusal::NotYet if self.closed.load(Ordering::Relaxed) => {
+                give_up(FsError::Interrupted.into())
+            }
+            Refusal::NotYet if !call.waits => Next::Done(Err(Failure::NotYet)),
+            Refusal::NotYet => Next::Again(call.next_busy_pause()),
         }
     }
 

@@ -146,7 +146,7 @@ impl Core {
         }
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
-                count(&server.answers);
+                server.answered();
                 let registration = connection.registration;
                 server.put_back(connection);
                 call.answered_by = Some((server, registration));
@@ -243,7 +243,7 @@ impl Core {
                     match group.waiting.iter().position(asked) {
                         Some(place) => {
                             let index = group.waiting.swap_remove(place);
-                            count(&server.answers);
+                            server.answered();
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
                             outcomes.push((index, Outcome::Answered(answer.body)));

@@ -52,6 +52,12 @@ impl Slots {
         state.pop()
     }
 
+    /// Takes one slot if there is one.
+    pub fn try_take(&self) -> Option<Slot> {
+        let mut state = self.lock();
+        (state.available() > 0).then(|| state.pop())
+    }
+
     /// Takes `count` slots, all at once: of two callers that each held some and waited for more
     /// neither would ever go on.
     pub fn take_many(&self, count: usize) -> Vec<Slot> {

@@ -2,111 +2,35 @@
 
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
-use crate::dir_attrs::{Asked, Outcome};
-use crate::ops::{Detail, PandoFs, Relative, Result, added, errno, with_groups_for};
+use crate::locks::{self, Waits};
+use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
 use crate::options::negotiate;
+use crate::reply::{GENERATION, reply_empty};
 use crate::set_attr;
 use crate::space;
 use crate::xattr;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow,
+    WriteFlags,
 };
-use pandofs_client::{ClientError, Node};
 use pandofs_types::limits::MAX_NAME_BYTES;
-use pandofs_types::{AclKind, Credentials, FileKind, Ino, Name, SetAttr};
+use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Inode numbers are never used again.
-const GENERATION: Generation = Generation(0);
 /// Bytes: the unit in which `statfs` counts.
 const STATFS_BLOCK: u32 = 4_096;
-
-/// What the kernel is told about an open file.
-fn open_flags(flags: OpenFlags) -> FopenFlags {
-    // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
-    let mut answer = FopenFlags::empty();
-    // Of what is appended only the servers know where it goes: the page cache would have it elsewhere.
-    if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
-        answer |= FopenFlags::FOPEN_DIRECT_IO;
-    }
-    if flags.0 & libc::O_ACCMODE == libc::O_RDONLY {
-        answer |= FopenFlags::FOPEN_NOFLUSH;
-    }
-    answer
-}
-
-fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
-}
-
-impl PandoFs {
-    fn reply_entry(&self, reply: ReplyEntry, asked: Asked, result: Result<Node>) {
-        match result {
-            Ok(node) => {
-                let attr_timeout = self.believable(&node.attr, asked);
-                let attr = convert::file_attr(&node.attr);
-                let entry_timeout = self.options.entry_timeout;
-                reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
-            }
-            Err(error) => reply.error(error),
-        }
-    }
-
-    /// Makes something that is answered with an entry.
-    fn make(
-        &self,
-        caller: Caller,
-        dir: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-        ask: impl Fn(&Credentials, Ino, &Name) -> Result<Node, ClientError>,
-    ) {
-        let asked = self.dir_attrs.ask();
-        let dir = ino(dir);
-        let result = convert::name(name)
-            .and_then(|name| self.change(caller, dir, added, |c| ask(c, dir, &name)));
-        self.reply_entry(reply, asked, result);
-    }
-
-    /// Takes a name away.
-    fn remove(
-        &self,
-        caller: Caller,
-        dir: INodeNo,
-        name: &OsStr,
-        directory: bool,
-        reply: ReplyEmpty,
-    ) {
-        let dir = ino(dir);
-        let removed = Outcome::Removed { directory: false };
-        let result = convert::name(name).and_then(|name| match directory {
-            true => self.remove_dir(caller, dir, &name),
-            false => self
-                .change(
-                    caller,
-                    dir,
-                    |_| removed,
-                    |c| self.client.unlink(c, dir, &name),
-                )
-                .map(drop),
-        });
-        reply_empty(reply, result);
-    }
-}
 
 impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         negotiate(kernel, self.options.default_permissions);
+        locks::negotiate(kernel, self.options.local_locks);
         Ok(())
     }
 
@@ -309,7 +233,7 @@ impl Filesystem for PandoFs {
             self.client.open_node(c, ino(number), access, truncate)
         });
         match opened {
-            Ok(_) => reply.opened(space::handle(flags), open_flags(flags)),
+            Ok(_) => reply.opened(self.open_files.next(flags), self.open_flags(flags)),
             Err(error) => reply.error(error),
         }
     }
@@ -334,8 +258,9 @@ impl Filesystem for PandoFs {
                 // One time-out has to do for entry and attributes.
                 let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
                 let attr = convert::file_attr(&attr);
-                let handle = space::handle(flags);
-                reply.created(&timeout, &attr, GENERATION, handle, open_flags(flags));
+                let handle = self.open_files.next(flags);
+                let flags = self.open_flags(flags);
+                reply.created(&timeout, &attr, GENERATION, handle, flags);
             }
             Err(error) => reply.error(error),
         }
@@ -345,7 +270,7 @@ impl Filesystem for PandoFs {
         &self,
         request: &Request,
         number: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         size: u32,
         flags: OpenFlags,
@@ -353,14 +278,16 @@ impl Filesystem for PandoFs {
         reply: ReplyData,
     ) {
         let caller = Caller::from(request).alone();
+        let ino = ino(number);
         match self
             .client
-            .read(&caller, ino(number), offset, size as usize)
+            .check_locks(ino, handle.0)
+            .and_then(|()| self.client.read(&caller, ino, offset, size as usize))
             .map_err(errno)
         {
             Ok(data) => {
                 if flags.0 & libc::O_NOATIME == 0 {
-                    self.accessed(ino(number), false);
+                    self.accessed(ino, false);
                 }
                 reply.data(&data);
             }
@@ -384,19 +311,33 @@ impl Filesystem for PandoFs {
         reply: ReplyWrite,
     ) {
         let caller = Caller::from(request).alone();
-        let written = if space::goes_to_the_end(handle, flags) {
-            self.client.append(&caller, ino(number), data).map(drop)
-        } else {
-            self.client.write(&caller, ino(number), offset, data)
-        };
+        let ino = ino(number);
+        let written = self.client.check_locks(ino, handle.0).and_then(|()| {
+            if space::goes_to_the_end(handle, flags) {
+                self.client.append(&caller, ino, data).map(drop)
+            } else {
+                self.client.write(&caller, ino, offset, data)
+            }
+        });
         match written.map_err(errno) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
         }
     }
 
-    fn flush(&self, _: &Request, number: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.flush(ino(number)).map_err(errno));
+    /// A process closes one of its descriptors of the file.
+    fn flush(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let ino = ino(number);
+        let flushed = self.client.flush(ino);
+        let unlocked = self.client.unlock_process(ino, handle.0, owner.0);
+        reply_empty(reply, flushed.and(unlocked).map_err(errno));
     }
 
     /// Nobody waits for the answer.
@@ -404,17 +345,24 @@ impl Filesystem for PandoFs {
         &self,
         _: &Request,
         number: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(reply, self.client.release(ino(number)).map_err(errno));
+        let ino = ino(number);
+        let unlocked = self.client.unlock_handle(ino, handle.0);
+        let released = self.client.release(ino);
+        reply_empty(reply, unlocked.and(released).map_err(errno));
     }
 
-    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let result = self.client.fsync(&Credentials::ROOT, ino(number));
+    fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let ino = ino(number);
+        let result = self
+            .client
+            .check_locks(ino, handle.0)
+            .and_then(|()| self.client.fsync(&Credentials::ROOT, ino));
         reply_empty(reply, result.map_err(errno));
     }
 
@@ -678,5 +626,57 @@ impl Filesystem for PandoFs {
         reply: ReplyIoctl,
     ) {
         reply.error(Errno::ENOTTY);
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        match locks::record(owner, start, end, typ, pid) {
+            Some(lock) => self.lock_holder(ino(number), lock, reply),
+            None => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        sleep: bool,
+        flock: bool,
+        reply: ReplyEmpty,
+    ) {
+        let lock = match flock {
+            true => locks::flock(owner, typ, pid),
+            false => locks::record(owner, start, end, typ, pid),
+        };
+        let ino = ino(number);
+        match lock {
+            Some(lock) => self.set_lock(request.unique(), ino, handle, lock, sleep, reply),
+            None if typ == libc::F_UNLCK => {
+                let unlocked = self.unlock(ino, handle, owner, flock, start, end);
+                reply_empty(reply, unlocked);
+            }
+            None => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn interrupt(&self, _: &Request, request: RequestId) -> Result<(), Errno> {
+        Waits::interrupt(&self.waits, request);
+        Ok(())
     }
 }

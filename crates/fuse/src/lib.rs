@@ -14,14 +14,15 @@
 //! | `write`, the first since attributes were asked for | `GETXATTR` of `security.capability`, `WRITE` | `WRITE` (see `xattr`) |
 //! | `write`, further ones | `WRITE` | `WRITE` |
 //! | `close` after writing | `FLUSH`; `RELEASE`, for which nobody waits | what the client has pending |
-//! | `close` after reading | `RELEASE`, for which nobody waits | none |
+//! | `close` after reading | `FLUSH`; `RELEASE`, for which nobody waits | none |
 //! | `stat` within the time-outs | none | none |
 //! | `stat` after | `LOOKUP` | `LOOKUP` |
 //! | `unlink` | `GETATTR` of the directory, `LOOKUP` after the time-out, `UNLINK` | all but `GETATTR` |
 //! | `opendir`, `readdir`, `closedir` | `OPENDIR`, `READDIRPLUS` or `READDIR` for each 32 KiB and once more, `RELEASEDIR` | one for each 32 KiB (see `listing`) |
 //!
 //! `FLUSH` is answered even if there is nothing to do, as "not implemented" would end it for every
-//! file; files opened only to be read ask the kernel to leave it out.
+//! file. It is also what tells that a process has closed one of its descriptors of a file (see
+//! `locks`); with local locks, files opened only to be read ask the kernel to leave it out.
 //!
 //! Times of access: the kernel leaves them to this mount (`S_NOATIME`), and asks for them again after each
 //! `READ`, `READLINK` and `READDIR`. Such a request is noted as an access, unless `noatime`, `nodiratime`, a
@@ -33,8 +34,9 @@
 //! Known limits: what is written through a descriptor that got `O_APPEND` after it was opened
 //! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within
 //! `attr_timeout` may overwrite one another; after an append the position of the descriptor is where the
-//! kernel takes the end to be, which another mount may have moved. A program that waits for a server that is away cannot be killed until the server is back, as `fuser` does not take the kernel's
-//! interrupts. Locks hold within one mount.
+//! kernel takes the end to be, which another mount may have moved. A program that waits for a server that
+//! is away cannot be killed until the server is back: of the kernel's interrupts only those of waits for
+//! locks are heeded.
 
 mod convert;
 mod credentials;
@@ -43,15 +45,17 @@ mod dir_attrs;
 mod direct;
 mod filesystem;
 mod listing;
+mod locks;
 mod mount;
 mod no_xattrs;
 mod ops;
 mod options;
 mod panic;
+mod reply;
 mod set_attr;
 mod space;
 mod xattr;
 
 pub use direct::remount;
 pub use mount::{MountError, Mounted, mount, serve};
-pub use options::{Atime, KernelFlags, Options, negotiate};
+pub use options::{Atime, KernelFlags, LocalLocks, Options, negotiate};

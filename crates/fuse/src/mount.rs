@@ -62,7 +62,10 @@ pub struct Mounted {
 /// When the mount point cannot be used or the kernel does not mount.
 pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Mounted, MountError> {
     let filesystem = PandoFs::new(client, options.clone());
-    serve(filesystem, mountpoint, &options)
+    let kernel = filesystem.kernel.clone();
+    serve_with(filesystem, mountpoint, &options, |session| {
+        kernel.set(session.notifier());
+    })
 }
 
 /// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs and
@@ -77,6 +80,16 @@ pub fn serve<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
     options: &Options,
+) -> Result<Mounted, MountError> {
+    serve_with(filesystem, mountpoint, options, |_| {})
+}
+
+/// As [`serve`]; `begin` is called before the first request is taken.
+fn serve_with<F: Filesystem>(
+    filesystem: F,
+    mountpoint: &Path,
+    options: &Options,
+    begin: impl FnOnce(&Session<F>),
 ) -> Result<Mounted, MountError> {
     if !Path::new("/dev/fuse").exists() {
         return Err(MountError::NoFuse);
@@ -99,6 +112,7 @@ pub fn serve<F: Filesystem>(
         }
         None => Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?,
     };
+    begin(&session);
     let session = thread::Builder::new()
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())

@@ -6,6 +6,7 @@ use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
+use crate::locks::{Kernel, OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Options};
 use fuser::{Errno, FileAttr, OpenFlags};
@@ -14,6 +15,7 @@ use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
@@ -28,6 +30,9 @@ pub(crate) struct PandoFs {
     pub no_xattrs: NoXattrs,
     pub ends: Ends,
     pub openers: Openers,
+    pub open_files: OpenFiles,
+    pub waits: Arc<Waits>,
+    pub kernel: Kernel,
 }
 
 /// What a listing is to tell of each entry.
@@ -78,6 +83,9 @@ impl PandoFs {
             no_xattrs,
             ends: Ends::default(),
             openers: Openers::default(),
+            open_files: OpenFiles::default(),
+            waits: Arc::default(),
+            kernel: Kernel::default(),
         }
     }
 

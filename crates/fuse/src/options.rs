@@ -37,6 +37,17 @@ pub struct Options {
     pub default_permissions: bool,
     /// What `mount` and `df` show as the source.
     pub fs_name: String,
+    /// Locks that hold within this mount alone, and cost no server anything.
+    pub local_locks: LocalLocks,
+}
+
+/// Which locks hold within one mount, rather than among all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalLocks {
+    /// Those of `flock()`.
+    pub flock: bool,
+    /// Those of `fcntl()`.
+    pub posix: bool,
 }
 
 /// What the kernel sees to by itself.
@@ -127,6 +138,7 @@ impl Default for Options {
             kernel: KernelFlags::default(),
             default_permissions: true,
             fs_name: "pandofs".to_owned(),
+            local_locks: LocalLocks::default(),
         }
     }
 }
@@ -166,7 +178,7 @@ impl Options {
 /// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may not be
 ///   written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
-/// - `POSIX_LOCKS`, `FLOCK_LOCKS`: without them locks hold within the mount.
+/// - `POSIX_LOCKS`, `FLOCK_LOCKS`: see [`crate::locks`].
 const ABILITIES: [InitFlags; 10] = [
     // The caller's umask comes with what is made: it counts where no access control list is inherited.
     InitFlags::FUSE_DONT_MASK,

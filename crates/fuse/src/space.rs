@@ -5,26 +5,24 @@ use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
 use pandofs_client::Seek;
 
-/// The handle of a file that was opened without `O_APPEND`. Nothing is kept for it here: the client counts
-/// opens by inode number.
-const PLAIN: FileHandle = FileHandle(0);
-/// That of one that was opened with `O_APPEND`, past the kernel's page cache.
-const APPENDING: FileHandle = FileHandle(1);
+/// In the handle of a file that was opened with `O_APPEND`, past the kernel's page cache.
+const APPENDING: u64 = 1 << 63;
 
 /// Whether a file opened with these flags is written to at its end.
 pub(crate) fn appends(flags: OpenFlags) -> bool {
     flags.0 & libc::O_APPEND != 0 && flags.0 & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-pub(crate) fn handle(flags: OpenFlags) -> FileHandle {
-    if appends(flags) { APPENDING } else { PLAIN }
+/// The handle of an open file that has this number.
+pub(crate) fn handle(number: u64, flags: OpenFlags) -> FileHandle {
+    FileHandle(number | if appends(flags) { APPENDING } else { 0 })
 }
 
 /// Whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
 /// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
 /// believes it to belong.
 pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
-    handle == APPENDING && flags.0 & libc::O_APPEND != 0
+    handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
 /// What fallocate(2) asks for with this mode. Collapsing and inserting ranges, which move what follows,
@@ -81,10 +79,13 @@ mod tests {
     fn only_what_was_opened_to_append_is_written_to_at_its_end() {
         let flags = |flags| OpenFlags(flags);
         let appending = flags(libc::O_WRONLY | libc::O_APPEND);
-        assert!(goes_to_the_end(handle(appending), appending));
+        assert!(goes_to_the_end(handle(1, appending), appending));
         // The flag was taken off, or set later.
-        assert!(!goes_to_the_end(handle(appending), flags(libc::O_WRONLY)));
-        let plain = handle(flags(libc::O_RDWR));
+        assert!(!goes_to_the_end(
+            handle(1, appending),
+            flags(libc::O_WRONLY)
+        ));
+        let plain = handle(2, flags(libc::O_RDWR));
         assert!(!goes_to_the_end(
             plain,
             flags(libc::O_RDWR | libc::O_APPEND)

@@ -36,10 +36,12 @@ pub enum Kind {
     Staged = 12,
     /// `0d shard coordinator(2)`
     Horizon = 13,
+    /// `0e shard session(8)`: a session that may have locks here
+    Locker = 14,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -53,6 +55,7 @@ impl Kind {
         Kind::Staging,
         Kind::Staged,
         Kind::Horizon,
+        Kind::Locker,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Kind> {
@@ -223,6 +226,10 @@ pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
     let mut key = prefix(Kind::Horizon, shard);
     key.extend_from_slice(&coordinator.0.to_be_bytes());
     key
+}
+
+pub fn locker(shard: ShardId, session: SessionId) -> Vec<u8> {
+    with_u64(Kind::Locker, shard, session.0)
 }
 
 #[cfg(test)]

@@ -94,6 +94,19 @@ impl<T> Call<T> {
         Err(Failure::wrong(self.text, expected.join(" or "), found))
     }
 
+    /// Where it depends on who came first: whether it failed, with just this, or succeeded.
+    pub fn may_fail(self, expected: Errno) -> Outcome<bool> {
+        match self.result {
+            Ok(_) => Ok(false),
+            result => Call {
+                text: self.text,
+                result,
+            }
+            .fails(expected)
+            .map(|()| true),
+        }
+    }
+
     /// For what a man page leaves a file system free not to have: `NotOffered` if it fails with one of
     /// these.
     pub fn ok_or_not_offered(self, errors: &[Errno]) -> Outcome<T> {

@@ -26,6 +26,12 @@ impl Sessions {
         self.last_heard.insert(session, now);
     }
 
+    /// A session that may never have been here has something here: it counts as heard of now, unless it has
+    /// been.
+    pub fn expect(&mut self, session: SessionId, now: Instant) {
+        self.last_heard.entry(session).or_insert(now);
+    }
+
     /// Forgets a session; answers whether it was known.
     pub fn remove(&mut self, session: SessionId) -> bool {
         self.last_heard.remove(&session).is_some()

@@ -135,6 +135,10 @@ impl Shard {
             }
             Record::Reclaimed { ino, done } => self.apply_reclaimed(overlay, ino, &done),
             Record::ExpireSession { session } => self.apply_expire(overlay, session),
+            Record::Locker { session, has } => {
+                self.apply_locker(overlay, session, has);
+                Ok(())
+            }
         }
     }
 

@@ -170,6 +170,7 @@ impl Shard {
             changed: Vec::new(),
             gone: Vec::new(),
             opens: Vec::new(),
+            locks: Vec::new(),
             ..adopt.clone()
         };
         let planned = vec![

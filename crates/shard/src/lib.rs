@@ -19,6 +19,7 @@ mod answers;
 mod apply;
 mod coordinate;
 mod fit;
+mod lockers;
 mod notices;
 mod opens;
 mod participate;

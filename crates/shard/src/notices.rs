@@ -104,6 +104,7 @@ impl Shard {
     /// so that chains stay short. If this is lost the chain is longer and still right.
     pub(crate) fn moved_away(&mut self, inos: &[Ino], trails: &[(ShardId, Ino)], now_at: ShardId) {
         self.opens.forget(inos);
+        self.locks_moved(inos, now_at);
         let mut by_shard: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
         for &(shard, ino) in trails {
             by_shard.entry(shard).or_default().push(ino);

@@ -79,6 +79,7 @@ impl Shard {
             }
             // The lane's.
             PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => {}
+            PeerMessage::LockerKept { session, .. } => self.locker_kept(session),
         }
         Ok(())
     }
@@ -312,6 +313,7 @@ impl Shard {
                 let all = std::slice::from_ref(&result);
                 steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
                 self.adopted(&step);
+                self.adopt_locks(overlay, &step);
                 ParticipationState::Committed { result }
             }
             Ok(prepared) => {

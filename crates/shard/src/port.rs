@@ -67,6 +67,9 @@ pub enum Output {
     },
     /// A key that the input needs is not in memory: read it on a helper thread, submit the input again.
     Warm { key: Vec<u8>, input: Input },
+    /// The session has locks here and may not know it yet: it counts as heard of now, so that it is found to
+    /// be gone if it is never heard of.
+    Watch { session: SessionId },
 }
 
 /// A record to append to the shard's log stream.

@@ -60,6 +60,8 @@ pub enum Record {
     Reclaimed { ino: Ino, done: ReclaimRecord },
     /// The session is over, or has been silent for too long.
     ExpireSession { session: SessionId },
+    /// The session may have locks here from now on, or has none any more.
+    Locker { session: SessionId, has: bool },
 }
 
 impl Record {

@@ -16,9 +16,9 @@ use pandofs_api::{
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
 use pandofs_placement::{ClusterMap, DirMap, GrainState};
 use pandofs_types::limits::{
-    MAX_FILE_BYTES, MAX_GROUPS, MAX_INLINE_BYTES, MAX_MOVED_OPENS, MAX_PARTICIPANTS,
-    MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES,
-    MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
+    MAX_FILE_BYTES, MAX_GROUPS, MAX_INLINE_BYTES, MAX_MOVED_LOCKS, MAX_MOVED_OPENS,
+    MAX_PARTICIPANTS, MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES,
+    MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
 };
 use pandofs_types::{Acl, Acls, Credentials, FileKind, Ino, ShardId, TxId};
 
@@ -99,6 +99,10 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             screen.inos(inos)
         }
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => Ok(()),
+        PeerMessage::LockerKept { from, to, .. } => {
+            screen.shards(&[*from, *to])?;
+            same("whom a shard tells of its own disk", *to, *from)
+        }
     }
 }
 
@@ -297,6 +301,13 @@ impl Screen<'_> {
         for (ino, _, count) in &adopt.opens {
             self.ino(*ino)?;
             ensure(*count > 0, || format!("inode {ino} is open 0 times"))?;
+        }
+        ensure(adopt.locks.len() <= MAX_MOVED_LOCKS, || {
+            format!("{} locks with a split", adopt.locks.len())
+        })?;
+        for (ino, _, lock) in &adopt.locks {
+            self.ino(*ino)?;
+            ensure(lock.is_valid(), || format!("{lock:?} of inode {ino}"))?;
         }
         self.items(&adopt.changed)
     }

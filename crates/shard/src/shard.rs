@@ -1,6 +1,7 @@
 //! The shard itself: what it knows, and how it starts.
 
 use crate::answers::Answers;
+use crate::lockers::Lockers;
 use crate::notices::Notices;
 use crate::opens::Opens;
 use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
@@ -90,6 +91,8 @@ pub struct Shard {
     pub(crate) replaying: bool,
     pub(crate) sequence_of_retry: u64,
     pub(crate) finished: Finished,
+    /// Locks of files; `locks` are those of operations.
+    pub(crate) lockers: Lockers,
 }
 
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
@@ -232,6 +235,7 @@ impl Shard {
             replaying: false,
             sequence_of_retry: 0,
             finished: Finished::default(),
+            lockers: Lockers::default(),
         };
         this.load(store).map_err(broken)?;
         Ok(this)
@@ -354,6 +358,7 @@ impl Shard {
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.now))
             .and_then(|()| self.recover_sessions(overlay, env.now))
+            .and_then(|()| self.recover_lockers(overlay, env.now))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
         self.resend_commits(env.now, true);
@@ -421,6 +426,8 @@ impl Shard {
             waiting: self.waiting_count as u64,
             reclaiming: self.reclaims.len() as u64,
             opens: self.opens.len() as u64,
+            locks: self.lockers.held() as u64,
+            lock_waiters: self.lockers.waiting() as u64,
         }
     }
 

@@ -252,7 +252,9 @@ impl Shard {
                 .dirty
                 .extend(items.drain(fits..).map(|item| item.name));
             (items, gone)
-        } else if self.opens.count(copying.names.keys()) > MAX_MOVED_OPENS {
+        } else if self.opens.count(copying.names.keys()) > MAX_MOVED_OPENS
+            || self.lockers.keep(copying.names.keys())
+        {
             // The next tick looks again.
             return Ok(());
         } else {

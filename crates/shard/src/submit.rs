@@ -2,6 +2,7 @@
 
 use crate::apply::objects_of;
 use crate::coordinate::Origin;
+use crate::lockers::is_lock_request;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
@@ -254,6 +255,9 @@ impl Shard {
         ticket: Ticket,
         request: ShardRequest,
     ) -> Result<(), Stop> {
+        if is_lock_request(&request.request) {
+            return self.lock_request(overlay, ticket, request);
+        }
         if let Request::Open { ino, .. } = &request.request
             && self.splits.closing.contains(ino)
         {
@@ -434,6 +438,7 @@ impl Shard {
         for ino in self.opens.drop_session(session) {
             self.closed(ino);
         }
+        self.locker_gone(session);
         if ended && self.answers.drop_session(session) {
             self.propose(&Record::ExpireSession { session });
         }
@@ -454,6 +459,7 @@ impl Shard {
         self.tick_splits(overlay, env)?;
         self.tick_reclaims(now);
         self.tick_notices(now);
+        self.tick_lockers(now);
         let retention = pandofs_types::limits::SLOT_RETENTION;
         for session in self.answers.silent_since(before(now, retention)) {
             self.answers.drop_session(session);

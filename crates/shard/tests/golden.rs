@@ -27,7 +27,7 @@ fn path(file: &str) -> String {
 
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
-    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession);
+    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
 variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
@@ -106,6 +106,13 @@ fn records() -> Vec<(&'static str, Record)> {
             "ExpireSession",
             Record::ExpireSession {
                 session: SessionId(0x0123_4567_89ab_cdef),
+            },
+        ),
+        (
+            "Locker",
+            Record::Locker {
+                session: SessionId(0x0123_4567_89ab_cdef),
+                has: true,
             },
         ),
     ]

@@ -55,6 +55,15 @@ pub enum FsError {
     Busy,
     #[error("input/output error")]
     Io,
+    /// Somebody else has a lock that is in the way.
+    #[error("resource temporarily unavailable")]
+    WouldBlock,
+    #[error("resource deadlock avoided")]
+    Deadlock,
+    #[error("no locks available")]
+    NoLocks,
+    #[error("interrupted system call")]
+    Interrupted,
 }
 
 pub type FsResult<T> = Result<T, FsError>;
@@ -81,6 +90,10 @@ impl FsError {
             FsError::NotSupported => 95, // EOPNOTSUPP
             FsError::Busy => 16,         // EBUSY
             FsError::Io => 5,            // EIO
+            FsError::WouldBlock => 11,   // EAGAIN
+            FsError::Deadlock => 35,     // EDEADLK
+            FsError::NoLocks => 37,      // ENOLCK
+            FsError::Interrupted => 4,   // EINTR
         }
     }
 }

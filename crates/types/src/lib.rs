@@ -9,6 +9,7 @@ pub mod attr;
 pub mod error;
 pub mod id;
 pub mod limits;
+pub mod lock;
 pub mod name;
 pub mod position;
 
@@ -17,5 +18,6 @@ pub use atime::AtimeRule;
 pub use attr::{Attr, Credentials, FileKind, NewMode, SetAttr, SetTime, Time};
 pub use error::{FsError, FsResult};
 pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};
+pub use lock::{FileLock, LockKind, LockMode, LockRange};
 pub use name::{Name, NameError};
 pub use position::{HashKey, Position};

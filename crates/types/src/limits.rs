@@ -256,10 +256,42 @@ pub const WALK_OPEN_DIRECTORIES: usize = 512;
 pub const WALK_LISTING_BYTES: usize = 64 << 10;
 /// Entries of a slice of a large directory: what one thread of a tree walk hands to another at once.
 pub const WALK_SLICE_ENTRIES: usize = 256;
+/// Ranges of one inode that are locked; a lock that would make it more is refused (`ENOLCK`).
+pub const MAX_LOCKS_PER_INODE: usize = 4_096;
+/// Ranges that are locked on one shard.
+pub const MAX_LOCKS_PER_SHARD: usize = 262_144;
+/// Requests for locks that wait on one shard.
+pub const MAX_WAITING_LOCKS: usize = 65_536;
+/// Owners that are looked at to find a circle of owners that wait for one another; a longer one is not
+/// found.
+pub const MAX_DEADLOCK_OWNERS: usize = 1_024;
+/// Locked ranges that move with one split: a partition with more waits with its split until some are
+/// unlocked.
+pub const MAX_MOVED_LOCKS: usize = 16_384;
+/// Locks in one message of a client that tells again which it has.
+pub const MAX_LOCKS_PER_MESSAGE: usize = 4_096;
+/// How long a shard keeps a request for a lock that is taken, before it says that it is not granted yet
+/// and the client asks again. A client with less patience says so.
+pub const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How long a place in the queue for a lock is kept for a client that is to ask again.
+pub const LOCK_PLACE_KEPT: Duration = Duration::from_secs(5);
+/// How long a request for a lock that does not want to wait is kept all the same, while whoever has the
+/// lock may have closed the file and its mount may be about to unlock it.
+pub const CLOSING_WAIT: Duration = Duration::from_secs(1);
+/// Slots of a session set aside for requests that wait for a lock, so that waiting for one keeps no other
+/// request from being made, least of all the one that unlocks: this is also how many wait at once.
+pub const LOCK_SLOTS: u16 = 512;
 
 const _: () = {
+    assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());
+    assert!(CLOSING_WAIT.as_millis() <= LOCK_WAIT.as_millis());
+    assert!(MAX_LOCKS_PER_INODE <= MAX_MOVED_LOCKS);
+    assert!(MAX_LOCKS_PER_MESSAGE * 64 <= MAX_FRAME_BYTES);
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
-    assert!(MAX_PIPELINED_REQUESTS < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS) as usize);
+    assert!(
+        MAX_PIPELINED_REQUESTS + MAX_MOUNT_THREADS
+            < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS - LOCK_SLOTS) as usize
+    );
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
@@ -273,12 +305,14 @@ const _: () = {
         SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096
             <= MAX_FRAME_BYTES
     );
-    // What goes with the last step of a split: as much as a chunk, and three numbers for each open.
+    // What goes with the last step of a split: as much as a chunk, three numbers for each open, and eight for
+    // each lock.
     assert!(
         SPLIT_CHUNK_BYTES
             + MAX_INLINE_BYTES
             + MAX_XATTR_BYTES_PER_INODE as usize
             + MAX_MOVED_OPENS * 25
+            + MAX_MOVED_LOCKS * 60
             + SPLIT_DELTA_ENTRIES * MAX_NAME_BYTES
             + MAX_PARTITIONS * 4
             <= MAX_FRAME_BYTES

@@ -229,6 +229,16 @@ impl Stream {
         }
     }
 
+    /// Whether there is something to read, or the end.
+    pub fn has_input(&self) -> bool {
+        let fd = match self {
+            Stream::Tcp(stream) => PollFd::new(stream, PollFlags::IN),
+            Stream::Unix(stream) => PollFd::new(stream, PollFlags::IN),
+        };
+        let at_once = Timespec::default();
+        poll(&mut [fd], Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
     /// How long a blocking write waits before it fails with `WouldBlock`; `None` is for ever.
     ///
     /// # Errors

@@ -169,6 +169,8 @@ fn text(
         ("redirected", Align::Right),
         ("distributed", Align::Right),
         ("undecided", Align::Right),
+        ("locks", Align::Right),
+        ("lock waits", Align::Right),
         ("log", Align::Right),
         ("forces", Align::Right),
         ("store", Align::Right),
@@ -185,7 +187,7 @@ fn text(
         let entries = view.sum(|shard| shard.entries);
         let Ok(status) = &view.status else {
             let mut row = vec![view.info.id.to_string(), "away".into()];
-            row.resize(15, "-".into());
+            row.resize(17, "-".into());
             row[3] = String::new();
             table.row(row);
             continue;
@@ -202,6 +204,8 @@ fn text(
             units::count(status.redirected),
             units::count(status.distributed),
             units::count(view.sum(|shard| shard.undecided)),
+            units::count(view.sum(|shard| shard.locks)),
+            units::count(view.sum(|shard| shard.lock_waiters)),
             units::bytes(status.log_bytes),
             units::count(status.log_forces),
             units::bytes(status.store_bytes),
@@ -246,6 +250,8 @@ fn shard_table(views: &[ServerView]) -> Table {
         right("waiting"),
         right("reclaiming"),
         right("opens"),
+        right("locks"),
+        right("lock waits"),
     ]);
     let mut shards: Vec<(u16, &ShardStatus)> = Vec::new();
     for view in views {
@@ -266,6 +272,8 @@ fn shard_table(views: &[ServerView]) -> Table {
             shard.waiting,
             shard.reclaiming,
             shard.opens,
+            shard.locks,
+            shard.lock_waiters,
         ];
         let mut row = vec![shard.shard.to_string(), server.to_string()];
         row.extend(numbers.map(units::count));
@@ -320,6 +328,8 @@ struct UpReport {
     waiting: u64,
     reclaiming: u64,
     opens: u64,
+    locks: u64,
+    lock_waiters: u64,
     connections: u64,
     sessions: u64,
     data_requests: u64,
@@ -370,6 +380,8 @@ impl ServerReport {
             waiting: sum(|shard| shard.waiting),
             reclaiming: sum(|shard| shard.reclaiming),
             opens: sum(|shard| shard.opens),
+            locks: sum(|shard| shard.locks),
+            lock_waiters: sum(|shard| shard.lock_waiters),
             connections: status.connections,
             sessions: status.sessions,
             data_requests: status.data_requests,

@@ -145,6 +145,8 @@ fn status() -> ServerStatus {
             waiting: 14,
             reclaiming: 15,
             opens: 16,
+            locks: 32,
+            lock_waiters: 33,
         }],
         connections: 17,
         sessions: 18,

@@ -19,7 +19,8 @@ pub use step::{
 use pandofs_api::{DirSettings, Layout};
 use pandofs_placement::{DirMap, DirPolicy, GrainState, PartitionIndex};
 use pandofs_types::{
-    Acl, AclEntry, Acls, Attr, Credentials, FileKind, FsError, Ino, Name, ServerId, ShardId, Time,
+    Acl, AclEntry, Acls, Attr, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
+    LockRange, Name, ServerId, ShardId, Time,
 };
 
 /// Samples with their names.
@@ -89,6 +90,10 @@ pub fn fs_errors() -> Named<FsError> {
         ("NotSupported", FsError::NotSupported),
         ("Busy", FsError::Busy),
         ("Io", FsError::Io),
+        ("WouldBlock", FsError::WouldBlock),
+        ("Deadlock", FsError::Deadlock),
+        ("NoLocks", FsError::NoLocks),
+        ("Interrupted", FsError::Interrupted),
     ]
 }
 
@@ -115,6 +120,20 @@ pub fn settings() -> DirSettings {
         max_partitions: Some(16),
         initial_partitions: Some(2),
         policy: Some(DirPolicy::Random),
+    }
+}
+
+/// Bytes 16 to the last one.
+pub fn lock() -> FileLock {
+    FileLock {
+        kind: LockKind::Record,
+        owner: 0x0123_4567_89ab_cdef,
+        pid: 4_321,
+        mode: LockMode::Exclusive,
+        range: LockRange {
+            first: 16,
+            last: LockRange::MAX,
+        },
     }
 }
 
@@ -221,17 +240,19 @@ mod tests {
     variants!(policy_of, POLICIES, DirPolicy: Ddg, Random, Subtree, CrushPath);
     variants!(error_of, ERRORS, FsError:
         NotFound, Exists, NotDir, IsDir, NotEmpty, Access, NotPermitted, Invalid, NameTooLong,
-        TooManyLinks, NoSpace, NoAttribute, TooBig, FileTooBig, Stale, NotSupported, Busy, Io);
+        TooManyLinks, NoSpace, NoAttribute, TooBig, FileTooBig, Stale, NotSupported, Busy, Io,
+        WouldBlock, Deadlock, NoLocks, Interrupted);
     variants!(request_of, REQUESTS, Request:
         Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen,
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
-        Extend, Accessed);
+        Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock);
     variants!(reply_of, REPLIES, Reply:
-        Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged);
+        Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
+        LostLocks);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
-        StaleSequence, Malformed);
+        StaleSequence, Malformed, NotYet);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
         HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl);
@@ -240,7 +261,7 @@ mod tests {
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
-        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone);
+        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
     variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);

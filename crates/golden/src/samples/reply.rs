@@ -1,6 +1,6 @@
 //! What shards answer.
 
-use super::{DIR, FILE, Named, TIME, attr, layout, name, settings, single_map, split_map};
+use super::{DIR, FILE, Named, TIME, attr, layout, lock, name, settings, single_map, split_map};
 use pandofs_api::{
     DirEntry, DirPart, DirReply, EntriesReply, EntryReply, FileBody, InodeReply, Refusal, Reply,
 };
@@ -105,6 +105,9 @@ pub fn replies() -> Named<Reply> {
                 other: DIR,
             },
         ),
+        ("Lock", Reply::Lock(Some(lock()))),
+        ("Lock none", Reply::Lock(None)),
+        ("LostLocks", Reply::LostLocks(vec![(FILE, lock())])),
     ]
 }
 
@@ -147,5 +150,6 @@ pub fn refusals() -> Named<Refusal> {
         ),
         ("StaleSequence", Refusal::StaleSequence),
         ("Malformed", Refusal::Malformed("mode 0o10000".to_owned())),
+        ("NotYet", Refusal::NotYet),
     ]
 }

@@ -1,8 +1,10 @@
 //! What clients ask of shards.
 
-use super::{DIR, FILE, Named, TIME, caller, name, settings};
+use super::{DIR, FILE, Named, TIME, caller, lock, name, settings};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
-use pandofs_types::{Epoch, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time};
+use pandofs_types::{
+    Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time,
+};
 
 pub fn request_key() -> RequestKey {
     RequestKey {
@@ -242,6 +244,39 @@ pub fn requests() -> Named<Request> {
             Request::Accessed {
                 inos: vec![(ino, TIME), (dir, Time(TIME.0 + 1))],
                 rule: pandofs_types::AtimeRule::Strict,
+            },
+        ),
+        (
+            "SetLock",
+            Request::SetLock {
+                ino,
+                lock: lock(),
+                blocking: true,
+                wait_ms: 10_000,
+            },
+        ),
+        (
+            "Unlock",
+            Request::Unlock {
+                ino,
+                kind: LockKind::Flock,
+                owner: 300,
+                range: LockRange::WHOLE,
+            },
+        ),
+        ("GetLock", Request::GetLock { ino, lock: lock() }),
+        (
+            "Closing",
+            Request::Closing {
+                ino,
+                owners: vec![(LockKind::Flock, 300), (LockKind::Record, 9)],
+            },
+        ),
+        (
+            "Relock",
+            Request::Relock {
+                locks: vec![(ino, lock())],
+                last: true,
             },
         ),
     ]

@@ -1,8 +1,8 @@
 //! What shards and servers say to one another.
 
 use super::{
-    DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply, name,
-    settings, single_map, split_map,
+    DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply, lock,
+    name, settings, single_map, split_map,
 };
 use pandofs_api::{
     Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
@@ -110,6 +110,7 @@ pub fn adopt() -> Adopt {
         opens: vec![(FILE, SessionId(9), 2)],
         mtime: TIME,
         ctime: Time(TIME.0 + 1),
+        locks: vec![(FILE, SessionId(9), lock())],
     }
 }
 
@@ -456,6 +457,14 @@ pub fn peer_messages() -> Named<PeerMessage> {
             PeerMessage::DataDone {
                 ticket: 78,
                 reply: data_replies().swap_remove(0).1,
+            },
+        ),
+        (
+            "LockerKept",
+            PeerMessage::LockerKept {
+                from,
+                to: from,
+                session: SessionId(9),
             },
         ),
     ]

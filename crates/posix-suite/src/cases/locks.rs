@@ -397,13 +397,24 @@ pub const CASES: &[Case] = &[
         file("a")?;
         let fd = rw()?;
         lock(&fd, Record::write(0, 1)).ok()?;
-        let waits = waiter(libc::SYS_fcntl, |fd| {
-            lock(fd, Record::write(1, 1)).ok()?;
-            lock_waiting(fd, Record::write(0, 1)).ok()
+        let other = Peer::start(|line| {
+            let fd = rw()?;
+            lock(&fd, Record::write(1, 1)).ok()?;
+            line.tell()?;
+            if lock_waiting(&fd, Record::write(0, 1)).may_fail(E::DEADLK)? {
+                line.tell()?;
+            }
+            Ok(())
         })?;
-        lock_waiting(&fd, Record::write(1, 1)).fails(E::DEADLK)?;
-        lock(&fd, Record::unlock(0, 0)).ok()?;
-        taken(waits)
+        other.hear()?;
+        other.is_held_in(libc::SYS_fcntl)?;
+        // It has called first. Where locks are far away it need not have come there first.
+        if lock_waiting(&fd, Record::write(1, 1)).may_fail(E::DEADLK)? {
+            lock(&fd, Record::unlock(0, 0)).ok()?;
+        } else {
+            other.hear()?;
+        }
+        other.join()
     }),
     Case::new(
         "fcntl_lock.and_flock_do_not_meet",

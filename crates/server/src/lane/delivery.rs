@@ -12,6 +12,7 @@ use pandofs_shard::{Input, Output, Ticket};
 use pandofs_types::{FsError, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};
+use std::time::Instant;
 
 impl Lane {
     /// Carries out what a batch brought, or keeps it until the log is forced.
@@ -27,7 +28,7 @@ impl Lane {
                     // It waited for the disk before it was sent the first time.
                     Asked::Again => false,
                 },
-                Output::Warm { .. } => false,
+                Output::Warm { .. } | Output::Watch { .. } => false,
             };
             if !durable {
                 self.carry_out(shard, output)?;
@@ -61,6 +62,7 @@ impl Lane {
                 let input = Box::new(input);
                 return self.readers.order(ReadJob::Warm { key, shard, input });
             }
+            Output::Watch { session } => self.sessions.expect(session, Instant::now()),
         }
         Ok(())
     }

@@ -145,7 +145,8 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::Forwarded { from, to, .. }
         | PeerMessage::ForgetForwarding { from, to, .. }
         | PeerMessage::ForgetForwardingDone { from, to, .. }
-        | PeerMessage::Released { from, to, .. } => Some((from, to)),
+        | PeerMessage::Released { from, to, .. }
+        | PeerMessage::LockerKept { from, to, .. } => Some((from, to)),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
     }
 }

@@ -1,13 +1,14 @@
 //! The last step of a split, and splits that are given up.
 
 use super::{Copying, read_names};
+use crate::lockers::Lockers;
 use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step};
 use pandofs_namespace::{Choices, Stop, View, split};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
-use pandofs_types::{Ino, SessionId, Time};
+use pandofs_types::{FileLock, Ino, SessionId, Time};
 use std::collections::BTreeSet;
 
 impl Shard {
@@ -44,19 +45,21 @@ impl Shard {
             acls: parts.acls,
         };
         let (mtime, ctime) = (parts.mtime, parts.ctime);
-        let (changed, gone, opens) = match self.splits.copying.get(&dir) {
+        let (changed, gone, opens, locks) = match self.splits.copying.get(&dir) {
             Some(copying) if !self.replaying => {
                 // Taken again if the locks cannot be had now.
                 let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
-                let opens = opens_that_move(&self.opens, &view, dir, copying, &changed)?;
-                if opens.len() > MAX_MOVED_OPENS {
+                let moving = InodesThatMove::new(copying, &changed);
+                let opens = opens_that_move(&self.opens, &view, dir, &moving)?;
+                let locks = locks_that_move(&self.lockers, &view, dir, &moving)?;
+                if opens.len() > MAX_MOVED_OPENS || self.lockers.keep(moving.candidates.iter()) {
                     // Opened since the last step was proposed.
                     self.put_off_hand(dir);
                     return Ok(());
                 }
-                (changed, gone, opens)
+                (changed, gone, opens, locks)
             }
-            _ => (Vec::new(), Vec::new(), Vec::new()),
+            _ => (Vec::new(), Vec::new(), Vec::new(), Vec::new()),
         };
         let mut adopt = Adopt {
             split: id,
@@ -68,6 +71,7 @@ impl Shard {
             opens,
             mtime,
             ctime,
+            locks,
         };
         let extra = overflow(&mut adopt, dir);
         let give_up = Step::GiveUp { dir, split: id };
@@ -152,31 +156,67 @@ impl Shard {
     }
 }
 
-/// Of the inodes that go to the target with their names: who has them open, and how often.
-fn opens_that_move(
-    opens: &Opens,
-    view: &View<'_>,
-    dir: Ino,
-    copying: &Copying,
-    changed: &[SplitItem],
-) -> Result<Vec<(Ino, SessionId, u32)>, Stop> {
-    let of_changed = changed
-        .iter()
-        .filter_map(|item| Some(item.inode.as_ref()?.ino));
-    let inodes: BTreeSet<Ino> = copying.names.keys().copied().chain(of_changed).collect();
-    let mut moving = Vec::new();
-    for open in opens.of(inodes.into_iter()) {
-        let ino = open.0;
+/// What is known of the inodes that may go to the target with their names.
+struct InodesThatMove<'a> {
+    copying: &'a Copying,
+    changed: &'a [SplitItem],
+    candidates: BTreeSet<Ino>,
+}
+
+impl<'a> InodesThatMove<'a> {
+    fn new(copying: &'a Copying, changed: &'a [SplitItem]) -> InodesThatMove<'a> {
+        let of_changed = changed
+            .iter()
+            .filter_map(|item| Some(item.inode.as_ref()?.ino));
+        let candidates = copying.names.keys().copied().chain(of_changed).collect();
+        InodesThatMove {
+            copying,
+            changed,
+            candidates,
+        }
+    }
+
+    /// Whether a candidate does move.
+    fn has(&self, view: &View<'_>, dir: Ino, ino: Ino) -> Result<bool, Stop> {
         let moves = |item: &SplitItem| item.inode.as_ref().is_some_and(|inode| inode.ino == ino);
-        let mut found = changed.iter().any(moves);
-        for name in copying.names.get(&ino).into_iter().flatten() {
+        let mut found = self.changed.iter().any(moves);
+        for name in self.copying.names.get(&ino).into_iter().flatten() {
             found = found
                 || split::read_item(view, dir, name)?
                     .as_ref()
                     .is_some_and(moves);
         }
-        if found {
+        Ok(found)
+    }
+}
+
+/// Of the inodes that go to the target with their names: who has them open, and how often.
+fn opens_that_move(
+    opens: &Opens,
+    view: &View<'_>,
+    dir: Ino,
+    inodes: &InodesThatMove<'_>,
+) -> Result<Vec<(Ino, SessionId, u32)>, Stop> {
+    let mut moving = Vec::new();
+    for open in opens.of(inodes.candidates.iter().copied()) {
+        if inodes.has(view, dir, open.0)? {
             moving.push(open);
+        }
+    }
+    Ok(moving)
+}
+
+/// The same for locks.
+fn locks_that_move(
+    lockers: &Lockers,
+    view: &View<'_>,
+    dir: Ino,
+    inodes: &InodesThatMove<'_>,
+) -> Result<Vec<(Ino, SessionId, FileLock)>, Stop> {
+    let mut moving = Vec::new();
+    for ino in lockers.locked(inodes.candidates.iter()) {
+        if inodes.has(view, dir, ino)? {
+            moving.extend(lockers.of(ino));
         }
     }
     Ok(moving)

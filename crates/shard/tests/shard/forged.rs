@@ -7,7 +7,7 @@ use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, screen};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::TICK_INTERVAL;
-use pandofs_types::{Ino, SetAttr, ShardId};
+use pandofs_types::{FileLock, Ino, LockKind, LockMode, LockRange, SetAttr, ShardId};
 use std::collections::{BTreeMap, VecDeque};
 
 const SHARDS: u16 = 4;
@@ -60,6 +60,7 @@ fn changed_messages_stop_no_shard() {
         "SplitChunkDone",
         "MapNotice",
         "Forwarded",
+        "LockerKept",
     ] {
         assert!(all.kinds.contains_key(kind), "no {kind}: {all:?}");
     }
@@ -112,7 +113,7 @@ impl Run {
             self.rng.below(u64::from(SHARDS)) as u16
         };
         let some_shard = ShardId(self.rng.below(u64::from(SHARDS)) as u16);
-        let request = match self.rng.below(16) {
+        let request = match self.rng.below(20) {
             0..=1 => Request::Mkdir {
                 dir,
                 name: one,
@@ -157,10 +158,48 @@ impl Run {
                     ..SetAttr::default()
                 },
             },
-            _ => Request::Release { inos: vec![file] },
+            15 => Request::Release { inos: vec![file] },
+            16..=18 => Request::SetLock {
+                ino: file,
+                lock: self.lock(),
+                blocking: self.rng.chance(1, 2),
+                wait_ms: 100,
+            },
+            _ => {
+                let lock = self.lock();
+                Request::Unlock {
+                    ino: file,
+                    kind: lock.kind,
+                    owner: lock.owner,
+                    range: LockRange::WHOLE,
+                }
+            }
+        };
+        let shard = if matches!(request, Request::SetLock { .. } | Request::Unlock { .. }) {
+            some_shard.0
+        } else {
+            shard
         };
         let input = self.cluster.request(shard, request);
         self.queue.push_back((shard, input));
+    }
+
+    fn lock(&mut self) -> FileLock {
+        let first = self.rng.below(8);
+        FileLock {
+            kind: LockKind::Record,
+            owner: self.rng.below(4),
+            pid: 1,
+            mode: if self.rng.chance(1, 2) {
+                LockMode::Shared
+            } else {
+                LockMode::Exclusive
+            },
+            range: LockRange {
+                first,
+                last: first + self.rng.below(4),
+            },
+        }
     }
 
     fn deliver(&mut self) {
@@ -193,6 +232,7 @@ impl Run {
                         .push_back((shard, Input::DataDone { ticket, reply }));
                 }
                 Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+                Output::Watch { .. } => {}
             }
         }
     }
@@ -253,5 +293,6 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::ForgetForwardingDone { .. } => "ForgetForwardingDone",
         PeerMessage::Data { .. } => "Data",
         PeerMessage::DataDone { .. } => "DataDone",
+        PeerMessage::LockerKept { .. } => "LockerKept",
     }
 }

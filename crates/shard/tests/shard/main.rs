@@ -7,6 +7,7 @@ mod acls;
 mod distributed;
 mod exchange;
 mod forged;
+mod locks;
 mod opens;
 mod set_mtime;
 mod splits;

@@ -184,6 +184,8 @@ impl Cluster {
                 Output::Send { to, message, .. } => {
                     queue.extend(self.input(to.0, Input::Peer(message)).outputs);
                 }
+                // The lane's.
+                Output::Watch { .. } => {}
                 other => panic!("unexpected {other:?}"),
             }
         }
@@ -249,7 +251,8 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::Forwarded { to, .. }
         | PeerMessage::Released { to, .. }
         | PeerMessage::ForgetForwarding { to, .. }
-        | PeerMessage::ForgetForwardingDone { to, .. } => *to,
+        | PeerMessage::ForgetForwardingDone { to, .. }
+        | PeerMessage::LockerKept { to, .. } => *to,
         other => panic!("{other:?} is for a server"),
     }
 }

@@ -293,6 +293,7 @@ impl Cluster {
                 self.post(LOCAL, from, Input::DataDone { ticket, reply });
             }
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+            Output::Watch { .. } => {}
         }
     }
 

@@ -1,0 +1,698 @@
+//! Locks of files, shared with all clients.
+//!
+//! The session remembers which locks it has, to tell them again to a server that was restarted: a lock that
+//! is about to be given up is forgotten before the server is asked to take it back, and one that was given
+//! is remembered only if the server is still the one that gave it, so that what is told again is never more
+//! than what the server gave.
+//!
+//! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to others,
+//! and says so when they are told again. Programs that hold them cannot be asked to stop, but the open files
+//! through which they locked are spoilt: every further use of them is an input/output error.
+//!
+//! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
+
+use crate::background::DOUBTFUL_SILENCE;
+use crate::call::{Call, Target};
+use crate::cluster::Cluster;
+use crate::core::Core;
+use crate::error::{ClientError, Failure, Result};
+use crate::pool::{ConnectError, Connection, Server};
+use crate::slots::{Slot, Slots};
+use crate::{Client, Session};
+use hashbrown::{HashMap, HashSet};
+use pandofs_api::{Refusal, Reply, Request, RequestKey};
+use pandofs_locks::{FileLocks, Owner};
+use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
+use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId, ShardId};
+use pandofs_wire::message::AnswerBody;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The session's locks.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    session: SessionId,
+    files: Mutex<HashMap<Ino, Known>>,
+    /// Whether there ever was a lock.
+    used: AtomicBool,
+    /// Whether a lock was ever lost.
+    any_lost: AtomicBool,
+    /// Of requests that wait.
+    slots: Slots,
+}
+
+/// What is known of one file.
+#[derive(Debug, Default)]
+struct Known {
+    locks: FileLocks,
+    /// Owners that may have locks at the server that are not in `locks`: it was asked and did not answer.
+    unclear: HashSet<(LockKind, u64)>,
+    /// Through which open file each owner has locked.
+    through: HashMap<u64, HashSet<(LockKind, u64)>>,
+    /// Open files whose locks are lost.
+    lost: HashSet<u64>,
+}
+
+impl Known {
+    fn is_idle(&self) -> bool {
+        self.locks.is_empty()
+            && self.unclear.is_empty()
+            && self.through.is_empty()
+            && self.lost.is_empty()
+    }
+}
+
+impl Locks {
+    pub fn new(session: SessionId, slots: Range<u16>) -> Locks {
+        Locks {
+            session,
+            files: Mutex::new(HashMap::new()),
+            used: AtomicBool::new(false),
+            any_lost: AtomicBool::new(false),
+            slots: Slots::new(slots),
+        }
+    }
+
+    /// Whether servers may have locks of this session.
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::SeqCst)
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<Ino, Known>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owner(&self, number: u64) -> Owner {
+        Owner {
+            session: self.session,
+            number,
+        }
+    }
+
+    /// A lock is about to be asked for, through this open file.
+    fn begin(&self, ino: Ino, handle: u64, lock: &FileLock) {
+        self.used.store(true, Ordering::SeqCst);
+        let mut files = self.files();
+        let known = files.entry(ino).or_default();
+        let through = known.through.entry(handle).or_default();
+        through.insert((lock.kind, lock.owner));
+    }
+
+    /// It was given, by the process of the server that was registered with when `registration` was its count;
+    /// false if that is not the one any more.
+    fn given(&self, ino: Ino, lock: &FileLock, server: &Server, registration: u64) -> bool {
+        let mut files = self.files();
+        // Under the lock: a registration counts first and then looks at what there is to tell.
+        if server.registrations.load(Ordering::SeqCst) != registration {
+            return false;
+        }
+        let known = files.entry(ino).or_default();
+        known.locks.note(self.owner(lock.owner), lock);
+        true
+    }
+
+    /// Forgets what the owner has of the range. Whether the server may have something of it.
+    fn forget(&self, ino: Ino, kind: LockKind, number: u64, range: LockRange) -> bool {
+        let mut files = self.files();
+        let Some(known) = files.get_mut(&ino) else {
+            return false;
+        };
+        let unclear = known.unclear.contains(&(kind, number));
+        let cleared = known.locks.clear(self.owner(number), kind, range);
+        if known.is_idle() {
+            files.remove(&ino);
+        }
+        cleared || unclear
+    }
+
+    fn unclear(&self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
+        let mut files = self.files();
+        let known = files.entry(ino).or_default();
+        if is_unclear {
+            known.unclear.insert((kind, number));
+        } else {
+            known.unclear.remove(&(kind, number));
+        }
+        if known.is_idle() {
+            files.remove(&ino);
+        }
+    }
+
+    /// Whether there are locks that were made through this open file.
+    fn has_locked(&self, ino: Ino, handle: u64) -> bool {
+        let files = self.files();
+        files
+            .get(&ino)
+            .is_some_and(|known| !known.locks.is_empty() && known.through.contains_key(&handle))
+    }
+
+    /// Who has locks that were made through this open file.
+    fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
+        let files = self.files();
+        let Some(known) = files.get(&ino) else {
+            return Vec::new();
+        };
+        let through = known.through.get(&handle).into_iter().flatten();
+        let has = |&(kind, number): &(LockKind, u64)| known.locks.has(kind, self.owner(number));
+        through.copied().filter(has).collect()
+    }
+
+    /// Whether the open file's locks are lost.
+    fn is_lost(&self, ino: Ino, handle: u64) -> bool {
+        self.any_lost.load(Ordering::Relaxed)
+            && self
+                .files()
+                .get(&ino)
+                .is_some_and(|known| known.lost.contains(&handle))
+    }
+
+    /// The process closes one of its descriptors of the file.
+    fn closed_by(&self, ino: Ino, number: u64) {
+        let mut files = self.files();
+        if let Some(known) = files.get_mut(&ino) {
+            for owners in known.through.values_mut() {
+                owners.remove(&(LockKind::Record, number));
+            }
+            known.through.retain(|_, owners| !owners.is_empty());
+            if known.is_idle() {
+                files.remove(&ino);
+            }
+        }
+    }
+
+    /// An open file is closed for good; who had locked through it.
+    fn closed(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
+        let mut files = self.files();
+        let Some(known) = files.get_mut(&ino) else {
+            return Vec::new();
+        };
+        known.lost.remove(&handle);
+        let owners = known.through.remove(&handle).unwrap_or_default();
+        if known.is_idle() {
+            files.remove(&ino);
+        }
+        owners.into_iter().collect()
+    }
+
+    fn all(&self) -> Vec<(Ino, FileLock)> {
+        let files = self.files();
+        let of = |(&ino, known): (&Ino, &Known)| {
+            let locks: Vec<_> = known.locks.iter().map(|(_, lock)| (ino, lock)).collect();
+            locks
+        };
+        files.iter().flat_map(of).collect()
+    }
+
+    /// A server does not have this lock any more.
+    fn lost(&self, ino: Ino, lock: &FileLock) {
+        let mut files = self.files();
+        let Some(known) = files.get_mut(&ino) else {
+            return;
+        };
+        let owner = self.owner(lock.owner);
+        if !known.locks.clear(owner, lock.kind, lock.range) {
+            // It was unlocked meanwhile.
+            return;
+        }
+        let through: Vec<u64> = known
+            .through
+            .iter()
+            .filter(|(_, owners)| owners.contains(&(lock.kind, lock.owner)))
+            .map(|(handle, _)| *handle)
+            .collect();
+        known.lost.extend(through);
+        self.any_lost.store(true, Ordering::Relaxed);
+        tracing::error!(
+            "the lock of process {} on inode {ino} is lost: its server did not hear of this mount for too \
+             long and may have given it to others; programs get an input/output error until they have closed \
+             the file",
+            lock.pid
+        );
+    }
+}
+
+/// What came of trying to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    Locked,
+    /// Somebody has a lock that is in the way.
+    Busy,
+    /// Only who waits gets an answer: the server was restarted a moment ago and gives nobody a lock until it
+    /// knows who has which, or whoever has the lock may have closed the file a moment ago.
+    NotYet,
+}
+
+/// Who has a lock that is in the way of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    Nobody,
+    Lock(FileLock),
+    /// The server was restarted a moment ago and does not know yet.
+    NotYet,
+}
+
+/// A request for a lock that may wait. At most [`LOCK_SLOTS`] of a client wait at once.
+///
+/// [`LOCK_SLOTS`]: pandofs_types::limits::LOCK_SLOTS
+#[derive(Debug)]
+pub struct LockWait {
+    session: Arc<Session>,
+    ino: Ino,
+    handle: u64,
+    lock: FileLock,
+    /// Wait also until others have unlocked.
+    blocking: bool,
+    /// `None` when it was given back.
+    slot: Option<Slot>,
+    /// Held while it is cancelled.
+    is_over: Mutex<bool>,
+}
+
+impl LockWait {
+    /// Waits for the lock.
+    ///
+    /// # Errors
+    /// `Interrupted` when it was cancelled and not given; `WouldBlock` when it was not to wait for others;
+    /// `Deadlock`; `NoLocks`.
+    pub fn wait(&self) -> Result<()> {
+        let core = &*self.session.core;
+        core.locks.begin(self.ino, self.handle, &self.lock);
+        let mut call = self.call(self.blocking);
+        loop {
+            let answer = core.ask_call(&mut call);
+            let mut is_over = self.is_over();
+            let result = match answer {
+                // Nobody else tells who waits that it would have to wait.
+                Err(Failure::Client(ClientError::Fs(FsError::WouldBlock))) if self.blocking => {
+                    Err(FsError::Interrupted.into())
+                }
+                answer => answer,
+            };
+            if let Some(result) = core.locked(self.ino, &self.lock, &call, result) {
+                *is_over = true;
+                return result;
+            }
+        }
+    }
+
+    /// The file that is to be locked.
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    /// Ends the waiting, soon: [`LockWait::wait`] returns as soon as it is known whether the lock was given.
+    /// Waits for an answer of the server.
+    pub fn cancel(&self) {
+        let is_over = self.is_over();
+        if !*is_over {
+            // The same request, not wanting to wait: either is the last word on both. Should it fail, so
+            // does the other.
+            let _ = self.session.core.ask_call(&mut self.call(false));
+        }
+    }
+
+    fn is_over(&self) -> MutexGuard<'_, bool> {
+        self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call(&self, blocking: bool) -> Call {
+        let core = &*self.session.core;
+        // An answer is there well before the connection is taken for lost.
+        let wait = LOCK_WAIT.min(core.who.timeouts.answer / 3);
+        let mut call = core.lock_call(self.ino, self.lock, blocking, wait);
+        call.key = self.slot.as_ref().map(|slot| RequestKey {
+            session: core.who.session,
+            slot: slot.id,
+            sequence: slot.sequence,
+        });
+        call
+    }
+}
+
+impl Drop for LockWait {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.session.core.locks.slots.give_back(slot);
+        }
+    }
+}
+
+impl Client {
+    /// Locks a file if nobody has a lock in the way. `handle` tells the client's open files apart, and the
+    /// owner in `lock` its owners.
+    ///
+    /// # Errors
+    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost.
+    pub fn try_lock(&self, ino: Ino, handle: u64, lock: FileLock) -> Result<Tried> {
+        let core = self.core();
+        self.check_locks(ino, handle)?;
+        core.locks.begin(ino, handle, &lock);
+        loop {
+            let mut call = core.lock_call(ino, lock, false, Duration::ZERO);
+            call.waits = false;
+            let answer = core.ask_call(&mut call);
+            if matches!(answer, Err(Failure::NotYet)) {
+                return Ok(Tried::NotYet);
+            }
+            match core.locked(ino, &lock, &call, answer) {
+                Some(Ok(())) => return Ok(Tried::Locked),
+                Some(Err(ClientError::Fs(FsError::WouldBlock))) => return Ok(Tried::Busy),
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+    }
+
+    /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is known
+    /// whether somebody has it. To be made after [`Client::try_lock`] did not get it, by which a lock of
+    /// `flock()` that was to be changed is given up.
+    ///
+    /// # Errors
+    /// `NoLocks` when too many wait.
+    pub fn lock_wait(
+        &self,
+        ino: Ino,
+        handle: u64,
+        lock: FileLock,
+        blocking: bool,
+    ) -> Result<LockWait> {
+        let slot = self.core().locks.slots.try_take();
+        Ok(LockWait {
+            session: Arc::clone(&self.session),
+            ino,
+            handle,
+            lock,
+            blocking,
+            slot: Some(slot.ok_or(FsError::NoLocks)?),
+            is_over: Mutex::new(false),
+        })
+    }
+
+    /// Unlocks what the owner has of the range; nothing is fine.
+    ///
+    /// # Errors
+    /// `Io` when the locks of this open file are lost.
+    pub fn unlock(
+        &self,
+        ino: Ino,
+        handle: u64,
+        kind: LockKind,
+        owner: u64,
+        range: LockRange,
+    ) -> Result<()> {
+        self.check_locks(ino, handle)?;
+        self.core().unlock(ino, kind, owner, range)
+    }
+
+    /// Who has a lock that is in the way of this one? With `wait` it waits until that is known.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn lock_holder(&self, ino: Ino, lock: FileLock, wait: bool) -> Result<Holder> {
+        let request = Request::GetLock { ino, lock };
+        let mut call = Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
+        call.waits = wait;
+        match self.core().ask_call(&mut call) {
+            Ok(Reply::Lock(Some(found))) => Ok(Holder::Lock(found)),
+            Ok(Reply::Lock(None)) => Ok(Holder::Nobody),
+            Ok(other) => Err(unexpected(&other)),
+            Err(Failure::NotYet) => Ok(Holder::NotYet),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// A process closes a descriptor of the open file, which unlocks what it has locked with `fcntl()`
+    /// through any of the file. What the open file itself has locked may be unlocked next, and whoever tries to
+    /// lock meanwhile is kept until that is known.
+    ///
+    /// # Errors
+    /// Those of [`Client::unlock`].
+    pub fn unlock_process(&self, ino: Ino, handle: u64, owner: u64) -> Result<()> {
+        let core = self.core();
+        if !core.locks.is_used() {
+            return Ok(());
+        }
+        let result = core.unlock(ino, LockKind::Record, owner, LockRange::WHOLE);
+        core.locks.closed_by(ino, owner);
+        let owners = core.locks.owners_through(ino, handle);
+        if !owners.is_empty() {
+            let request = Request::Closing { ino, owners };
+            // What comes of it is no matter of whether the lock is kept or not.
+            if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
+                tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");
+            }
+        }
+        self.check_locks(ino, handle).and(result)
+    }
+
+    /// An open file is closed by all who had it, which unlocks what was locked in its own name.
+    ///
+    /// # Errors
+    /// Those of [`Client::unlock`].
+    pub fn unlock_handle(&self, ino: Ino, handle: u64) -> Result<()> {
+        let core = self.core();
+        if !core.locks.is_used() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        // Processes have closed it before. What is left is what is owned by the open file.
+        for (kind, owner) in core.locks.closed(ino, handle) {
+            result = result.and(core.unlock(ino, kind, owner, LockRange::WHOLE));
+        }
+        result
+    }
+
+    /// Whether this open file may be used: `Io` once a lock was lost that was made through it. While the server
+    /// of a file with locks has not been heard of for so long that it may have given them away, it waits for
+    /// its word.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn check_locks(&self, ino: Ino, handle: u64) -> Result<()> {
+        let core = self.core();
+        if !core.locks.is_used() {
+            return Ok(());
+        }
+        if core.locks.has_locked(ino, handle) && core.is_silent(ino) {
+            // On the way the server is told the locks again, and says which are lost.
+            core.inode(&Credentials::ROOT, ino)?;
+        }
+        if core.locks.is_lost(ino, handle) {
+            Err(FsError::Io.into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Core {
+    fn lock_call(&self, ino: Ino, lock: FileLock, blocking: bool, wait: Duration) -> Call {
+        let request = Request::SetLock {
+            ino,
+            lock,
+            blocking,
+            wait_ms: u32::try_from(wait.as_millis()).unwrap_or(u32::MAX),
+        };
+        Call::shard(Target::Inode(ino), &Credentials::ROOT, request)
+    }
+
+    /// Whether the server of the inode may have given this session up.
+    fn is_silent(&self, ino: Ino) -> bool {
+        let shard = self.inodes.shard_of(ino);
+        let cluster = self.clusters.current();
+        cluster
+            .leader(shard)
+            .is_some_and(|server| server.silence() >= DOUBTFUL_SILENCE)
+    }
+
+    /// What to make of the answer to a request for a lock; `None` if it has to be asked for again.
+    fn locked(
+        &self,
+        ino: Ino,
+        lock: &FileLock,
+        call: &Call,
+        answer: std::result::Result<Reply, Failure>,
+    ) -> Option<Result<()>> {
+        let answer = answer.map_err(ClientError::from);
+        match answer {
+            Ok(Reply::Done) => {
+                let given = call
+                    .answered_by
+                    .as_ref()
+                    .is_some_and(|(server, registration)| {
+                        self.locks.given(ino, lock, server, *registration)
+                    });
+                given.then_some(Ok(()))
+            }
+            Ok(other) => Some(Err(unexpected(&other))),
+            Err(error @ ClientError::Fs(_)) => {
+                let refused = matches!(
+                    error,
+                    ClientError::Fs(FsError::WouldBlock | FsError::Interrupted)
+                );
+                if refused && lock.kind == LockKind::Flock {
+                    // What it had is gone, so that two that wait to change theirs do not wait for one another.
+                    self.locks
+                        .forget(ino, lock.kind, lock.owner, LockRange::WHOLE);
+                }
+                Some(Err(error))
+            }
+            Err(error) => {
+                self.locks.unclear(ino, lock.kind, lock.owner, true);
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
+        // First: were it still told to a server that restarts, the server would keep it.
+        if !self.locks.forget(ino, kind, owner, range) {
+            return Ok(());
+        }
+        let request = Request::Unlock {
+            ino,
+            kind,
+            owner,
+            range,
+        };
+        let answer = self.ask(&Credentials::ROOT, Target::Inode(ino), request);
+        match answer.map_err(ClientError::from) {
+            Ok(Reply::Done) => {
+                if range == LockRange::WHOLE {
+                    self.locks.unclear(ino, kind, owner, false);
+                }
+                Ok(())
+            }
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) if error.is_gone() => Ok(()),
+            Err(error) => {
+                self.locks.unclear(ino, kind, owner, true);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells the shards of a server that was restarted, or may have given the session up, which locks the
+    /// session has: all of them, as an inode may have moved there without this client having heard of it.
+    pub fn relock(
+        &self,
+        cluster: &Cluster,
+        server: &Server,
+        connection: &mut Connection,
+    ) -> std::result::Result<(), ConnectError> {
+        if !self.locks.is_used() {
+            return Ok(());
+        }
+        let locks = self.locks.all();
+        for shard in (0..cluster.map.shard_count()).map(ShardId) {
+            let is_led = cluster
+                .leader(shard)
+                .is_some_and(|leader| leader.id == server.id);
+            if !is_led {
+                continue;
+            }
+            let mut rest = &locks[..];
+            loop {
+                let (now, later) = rest.split_at(rest.len().min(MAX_LOCKS_PER_MESSAGE));
+                rest = later;
+                let locks = now.to_vec();
+                let last = rest.is_empty();
+                let request = Request::Relock { locks, last };
+                match self.tell(connection, cluster, shard, request) {
+                    Ok(AnswerBody::Shard(Ok(Reply::LostLocks(lost)))) => {
+                        for (ino, lock) in lost {
+                            self.locks.lost(ino, &lock);
+                        }
+                    }
+                    Ok(AnswerBody::Shard(Err(Refusal::WrongServer { .. }))) => break,
+                    Ok(answer) => {
+                        return Err(ConnectError::Unreachable(format!(
+                            "shard {shard} did not take the session's locks: {answer:?}"
+                        )));
+                    }
+                    Err(_) => {
+                        return Err(ConnectError::Unreachable(
+                            "it was lost again at once".to_owned(),
+                        ));
+                    }
+                }
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unexpected(reply: &Reply) -> ClientError {
+    ClientError::Protocol(format!(
+        "a shard answered {reply:?} to a request for a lock"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::LockMode;
+
+    const FILE: Ino = Ino(5);
+
+    fn lock(kind: LockKind, owner: u64) -> FileLock {
+        FileLock {
+            kind,
+            owner,
+            pid: 1,
+            mode: LockMode::Exclusive,
+            range: LockRange::WHOLE,
+        }
+    }
+
+    /// As if a server had given it.
+    fn given(locks: &Locks, handle: u64, lock: &FileLock) {
+        locks.begin(FILE, handle, lock);
+        let mut files = locks.files();
+        let known = files.entry(FILE).or_default();
+        known.locks.note(locks.owner(lock.owner), lock);
+    }
+
+    #[test]
+    fn a_lost_lock_spoils_the_open_files_through_which_it_was_made() {
+        let locks = Locks::new(SessionId(1), 0..1);
+        let (mine, other) = (lock(LockKind::Record, 7), lock(LockKind::Flock, 8));
+        given(&locks, 1, &mine);
+        given(&locks, 2, &other);
+        locks.lost(FILE, &mine);
+        assert!(locks.is_lost(FILE, 1) && !locks.is_lost(FILE, 2));
+        assert_eq!(locks.all(), [(FILE, other)]);
+        assert_eq!(locks.closed(FILE, 1), [(LockKind::Record, 7)]);
+        assert!(!locks.is_lost(FILE, 1));
+    }
+
+    #[test]
+    fn a_lock_that_was_unlocked_meanwhile_is_not_lost() {
+        let locks = Locks::new(SessionId(1), 0..1);
+        let mine = lock(LockKind::Record, 7);
+        given(&locks, 1, &mine);
+        assert!(locks.forget(FILE, mine.kind, 7, LockRange::WHOLE));
+        locks.lost(FILE, &mine);
+        assert!(!locks.is_lost(FILE, 1));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_file_that_is_closed() {
+        let locks = Locks::new(SessionId(1), 0..1);
+        let process = lock(LockKind::Record, 7);
+        let open_file = lock(LockKind::Flock, 8);
+        given(&locks, 1, &process);
+        given(&locks, 1, &open_file);
+        assert!(locks.forget(FILE, LockKind::Record, 7, LockRange::WHOLE));
+        locks.closed_by(FILE, 7);
+        assert_eq!(locks.closed(FILE, 1), [(LockKind::Flock, 8)]);
+        assert!(locks.forget(FILE, LockKind::Flock, 8, LockRange::WHOLE));
+        assert!(!locks.forget(FILE, LockKind::Flock, 8, LockRange::WHOLE));
+        assert!(locks.files().is_empty());
+    }
+}

@@ -1,0 +1,210 @@
+//! Locks: told again to a restarted server, lost ones spoil their open files, waiting and its end.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pandofs_api::{Refusal, Reply, Request, RequestKey};
+use pandofs_client::{ClientError, Tried};
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
+use pandofs_wire::message::RequestBody;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const FILE: Ino = Ino(2);
+const OTHER: Ino = Ino(3);
+
+fn lock(owner: u64) -> FileLock {
+    FileLock {
+        kind: LockKind::Record,
+        owner,
+        pid: 9,
+        mode: LockMode::Exclusive,
+        range: LockRange { first: 0, last: 9 },
+    }
+}
+
+/// Gives every lock, and takes every one that is told again unless it `loses` them.
+fn giving(loses: &Arc<AtomicBool>) -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
+    let loses = Arc::clone(loses);
+    move |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::SetLock { .. } | Request::Unlock { .. } | Request::Release { .. } => {
+                ok(Reply::Done)
+            }
+            Request::Relock { locks, .. } if loses.load(Ordering::SeqCst) => {
+                ok(Reply::LostLocks(locks.clone()))
+            }
+            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            Request::GetAttr { ino } => ok(Reply::Inode(file(*ino))),
+            _ => unexpected(request),
+        },
+        _ => unexpected(request),
+    }
+}
+
+fn told(server: &Fake) -> Vec<(Vec<(Ino, FileLock)>, bool)> {
+    let relock = |request| match request {
+        Request::Relock { locks, last } => Some((locks, last)),
+        _ => None,
+    };
+    let asked = server.asked().into_iter();
+    asked.filter_map(|asked| relock(asked.request)).collect()
+}
+
+#[test]
+fn a_restarted_server_is_told_the_locks_that_are_left_before_anything_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 2);
+    let loses = Arc::new(AtomicBool::new(false));
+    let server = Fake::start(&map, 0, giving(&loses));
+    let client = client(&map);
+    for (ino, owner) in [(FILE, 1), (FILE, 2), (OTHER, 3)] {
+        let lock = FileLock {
+            range: LockRange {
+                first: owner * 10,
+                last: owner * 10 + 9,
+            },
+            ..lock(owner)
+        };
+        assert_eq!(client.try_lock(ino, owner, lock).unwrap(), Tried::Locked);
+    }
+    client
+        .unlock(OTHER, 3, LockKind::Record, 3, LockRange::WHOLE)
+        .unwrap();
+    let part = LockRange {
+        first: 10,
+        last: 14,
+    };
+    client.unlock(FILE, 1, LockKind::Record, 1, part).unwrap();
+    assert_eq!(told(&server), [(vec![], true), (vec![], true)]);
+    server.restart();
+    client.getattr(&ME, FILE).unwrap();
+    let left = |owner: u64, first| FileLock {
+        range: LockRange {
+            first,
+            last: owner * 10 + 9,
+        },
+        ..lock(owner)
+    };
+    // Both shards are told all: the inode may have moved.
+    let all = (vec![(FILE, left(1, 15)), (FILE, left(2, 20))], true);
+    assert_eq!(told(&server)[2..], [all.clone(), all]);
+    let last = server.asked().pop().unwrap();
+    assert!(matches!(last.request, Request::GetAttr { .. }), "{last:?}");
+}
+
+#[test]
+fn a_client_without_locks_tells_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 2);
+    let server = Fake::start(&map, 0, giving(&Arc::default()));
+    let client = client(&map);
+    client.getattr(&ME, FILE).unwrap();
+    server.restart();
+    client.getattr(&ME, FILE).unwrap();
+    assert_eq!(told(&server), []);
+    client.unlock_process(FILE, 1, 7).unwrap();
+    client.unlock_handle(FILE, 1).unwrap();
+    let asked = server.asked();
+    assert!(
+        asked
+            .iter()
+            .all(|asked| matches!(asked.request, Request::GetAttr { .. }))
+    );
+}
+
+#[test]
+fn an_open_file_whose_lock_is_lost_is_spoilt_until_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let loses = Arc::new(AtomicBool::new(false));
+    let server = Fake::start(&map, 0, giving(&loses));
+    let client = client(&map);
+    client.try_lock(FILE, 1, lock(7)).unwrap();
+    loses.store(true, Ordering::SeqCst);
+    server.restart();
+    client.getattr(&ME, FILE).unwrap();
+    let io = Err(ClientError::Fs(FsError::Io));
+    assert_eq!(client.check_locks(FILE, 1), io);
+    assert_eq!(client.try_lock(FILE, 1, lock(7)).map(drop), io);
+    assert_eq!(client.unlock_process(FILE, 1, 7), io);
+    assert_eq!(client.check_locks(FILE, 2), Ok(()));
+    client.unlock_handle(FILE, 1).unwrap();
+    assert_eq!(client.check_locks(FILE, 1), Ok(()));
+}
+
+/// Says "not yet" until somebody asks who does not want to wait.
+fn refusing() -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
+    let cancelled = AtomicBool::new(false);
+    move |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::SetLock { blocking, .. } => {
+                if !blocking {
+                    cancelled.store(true, Ordering::SeqCst);
+                }
+                if cancelled.load(Ordering::SeqCst) {
+                    refuse(FsError::WouldBlock)
+                } else {
+                    refuse(Refusal::NotYet)
+                }
+            }
+            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            Request::Unlock { .. } => ok(Reply::Done),
+            _ => unexpected(request),
+        },
+        _ => unexpected(request),
+    }
+}
+
+#[test]
+fn who_waits_asks_again_with_the_same_key_until_it_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let server = Fake::start(&map, 0, refusing());
+    let client = client(&map);
+    let wait = Arc::new(client.lock_wait(FILE, 1, lock(7), true).unwrap());
+    let waiter = std::thread::spawn({
+        let wait = Arc::clone(&wait);
+        move || wait.wait()
+    });
+    let keys = || -> Vec<RequestKey> {
+        let asked = server.asked().into_iter();
+        asked
+            .filter(|asked| matches!(asked.request, Request::SetLock { .. }))
+            .map(|asked| asked.key)
+            .collect()
+    };
+    eventually("it asks again", || keys().len() >= 3);
+    wait.cancel();
+    let interrupted = Err(ClientError::Fs(FsError::Interrupted));
+    assert_eq!(waiter.join().unwrap(), interrupted);
+    let keys = keys();
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    // Nothing is left of it.
+    client.unlock_handle(FILE, 1).unwrap();
+    let asked = server.asked();
+    assert!(
+        !asked
+            .iter()
+            .any(|asked| matches!(asked.request, Request::Unlock { .. }))
+    );
+}
+
+#[test]
+fn who_does_not_wait_is_told_that_it_is_not_known_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let _server = Fake::start(&map, 0, |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::SetLock { .. } | Request::GetLock { .. } => refuse(Refusal::NotYet),
+            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            _ => unexpected(request),
+        },
+        _ => unexpected(request),
+    });
+    let client = client(&map);
+    assert_eq!(client.try_lock(FILE, 1, lock(7)).unwrap(), Tried::NotYet);
+    let holder = client.lock_holder(FILE, lock(7), false).unwrap();
+    assert_eq!(holder, pandofs_client::Holder::NotYet);
+}

@@ -1,0 +1,361 @@
+//! Locks of programs, which hold among all mounts.
+//!
+//! What the kernel (6.18) tells of them, and what it does not:
+//!
+//! - A lock of `flock()` is owned by an open file, one of `fcntl()` by a process' table of open files or, for
+//!   `F_OFD_SETLK`, by an open file as well. Which of the two is not told.
+//! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All that it has
+//!   locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
+//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be unlocked;
+//!   that is what was locked through it and is not unlocked by then. Nobody waits for this: the program has been
+//!   told before that the file is closed. So at each `FLUSH` the server is told that what the open file owns
+//!   may be unlocked next, and does not refuse a lock because of it before that is known.
+//! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread, before the
+//!   request that it is about is taken up. The request is answered with `EINTR`, unless the lock was
+//!   given meanwhile; the kernel asks again for whom it restarts.
+//!
+//! What one program wrote under a lock the next one reads under it, on whichever mount: before anything is
+//! unlocked what was written is reported, and before a lock is answered the kernel is told to ask for the
+//! attributes again, by which it sees whether what it has of the contents is old (as NFS does it).
+//!
+//! Who waits is given a thread, so that those that take requests are there for whoever unlocks.
+
+use crate::ops::{PandoFs, Result, errno};
+use crate::options::LocalLocks;
+use crate::panic::SESSION_THREADS;
+use crate::reply::reply_empty;
+use crate::space;
+use fuser::{
+    Errno, FileHandle, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
+    OpenFlags, ReplyEmpty, ReplyLock, RequestId,
+};
+use pandofs_client::{ClientError, Holder, LockWait, Tried};
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+/// Interrupts that are kept for requests that are still to be taken up: those of requests that are not
+/// waits for locks are among them.
+const KEPT_INTERRUPTS: usize = 1_024;
+/// Bytes of the stack of a thread that waits; it does not do much.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Asks the kernel for the locks that are not local.
+pub(crate) fn negotiate(kernel: &mut KernelConfig, local: LocalLocks) {
+    for (flag, is_local) in [
+        (InitFlags::FUSE_POSIX_LOCKS, local.posix),
+        (InitFlags::FUSE_FLOCK_LOCKS, local.flock),
+    ] {
+        if !is_local && kernel.add_capabilities(flag).is_err() {
+            tracing::warn!(
+                ?flag,
+                "not known to this kernel: locks hold within the mount"
+            );
+        }
+    }
+}
+
+/// A lock of `fcntl()`; none if it is to unlock.
+pub(crate) fn record(
+    owner: LockOwner,
+    first: u64,
+    last: u64,
+    typ: i32,
+    pid: u32,
+) -> Option<FileLock> {
+    let lock = FileLock {
+        kind: LockKind::Record,
+        owner: owner.0,
+        pid,
+        mode: mode(typ)?,
+        range: LockRange { first, last },
+    };
+    lock.is_valid().then_some(lock)
+}
+
+/// A lock of `flock()`; none if it is to unlock.
+pub(crate) fn flock(owner: LockOwner, typ: i32, pid: u32) -> Option<FileLock> {
+    Some(FileLock {
+        kind: LockKind::Flock,
+        owner: owner.0,
+        pid,
+        mode: mode(typ)?,
+        range: LockRange::WHOLE,
+    })
+}
+
+fn mode(typ: i32) -> Option<LockMode> {
+    match typ {
+        libc::F_RDLCK => Some(LockMode::Shared),
+        libc::F_WRLCK => Some(LockMode::Exclusive),
+        _ => None,
+    }
+}
+
+/// Handles of open files. Nothing else is kept for them here: the client counts opens by inode.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    last: AtomicU64,
+}
+
+impl OpenFiles {
+    pub fn next(&self, flags: OpenFlags) -> FileHandle {
+        space::handle(self.last.fetch_add(1, Ordering::Relaxed) + 1, flags)
+    }
+}
+
+/// What can be told to the kernel unasked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kernel {
+    notifier: Arc<OnceLock<Notifier>>,
+}
+
+impl Kernel {
+    pub fn set(&self, notifier: Notifier) {
+        // It is set once, when the session is there.
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// The inode's attributes are not to be believed any longer.
+    fn forget_attr(&self, ino: Ino) {
+        // Not the contents as well: for that the kernel would wait for reads under way, which wait for threads of
+        // this mount.
+        const ATTRIBUTES_ALONE: i64 = -1;
+        if let Some(notifier) = self.notifier.get()
+            && let Err(error) = notifier.inval_inode(INodeNo(ino.0), ATTRIBUTES_ALONE, 0)
+        {
+            tracing::debug!(%error, "the kernel does not know inode {ino}");
+        }
+    }
+}
+
+/// Requests that wait for locks.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: HashMap<RequestId, Arc<LockWait>>,
+    /// The last interrupts of others.
+    interrupted: VecDeque<RequestId>,
+}
+
+impl Waits {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits on a thread of its own, and answers.
+    fn begin(
+        waits: &Arc<Waits>,
+        request: RequestId,
+        wait: LockWait,
+        kernel: Kernel,
+        reply: ReplyEmpty,
+    ) {
+        let wait = Arc::new(wait);
+        {
+            let mut state = waits.state();
+            if state.interrupted.contains(&request) {
+                return reply.error(Errno::EINTR);
+            }
+            state.waiting.insert(request, Arc::clone(&wait));
+        }
+        let of_thread = Arc::clone(waits);
+        let spawned = start("lock", move || {
+            let result = wait.wait();
+            of_thread.state().waiting.remove(&request);
+            if result.is_ok() {
+                kernel.forget_attr(wait.ino());
+            }
+            // The slot first: the program may ask for the next lock as soon as it is answered.
+            drop(wait);
+            reply_empty(reply, result.map_err(errno));
+        });
+        if !spawned {
+            // The reply went with what was to be run, and an error with it.
+            waits.state().waiting.remove(&request);
+        }
+    }
+
+    /// A request is to be answered soon.
+    pub fn interrupt(waits: &Arc<Waits>, request: RequestId) {
+        let mut state = waits.state();
+        let Some(wait) = state.waiting.get(&request) else {
+            state.interrupted.push_back(request);
+            if state.interrupted.len() > KEPT_INTERRUPTS {
+                state.interrupted.pop_front();
+            }
+            return;
+        };
+        let wait = Arc::clone(wait);
+        drop(state);
+        // It talks to the server, which may be away.
+        start("interrupt", move || wait.cancel());
+    }
+}
+
+/// Runs something beside the threads that take requests; false if that cannot be.
+fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
+    let spawned = thread::Builder::new()
+        .name(format!("{SESSION_THREADS}-{what}"))
+        .stack_size(STACK_BYTES)
+        .spawn(run);
+    if let Err(error) = &spawned {
+        tracing::error!(%error, "no thread for a lock");
+    }
+    spawned.is_ok()
+}
+
+impl PandoFs {
+    /// What the kernel is told about an open file.
+    pub fn open_flags(&self, flags: OpenFlags) -> FopenFlags {
+        // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
+        let mut answer = FopenFlags::empty();
+        // Of what is appended only the servers know where it goes: the page cache would have it elsewhere.
+        if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
+            answer |= FopenFlags::FOPEN_DIRECT_IO;
+        }
+        // A lock that a process has made to read is unlocked by `FLUSH`, too.
+        if flags.0 & libc::O_ACCMODE == libc::O_RDONLY && self.options.local_locks.posix {
+            answer |= FopenFlags::FOPEN_NOFLUSH;
+        }
+        answer
+    }
+
+    pub fn set_lock(
+        &self,
+        request: RequestId,
+        ino: Ino,
+        handle: FileHandle,
+        lock: FileLock,
+        blocking: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.report(ino);
+        let tried = match self.client.try_lock(ino, handle.0, lock) {
+            Ok(Tried::Locked) => {
+                self.kernel.forget_attr(ino);
+                Ok(())
+            }
+            Ok(Tried::Busy) if !blocking => Err(FsError::WouldBlock.into()),
+            Ok(Tried::Busy | Tried::NotYet) => {
+                match self.client.lock_wait(ino, handle.0, lock, blocking) {
+                    Ok(wait) => {
+                        let kernel = self.kernel.clone();
+                        return Waits::begin(&self.waits, request, wait, kernel, reply);
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        reply_empty(reply, tried.map_err(errno));
+    }
+
+    /// Whoever locks next is to see what was written. What cannot be reported now is reported, and fails, when
+    /// the file is closed.
+    fn report(&self, ino: Ino) {
+        if let Err(error) = self.client.flush(ino) {
+            tracing::warn!(%error, "what was written to inode {ino} is reported later");
+        }
+    }
+
+    pub fn unlock(
+        &self,
+        ino: Ino,
+        handle: FileHandle,
+        owner: LockOwner,
+        flock: bool,
+        first: u64,
+        last: u64,
+    ) -> Result<()> {
+        let (kind, range) = match flock {
+            true => (LockKind::Flock, LockRange::WHOLE),
+            false => (LockKind::Record, LockRange { first, last }),
+        };
+        if !range.is_valid() {
+            return Err(Errno::EINVAL);
+        }
+        self.report(ino);
+        self.client
+            .unlock(ino, handle.0, kind, owner.0, range)
+            .map_err(errno)
+    }
+
+    pub fn lock_holder(&self, ino: Ino, lock: FileLock, reply: ReplyLock) {
+        match self.client.lock_holder(ino, lock, false) {
+            // It takes a moment until locks are known again after a restart.
+            Ok(Holder::NotYet) => {
+                let client = self.client.clone();
+                start("holder", move || {
+                    reply_holder(reply, lock, client.lock_holder(ino, lock, true));
+                });
+            }
+            holder => reply_holder(reply, lock, holder),
+        }
+    }
+}
+
+fn reply_holder(reply: ReplyLock, asked: FileLock, holder: Result<Holder, ClientError>) {
+    match holder.map_err(errno) {
+        Ok(Holder::Lock(found)) => {
+            let typ = match found.mode {
+                LockMode::Shared => libc::F_RDLCK,
+                LockMode::Exclusive => libc::F_WRLCK,
+            };
+            reply.locked(found.range.first, found.range.last, typ, found.pid);
+        }
+        Ok(Holder::Nobody) => {
+            reply.locked(asked.range.first, asked.range.last, libc::F_UNLCK, 0);
+        }
+        // The mount is ending.
+        Ok(Holder::NotYet) => reply.error(Errno::EINTR),
+        Err(error) => reply.error(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_asks_for_is_a_lock_or_to_unlock() {
+        let owner = LockOwner(9);
+        let lock = record(owner, 3, 7, libc::F_RDLCK, 12).unwrap();
+        assert_eq!((lock.kind, lock.mode), (LockKind::Record, LockMode::Shared));
+        assert_eq!((lock.owner, lock.pid), (9, 12));
+        assert_eq!(lock.range, LockRange { first: 3, last: 7 });
+        assert_eq!(record(owner, 3, 7, libc::F_UNLCK, 12), None);
+        assert_eq!(record(owner, 8, 7, libc::F_WRLCK, 12), None);
+        let lock = flock(owner, libc::F_WRLCK, 12).unwrap();
+        assert_eq!(
+            (lock.kind, lock.mode),
+            (LockKind::Flock, LockMode::Exclusive)
+        );
+        assert!(lock.is_valid());
+    }
+
+    #[test]
+    fn every_open_file_has_a_number_of_its_own() {
+        let files = OpenFiles::default();
+        let flags = OpenFlags(libc::O_RDWR);
+        let handles = (files.next(flags), files.next(flags));
+        assert_eq!(handles, (FileHandle(1), FileHandle(2)));
+    }
+
+    #[test]
+    fn interrupts_of_other_requests_are_kept_for_a_while() {
+        let waits = Arc::new(Waits::default());
+        for number in 0..=KEPT_INTERRUPTS as u64 {
+            Waits::interrupt(&waits, RequestId(number));
+        }
+        let state = waits.state();
+        assert_eq!(state.interrupted.len(), KEPT_INTERRUPTS);
+        assert!(!state.interrupted.contains(&RequestId(0)));
+    }
+}

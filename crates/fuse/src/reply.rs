@@ -1,0 +1,75 @@
+//! Answers that several of the kernel's requests have in common.
+
+use crate::convert::{self, ino};
+use crate::credentials::Caller;
+use crate::dir_attrs::{Asked, Outcome};
+use crate::ops::{PandoFs, Result, added};
+use fuser::{Generation, INodeNo, ReplyEmpty, ReplyEntry};
+use pandofs_client::{ClientError, Node};
+use pandofs_types::{Credentials, Ino, Name};
+use std::ffi::OsStr;
+
+/// Inode numbers are never used again.
+pub(crate) const GENERATION: Generation = Generation(0);
+
+pub(crate) fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl PandoFs {
+    pub fn reply_entry(&self, reply: ReplyEntry, asked: Asked, result: Result<Node>) {
+        match result {
+            Ok(node) => {
+                let attr_timeout = self.believable(&node.attr, asked);
+                let attr = convert::file_attr(&node.attr);
+                let entry_timeout = self.options.entry_timeout;
+                reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Makes something that is answered with an entry.
+    pub fn make(
+        &self,
+        caller: Caller,
+        dir: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+        ask: impl Fn(&Credentials, Ino, &Name) -> Result<Node, ClientError>,
+    ) {
+        let asked = self.dir_attrs.ask();
+        let dir = ino(dir);
+        let result = convert::name(name)
+            .and_then(|name| self.change(caller, dir, added, |c| ask(c, dir, &name)));
+        self.reply_entry(reply, asked, result);
+    }
+
+    /// Takes a name away.
+    pub fn remove(
+        &self,
+        caller: Caller,
+        dir: INodeNo,
+        name: &OsStr,
+        directory: bool,
+        reply: ReplyEmpty,
+    ) {
+        let dir = ino(dir);
+        let removed = Outcome::Removed { directory: false };
+        let result = convert::name(name).and_then(|name| match directory {
+            true => self.remove_dir(caller, dir, &name),
+            false => self
+                .change(
+                    caller,
+                    dir,
+                    |_| removed,
+                    |c| self.client.unlink(c, dir, &name),
+                )
+                .map(drop),
+        });
+        reply_empty(reply, result);
+    }
+}

@@ -1,0 +1,492 @@
+//! Locks of files: who has them, who waits, and that nobody gets one that somebody else still believes to
+//! have.
+//!
+//! Locks are kept in memory, as opens are, and go with an inode when it moves. After a restart clients tell
+//! theirs again (`Relock`). Until all have, none is given to anybody (*grace*): so which sessions to wait
+//! for must survive the restart. That a session may have locks here is therefore on disk before it is
+//! given the first one, and as long as it lives; which locks, and whether any, is not. Who does not come
+//! within [`SESSION_TIMEOUT`] has lost them.
+//!
+//! A request is executed once although it is not recorded in the log: the last answer to each slot is kept
+//! in memory, as long as the session lives. Otherwise a request that was left behind in a connection
+//! that the client gave up could be read after the one by which it undid it, and lock what nobody unlocks.
+//! After a restart no such connection is left.
+//!
+//! While an inode is on its way to another shard its locks are on their way, too: requests wait for the
+//! end of that, and what a session that ends there leaves is given to nobody here.
+
+use crate::port::{Input, Output, Ticket};
+use crate::record::Record;
+use crate::shard::{Shard, view_of};
+use hashbrown::HashMap;
+use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step};
+use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
+use pandofs_namespace::locks::Lock;
+use pandofs_namespace::{Stop, keys};
+use pandofs_store::Overlay;
+use pandofs_types::limits::{
+    CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS, SESSION_TIMEOUT, TICK_INTERVAL,
+};
+use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+type Answer = Result<Reply, Refusal>;
+
+#[derive(Debug, Default)]
+pub struct Lockers {
+    table: LockTable<Ticket>,
+    /// The last answers to requests that change locks.
+    answers: HashMap<SessionId, HashMap<SlotId, (u64, Answer)>>,
+    /// Sessions that are on disk as ones that may have locks here.
+    kept: BTreeSet<SessionId>,
+    /// Requests of sessions that are on their way there.
+    early: BTreeMap<SessionId, Vec<Input>>,
+    /// Sessions that may have had locks before the restart and have not said which.
+    missing: BTreeSet<SessionId>,
+    /// How long they are waited for.
+    grace: Duration,
+    now: Time,
+    /// Files of which something was unlocked while they were on their way to another shard.
+    stalled: BTreeSet<Ino>,
+}
+
+impl Lockers {
+    pub fn held(&self) -> usize {
+        self.table.held()
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.table.waiting()
+    }
+
+    /// Who has locks on this inode.
+    pub fn of(&self, ino: Ino) -> impl Iterator<Item = (Ino, SessionId, FileLock)> {
+        self.table.of(ino)
+    }
+
+    /// Inodes of these that have locks.
+    pub fn locked<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> Vec<Ino> {
+        inos.filter(|&&ino| self.table.knows(ino))
+            .copied()
+            .collect()
+    }
+
+    /// Whether inodes that have locks may not move now: they are too many, or not all told yet.
+    pub fn keep<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> bool {
+        !self.missing.is_empty() || self.table.count(inos) > MAX_MOVED_LOCKS
+    }
+
+    fn remember(&mut self, key: RequestKey, answer: Answer) {
+        let of_session = self.answers.entry(key.session).or_default();
+        of_session.insert(key.slot, (key.sequence, answer));
+    }
+
+    /// The answer to a request that was executed.
+    fn remembered(&self, key: RequestKey) -> Option<Answer> {
+        let (sequence, answer) = self.answers.get(&key.session)?.get(&key.slot)?;
+        match key.sequence.cmp(sequence) {
+            std::cmp::Ordering::Less => Some(Err(Refusal::StaleSequence)),
+            std::cmp::Ordering::Equal => Some(answer.clone()),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+}
+
+/// Whether the request is about locks.
+pub fn is_lock_request(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::SetLock { .. }
+            | Request::Unlock { .. }
+            | Request::GetLock { .. }
+            | Request::Closing { .. }
+            | Request::Relock { .. }
+    )
+}
+
+impl Shard {
+    pub(crate) fn lock_request(
+        &mut self,
+        overlay: &Overlay<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        let key = request.key;
+        let checked = match &request.request {
+            Request::SetLock { ino, lock, .. } => self
+                .may_lock(overlay, key, *ino)
+                .and_then(|()| valid(lock.is_valid())),
+            Request::Unlock { ino, range, .. } => self
+                .may_lock(overlay, key, *ino)
+                .and_then(|()| valid(range.is_valid())),
+            Request::GetLock { ino, lock } => self
+                .lockable(overlay, *ino)
+                .and_then(|()| valid(lock.is_valid())),
+            Request::Closing { ino, owners } => self
+                .lockable(overlay, *ino)
+                .and_then(|()| valid(owners.len() <= MAX_LOCKS_PER_MESSAGE)),
+            Request::Relock { locks, .. } => self.relockable(overlay, locks),
+            other => Err(Stop::Broken(format!("{other:?} is not about locks"))),
+        };
+        match checked {
+            Ok(()) => {}
+            Err(Stop::Refuse(refusal)) => {
+                self.answer(ticket, Err(refusal), false);
+                return Ok(());
+            }
+            Err(Stop::Locked(tx)) => {
+                self.wait_for(tx, Input::Request { ticket, request });
+                return Ok(());
+            }
+            Err(Stop::Cold(key)) => {
+                let input = Input::Request { ticket, request };
+                self.outputs.push(Output::Warm { key, input });
+                return Ok(());
+            }
+            Err(stop) => return Err(stop),
+        }
+        if let Request::SetLock { .. } | Request::Unlock { .. } = &request.request
+            && let Some(answer) = self.lockers.remembered(key)
+        {
+            self.answer(ticket, answer, false);
+            return Ok(());
+        }
+        match request.request {
+            Request::SetLock {
+                ino,
+                lock,
+                blocking,
+                wait_ms,
+            } => {
+                if !self.lockers.kept.contains(&key.session) {
+                    self.keep_locker(Input::Request { ticket, request });
+                    return Ok(());
+                }
+                let wait = Duration::from_millis(wait_ms.into()).min(LOCK_WAIT);
+                let asked = Asked {
+                    id: wait_id(key),
+                    lock,
+                    ticket,
+                    blocking,
+                    at_once: wait.is_zero(),
+                    until: Time(self.lockers.now.0 + wait.as_nanos() as i64),
+                };
+                let outcome = self.lockers.table.ask(ino, asked);
+                if outcome != Outcome::Parked {
+                    self.lock_answered(key, ticket, outcome);
+                }
+            }
+            Request::Unlock {
+                ino,
+                kind,
+                owner: number,
+                range,
+            } => {
+                let session = key.session;
+                let owner = Owner { session, number };
+                self.lockers.table.unlock(ino, owner, kind, range);
+                self.lockers.remember(key, Ok(Reply::Done));
+                self.answer(ticket, Ok(Reply::Done), false);
+            }
+            Request::GetLock { ino, lock } => {
+                let owner = Owner {
+                    session: key.session,
+                    number: lock.owner,
+                };
+                let answer = if self.lockers.missing.is_empty() {
+                    Ok(Reply::Lock(self.lockers.table.conflict(ino, owner, &lock)))
+                } else {
+                    Err(Refusal::NotYet)
+                };
+                self.answer(ticket, answer, false);
+            }
+            Request::Closing { ino, owners } => {
+                let session = key.session;
+                let owners = owners
+                    .into_iter()
+                    .map(|(kind, number)| (kind, Owner { session, number }));
+                let until = Time(self.lockers.now.0 + CLOSING_WAIT.as_nanos() as i64);
+                self.lockers.table.closing(ino, owners, until);
+                self.answer(ticket, Ok(Reply::Done), false);
+            }
+            Request::Relock { locks, last } => {
+                let lost = self.relock(overlay, key.session, locks)?;
+                self.answer(ticket, Ok(Reply::LostLocks(lost)), false);
+                if last {
+                    self.has_told(key.session);
+                }
+            }
+            _ => {}
+        }
+        self.lock_events();
+        Ok(())
+    }
+
+    /// Whether the inode is here, and stays.
+    fn lockable(&self, overlay: &Overlay<'_>, ino: Ino) -> Result<(), Stop> {
+        self.locks.check(&Lock::Inode(ino), None)?;
+        view_of(&self.config, overlay, true).inode(ino).map(|_| ())
+    }
+
+    /// The same for a request that changes locks: one that was executed is answered as it was, also if the
+    /// inode is gone since.
+    fn may_lock(&self, overlay: &Overlay<'_>, key: RequestKey, ino: Ino) -> Result<(), Stop> {
+        match self.lockers.remembered(key) {
+            Some(answer) => answer.map(|_| ()).map_err(Stop::Refuse),
+            None => self.lockable(overlay, ino),
+        }
+    }
+
+    /// Whether all inodes are read and stay.
+    fn relockable(&self, overlay: &Overlay<'_>, locks: &[(Ino, FileLock)]) -> Result<(), Stop> {
+        valid(locks.len() <= MAX_LOCKS_PER_MESSAGE)?;
+        let view = view_of(&self.config, overlay, true);
+        for (ino, lock) in locks {
+            valid(lock.is_valid())?;
+            self.locks.check(&Lock::Inode(*ino), None)?;
+            view.stored_inode(*ino)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what a session tells again; gives the locks that it has lost.
+    fn relock(
+        &mut self,
+        overlay: &Overlay<'_>,
+        session: SessionId,
+        locks: Vec<(Ino, FileLock)>,
+    ) -> Result<Vec<(Ino, FileLock)>, Stop> {
+        let is_awaited = self.lockers.missing.contains(&session);
+        let mut lost = Vec::new();
+        for (ino, lock) in locks {
+            let view = view_of(&self.config, overlay, true);
+            if view.stored_inode(ino)?.is_none() {
+                continue;
+            }
+            let number = lock.owner;
+            let owner = Owner { session, number };
+            let table = &mut self.lockers.table;
+            let has =
+                table.holds(ino, owner, &lock) || (is_awaited && table.adopt(ino, owner, &lock));
+            if !has {
+                lost.push((ino, lock));
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The session has said which locks it has, or is gone.
+    fn has_told(&mut self, session: SessionId) {
+        if self.lockers.missing.remove(&session) && self.lockers.missing.is_empty() {
+            self.end_grace();
+        }
+    }
+
+    fn end_grace(&mut self) {
+        self.lockers.table.hold(false);
+        let awaited = self.lockers.table.awaited();
+        self.wake(awaited);
+    }
+
+    /// A request for a lock of a session that is not on disk as one that has some.
+    fn keep_locker(&mut self, input: Input) {
+        let Input::Request { request, .. } = &input else {
+            unreachable!("only requests ask for locks");
+        };
+        let session = request.key.session;
+        let early = self.lockers.early.entry(session).or_default();
+        early.push(input);
+        if early.len() == 1 {
+            let has = true;
+            self.propose(&Record::Locker { session, has });
+        }
+    }
+
+    pub(crate) fn apply_locker(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        session: SessionId,
+        has: bool,
+    ) {
+        let here = self.config.shard;
+        if !has {
+            overlay.delete(keys::locker(here, session));
+            return;
+        }
+        overlay.put(keys::locker(here, session), vec![1]);
+        if !self.replaying {
+            let (from, to) = (here, here);
+            self.send(to, PeerMessage::LockerKept { from, to, session }, true);
+        }
+    }
+
+    pub(crate) fn locker_kept(&mut self, session: SessionId) {
+        if let Some(early) = self.lockers.early.remove(&session) {
+            self.lockers.kept.insert(session);
+            self.ready.extend(early);
+        }
+    }
+
+    pub(crate) fn locker_gone(&mut self, session: SessionId) {
+        self.lockers.answers.remove(&session);
+        let early = self.lockers.early.remove(&session);
+        if self.lockers.kept.remove(&session) || early.is_some() {
+            let has = false;
+            self.propose(&Record::Locker { session, has });
+        }
+        for input in early.into_iter().flatten() {
+            if let Input::Request { ticket, .. } = input {
+                self.answer(ticket, Err(Refusal::TryAgain), false);
+            }
+        }
+        let unlocked = self.lockers.table.drop_session(session);
+        self.wake(unlocked);
+        self.has_told(session);
+    }
+
+    /// Gives what is free to those who wait, unless the inode is on its way to another shard.
+    fn wake(&mut self, inos: Vec<Ino>) {
+        for ino in inos {
+            if self.locks.check(&Lock::Inode(ino), None).is_err() {
+                self.lockers.stalled.insert(ino);
+            } else {
+                self.lockers.table.wake(ino);
+            }
+        }
+        self.lock_events();
+    }
+
+    /// Inodes went to another shard, and their locks with them.
+    pub(crate) fn locks_moved(&mut self, inos: &[Ino], shard: ShardId) {
+        for &ino in inos {
+            for ticket in self.lockers.table.take(ino) {
+                self.answer(ticket, Err(Refusal::Moved { ino, shard }), false);
+            }
+        }
+        self.lock_events();
+    }
+
+    /// Inodes came from another shard.
+    pub(crate) fn adopt_locks(&mut self, overlay: &mut Overlay<'_>, step: &Step) {
+        let Step::Adopt { adopt } = step else {
+            return;
+        };
+        let here = self.config.shard;
+        let sessions: BTreeSet<_> = adopt.locks.iter().map(|(_, session, _)| *session).collect();
+        for &session in &sessions {
+            overlay.put(keys::locker(here, session), vec![1]);
+        }
+        if self.replaying {
+            return;
+        }
+        for &(ino, session, ref lock) in &adopt.locks {
+            let number = lock.owner;
+            // Locks that do not go together are another server's fault, and one of them is lost.
+            self.lockers
+                .table
+                .adopt(ino, Owner { session, number }, lock);
+        }
+        for session in sessions {
+            self.lockers.kept.insert(session);
+            self.push_output(Output::Watch { session });
+        }
+    }
+
+    pub(crate) fn recover_lockers(&mut self, overlay: &Overlay<'_>, now: Time) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let prefix = keys::prefix(keys::Kind::Locker, config.shard);
+        let mut found = BTreeSet::new();
+        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
+            let session = keys::parse_ino(key)
+                .ok_or_else(|| Stop::Broken("a locker's key is short".to_string()))?;
+            found.insert(SessionId(session.0));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.lockers.table.hold(!found.is_empty());
+        self.lockers.kept = found.clone();
+        self.lockers.missing = found;
+        self.lockers.grace = SESSION_TIMEOUT;
+        self.lockers.now = now;
+        Ok(())
+    }
+
+    pub(crate) fn tick_lockers(&mut self, now: Time) {
+        let before = std::mem::replace(&mut self.lockers.now, now);
+        if !self.lockers.missing.is_empty() {
+            // A server that stood still, or whose clock was set, has not given anybody the time to come.
+            let passed = u64::try_from(now.0.saturating_sub(before.0)).unwrap_or(0);
+            let passed = Duration::from_nanos(passed).min(10 * TICK_INTERVAL);
+            self.lockers.grace = self.lockers.grace.saturating_sub(passed);
+            if self.lockers.grace.is_zero() {
+                for session in std::mem::take(&mut self.lockers.missing) {
+                    self.lockers.kept.remove(&session);
+                    let has = false;
+                    self.propose(&Record::Locker { session, has });
+                }
+                self.end_grace();
+            }
+        }
+        // Not as soon as the operation has ended: its effects come last, among them that the inode is gone.
+        let stalled = std::mem::take(&mut self.lockers.stalled);
+        self.wake(stalled.into_iter().collect());
+        if self.lockers.table.needs_ticks() {
+            self.lockers.table.tick(now);
+            self.lock_events();
+        }
+    }
+
+    fn lock_events(&mut self) {
+        for event in self.lockers.table.take_events() {
+            match event {
+                Event::Over {
+                    id,
+                    ticket,
+                    outcome,
+                } => {
+                    let key = RequestKey {
+                        session: id.session,
+                        slot: id.slot,
+                        sequence: id.sequence,
+                    };
+                    self.lock_answered(key, ticket, outcome);
+                }
+                Event::NotYet { ticket } => self.answer(ticket, Err(Refusal::NotYet), false),
+                Event::Dropped { ticket } => self.answer(ticket, Err(Refusal::TryAgain), false),
+            }
+        }
+    }
+
+    fn lock_answered(&mut self, key: RequestKey, ticket: Ticket, outcome: Outcome) {
+        let answer = match outcome {
+            Outcome::Granted => Ok(Reply::Done),
+            Outcome::Busy => Err(FsError::WouldBlock.into()),
+            Outcome::Deadlock => Err(FsError::Deadlock.into()),
+            Outcome::Full => Err(FsError::NoLocks.into()),
+            Outcome::NotYet => {
+                self.answer(ticket, Err(Refusal::NotYet), false);
+                return;
+            }
+            Outcome::Parked => unreachable!("who waits is not answered"),
+        };
+        self.lockers.remember(key, answer.clone());
+        self.answer(ticket, answer, false);
+    }
+}
+
+fn wait_id(key: RequestKey) -> WaitId {
+    WaitId {
+        session: key.session,
+        slot: key.slot,
+        sequence: key.sequence,
+    }
+}
+
+fn valid(is_valid: bool) -> Result<(), Stop> {
+    if is_valid {
+        Ok(())
+    } else {
+        Err(Refusal::Malformed("that is no lock".to_owned()).into())
+    }
+}
