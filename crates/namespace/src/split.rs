@@ -182,6 +182,19 @@ pub fn for_each_moving(
     })
 }
 
+/// Whether an inode goes along with its entry, if that moves.
+///
+/// # Errors
+/// Those of reading.
+pub fn may_move(view: &View<'_>, ino: Ino) -> Result<bool, Stop> {
+    let inode = view.stored_inode(ino)?;
+    Ok(inode.as_ref().is_some_and(has_one_name))
+}
+
+fn has_one_name(inode: &InodeRecord) -> bool {
+    inode.nlink == 1
+}
+
 /// The inode of an entry, if it goes where the entry goes: it is here, and has no other name.
 fn moving_inode(view: &View<'_>, entry: &EntryRecord) -> Result<Option<(Ino, InodeRecord)>, Stop> {
     if entry.shard != view.shard || entry.kind == FileKind::Dir {
@@ -190,9 +203,7 @@ fn moving_inode(view: &View<'_>, entry: &EntryRecord) -> Result<Option<(Ino, Ino
     // An operation of another shard may have freed the inode and still be about to change the entry; the
     // entry is locked until then, and what is copied of it now is copied again.
     let inode = view.stored_inode(entry.ino)?;
-    Ok(inode
-        .filter(|inode| inode.nlink == 1)
-        .map(|inode| (entry.ino, inode)))
+    Ok(inode.filter(has_one_name).map(|inode| (entry.ino, inode)))
 }
 
 /// One chunk of the moving half from the key `from` on (`None`: from its start), and the key to go on

@@ -52,6 +52,8 @@ struct Copying {
     /// Copied names of each inode that is here, by which a change of it is traced to them: also of those
     /// that do not move along because they have other names, as they may lose these.
     names: HashMap<Ino, BTreeSet<Name>>,
+    /// Those of them that were copied with their name.
+    along: HashSet<Ino>,
     hand_proposed: bool,
 }
 
@@ -209,6 +211,7 @@ impl Shard {
             sent: Time(0),
             dirty: BTreeSet::new(),
             names: HashMap::new(),
+            along: HashSet::new(),
             hand_proposed: false,
         };
         self.splits.copying.insert(dir, copying);
@@ -356,8 +359,13 @@ impl Shard {
                     let Some(ino) = keys::parse_ino(key) else {
                         continue;
                     };
+                    let moves = split::may_move(&view_of(&self.config, overlay, false), ino)?;
                     for copying in self.splits.copying.values_mut() {
-                        if let Some(names) = copying.names.get(&ino) {
+                        // Of a file with many names each new one changes the inode, which is no matter to
+                        // the names that are there: were they all copied again the split would not end.
+                        if let Some(names) = copying.names.get(&ino)
+                            && (moves || copying.along.contains(&ino))
+                        {
                             copying.dirty.extend(names.iter().cloned());
                         }
                     }
@@ -436,6 +444,11 @@ fn remember(copying: &mut Copying, here: ShardId, items: &[SplitItem]) -> Result
         if entry.shard == here && entry.kind != FileKind::Dir {
             let names = copying.names.entry(entry.ino).or_default();
             names.insert(item.name.clone());
+            if item.inode.is_some() {
+                copying.along.insert(entry.ino);
+            } else {
+                copying.along.remove(&entry.ino);
+            }
         }
     }
     Ok(())

@@ -329,6 +329,55 @@ fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
     assert_eq!(cluster.nodes[0].shard.status().splits, 1);
 }
 
+/// Each new name of a file changes its inode, which stays: its other names need not be copied again.
+#[test]
+fn a_split_ends_while_a_file_with_many_names_gets_more() {
+    const NAMES: usize = 2 * SPLIT_DELTA_ENTRIES;
+    let settings = Settings {
+        split_threshold: NAMES as u32,
+        max_partitions: Some(2),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
+    let mkdir = Request::Mkdir {
+        dir: Ino::ROOT,
+        name: name("elsewhere"),
+        mode: 0o755,
+        umask: 0o022,
+    };
+    let elsewhere = made(cluster.call(0, mkdir));
+    let texts = moving_names(&cluster, NAMES);
+    let ino = made(cluster.call(0, create(&texts[0])));
+    let mut queue = VecDeque::new();
+    for text in &texts[1..] {
+        let input = cluster.request(0, link(Ino::ROOT, text, ino));
+        queue.extend(cluster.input(0, input).outputs);
+    }
+    let mut links = NAMES as u32;
+    let mut sent = 0;
+    while let Some(output) = queue.pop_front() {
+        let Output::Send { to, message, .. } = output else {
+            continue;
+        };
+        if let PeerMessage::SplitChunk { .. } = &message {
+            sent += 1;
+            assert!(sent < 10, "the names are copied again and again");
+            let text = format!("another {sent}");
+            let input = cluster.request(0, link(elsewhere, &text, ino));
+            queue.extend(cluster.input(0, input).outputs);
+            links += 1;
+        }
+        queue.extend(cluster.input(to.0, Input::Peer(message)).outputs);
+    }
+    assert!(sent > 0);
+    assert_eq!(cluster.nodes[0].shard.status().splits, 1);
+    let inode = cluster.call(0, Request::GetAttr { ino });
+    assert!(
+        matches!(&inode, Ok(Reply::Inode(inode)) if inode.attr.nlink == links),
+        "{inode:?}"
+    );
+}
+
 /// Chunks among outputs: each with whether it waits for what was appended before it.
 fn chunks(outputs: &[Output]) -> Vec<(bool, SplitChunk)> {
     let chunk = |output: &Output| match output {
