@@ -81,10 +81,10 @@ pub enum Step {
         caller: Credentials,
         time: Time,
     },
-    /// The receiving half of a split: what was staged under `split` and what changed since becomes
-    /// the partition.
+    /// The receiving half of a split or a merge: what was staged under `split` and what changed since
+    /// becomes the partition, or a part of the one it was split from.
     Adopt { adopt: Box<Adopt> },
-    /// The giving half of a split.
+    /// The giving half of a split or a merge.
     GiveUp { dir: Ino, split: SplitId },
     /// A name leads to something else than before, which had the other name of an exchange.
     Swap { swap: Box<Swap> },
@@ -166,6 +166,8 @@ pub struct Adopt {
     pub split: SplitId,
     pub part: NewPart,
     pub child: PartitionIndex,
+    /// The child is merged into the partition that it was split from, which is here.
+    pub back: bool,
     /// Chunks staged before; all must have arrived.
     pub chunks: u32,
     /// Entries that changed since they were staged, and names that went.
@@ -394,5 +396,24 @@ pub enum PeerMessage {
         from: ShardId,
         to: ShardId,
         session: SessionId,
+    },
+    /// Partition `child` is nearly empty: would the one that it was split from take it back? If this is
+    /// lost, both stay as they are until one of them shrinks again or its server restarts; the same of
+    /// `MergeGo`.
+    MergeAsk {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+        child: PartitionIndex,
+    },
+    /// It takes it back if it has `room` entries at most. `map` is all that the sender knows, without
+    /// which the receiver must not merge.
+    MergeGo {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+        child: PartitionIndex,
+        room: u64,
+        map: DirMap,
     },
 }

@@ -10,9 +10,15 @@ use crate::space::sparse_layout;
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request,
 };
-use pandofs_placement::DirMap;
+use pandofs_placement::{DirMap, Gather};
 use pandofs_types::limits::{MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
-use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position, ShardId};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position, ShardId, Time};
+
+/// A directory's map, and each shard's part.
+type Gathered = (DirMap, Vec<(ShardId, DirPart)>);
+
+/// Links of a directory without subdirectories.
+const OWN_LINKS: u32 = 2;
 
 /// One entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,12 +154,8 @@ impl Client {
             return Err(FsError::NotDir.into());
         };
         core.maps.correct(dir, &home.map);
-        let mut parts = Vec::new();
-        core.each_part(caller, &[dir], &[], |_, shard, part| {
-            parts.push((shard, part))
-        })
-        .remove(0)?;
-        let map = core.maps.map(dir);
+        let gather = Gather::new(core.maps.map(dir));
+        let (map, mut parts) = core.gather_parts(caller, vec![(dir, gather)]).remove(0)?;
         let place = |shard| map.shards().iter().position(|&other| other == shard);
         parts.sort_by_key(|&(shard, _)| place(shard));
         Ok(DirInfo {
@@ -256,7 +258,7 @@ impl Core {
         for entry in &entries {
             self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
         }
-        let mut attrs: Vec<Option<Attr>> = vec![None; entries.len()];
+        let mut attrs: Vec<Option<(Attr, Option<DirMap>)>> = vec![None; entries.len()];
         let mut sparse: Vec<Option<Layout>> = vec![None; entries.len()];
         let mut listed = Vec::with_capacity(entries.len());
         let mut missing = Vec::new();
@@ -295,96 +297,111 @@ impl Core {
         let mut files: Vec<(&mut Attr, Layout)> = attrs
             .iter_mut()
             .zip(sparse)
-            .filter_map(|(attr, layout)| Some((attr.as_mut()?, layout?)))
+            .filter_map(|(attr, layout)| Some((&mut attr.as_mut()?.0, layout?)))
             .collect();
         self.count_blocks(&mut files);
-        let mut dirs: Vec<&mut Attr> = attrs
-            .iter_mut()
-            .flatten()
-            .filter(|attr| attr.kind == FileKind::Dir)
+        let of_dirs = attrs.iter_mut().flatten();
+        let dirs: Vec<(&mut Attr, DirMap)> = of_dirs
+            .filter_map(|(attr, map)| Some((attr, map.take()?)))
             .collect();
-        let gone: Vec<Ino> = self
-            .gather(caller, &mut dirs)
-            .into_iter()
-            .zip(&dirs)
-            .filter(|(gathered, _)| gathered.is_err())
-            .map(|(_, attr)| attr.ino)
+        let inos: Vec<Ino> = dirs.iter().map(|(attr, _)| attr.ino).collect();
+        let gathered = self.gather(caller, dirs).into_iter().zip(inos);
+        let gone: Vec<Ino> = gathered
+            .filter(|(result, _)| result.is_err())
+            .map(|(_, ino)| ino)
             .collect();
+        let attrs = attrs.into_iter().map(|attr| attr.map(|(attr, _)| attr));
         for (entry, attr) in listed.iter_mut().zip(attrs) {
             entry.attr = attr.filter(|attr| !gone.contains(&attr.ino));
         }
         listed
     }
 
-    /// A file's attributes, or the home's part of a directory's; its map is learnt.
-    fn own_attr(&self, inode: InodeReply) -> Attr {
+    /// A file's attributes, or the home's part of a directory's and the home's map, which is learnt.
+    fn own_attr(&self, inode: InodeReply) -> (Attr, Option<DirMap>) {
         let mut attr = inode.attr;
-        if let Some(dir) = inode.dir {
-            self.maps.correct(attr.ino, &dir.map);
+        let map = inode.dir.map(|dir| dir.map);
+        if let Some(map) = &map {
+            self.maps.correct(attr.ino, map);
         }
         self.correct(&mut attr);
-        attr
+        (attr, map)
     }
 
-    /// Adds to each directory's attributes, which are the home's part, those of its other shards.
-    pub fn gather(&self, caller: &Credentials, dirs: &mut [&mut Attr]) -> Vec<Result<()>> {
-        let inos: Vec<Ino> = dirs.iter().map(|attr| attr.ino).collect();
-        let homes: Vec<ShardId> = inos.iter().map(|ino| ino.birth_shard()).collect();
-        self.each_part(caller, &inos, &homes, |index, _, part| {
-            let attr = &mut *dirs[index];
-            attr.size = attr.size.saturating_add(part.entries);
-            attr.nlink = attr.nlink.saturating_add(part.subdirs);
-            attr.mtime = attr.mtime.max(part.mtime);
-            attr.ctime = attr.ctime.max(part.ctime);
-        })
-    }
-
-    /// Visits the parts of directories on all their shards but `without` (one for each directory,
-    /// or none at all): those that are known at first, then those that the parts tell of.
-    fn each_part(
-        &self,
-        caller: &Credentials,
-        dirs: &[Ino],
-        without: &[ShardId],
-        mut visit: impl FnMut(usize, ShardId, DirPart),
-    ) -> Vec<Result<()>> {
-        let mut asked: Vec<Vec<ShardId>> = (0..dirs.len())
-            .map(|index| without.get(index).copied().into_iter().collect())
-            .collect();
-        let mut results: Vec<Result<()>> = dirs.iter().map(|_| Ok(())).collect();
-        let mut to_ask: Vec<usize> = (0..dirs.len()).collect();
-        while !to_ask.is_empty() {
-            let mut calls = Vec::new();
-            let mut of = Vec::new();
-            for &index in &to_ask {
-                let dir = dirs[index];
-                for shard in self.maps.map(dir).shards() {
-                    if !asked[index].contains(&shard) {
-                        asked[index].push(shard);
-                        let request = Request::DirPart { dir };
-                        calls.push(Call::shard(Target::Shard(shard), caller, request));
-                        of.push((index, shard));
-                    }
+    /// Adds to each directory's attributes, which are the home's part, those of its other shards. Each comes
+    /// with the home's map.
+    pub fn gather(&self, caller: &Credentials, dirs: Vec<(&mut Attr, DirMap)>) -> Vec<Result<()>> {
+        let gathers = dirs.iter().map(|(attr, map)| {
+            let mut gather = Gather::new(self.maps.map(attr.ino));
+            let home = DirPart {
+                entries: attr.size,
+                subdirs: attr.nlink.saturating_sub(OWN_LINKS),
+                mtime: attr.mtime,
+                ctime: attr.ctime,
+                map: map.clone(),
+            };
+            gather.answer(attr.ino.birth_shard(), map.clone(), home);
+            (attr.ino, gather)
+        });
+        let gathered = self.gather_parts(caller, gathers.collect());
+        let mut results = Vec::with_capacity(dirs.len());
+        for ((attr, _), parts) in dirs.into_iter().zip(gathered) {
+            results.push(parts.map(|(_, parts)| {
+                attr.size = 0;
+                attr.nlink = OWN_LINKS;
+                attr.mtime = Time(i64::MIN);
+                for (_, part) in parts {
+                    attr.size = attr.size.saturating_add(part.entries);
+                    attr.nlink = attr.nlink.saturating_add(part.subdirs);
+                    attr.mtime = attr.mtime.max(part.mtime);
+                    attr.ctime = attr.ctime.max(part.ctime);
                 }
-            }
-            to_ask.clear();
-            let answers = self.run_all(&mut calls);
-            for ((index, shard), answer) in of.into_iter().zip(answers) {
-                match answer.and_then(reply_of) {
-                    Ok(Reply::Part(part)) => {
-                        if self.maps.merge(dirs[index], &part.map) {
-                            to_ask.push(index);
-                        }
-                        visit(index, shard, part);
-                    }
-                    // Its partitions were dropped: the directory is being removed.
-                    Err(Failure::NoPart) => {}
-                    Ok(other) => results[index] = Err(unexpected(&other)),
-                    Err(failure) => results[index] = Err(failure.into()),
-                }
-            }
-            to_ask.dedup();
+            }));
         }
         results
+    }
+
+    /// Asks for the parts of directories, of all of them at once.
+    fn gather_parts(
+        &self,
+        caller: &Credentials,
+        mut dirs: Vec<(Ino, Gather<DirPart>)>,
+    ) -> Vec<Result<Gathered>> {
+        let mut failures: Vec<Option<ClientError>> = dirs.iter().map(|_| None).collect();
+        loop {
+            let mut calls = Vec::new();
+            let mut of = Vec::new();
+            for (index, (dir, gather)) in dirs.iter_mut().enumerate() {
+                if failures[index].is_some() {
+                    continue;
+                }
+                for shard in gather.ask() {
+                    let request = Request::DirPart { dir: *dir };
+                    calls.push(Call::shard(Target::Shard(shard), caller, request));
+                    of.push((index, shard));
+                }
+            }
+            if calls.is_empty() {
+                break;
+            }
+            let answers = self.run_all(&mut calls);
+            for ((index, shard), answer) in of.into_iter().zip(answers) {
+                let (dir, gather) = &mut dirs[index];
+                match answer.and_then(reply_of) {
+                    Ok(Reply::Part(part)) => {
+                        self.maps.merge(*dir, &part.map);
+                        gather.answer(shard, part.map.clone(), part);
+                    }
+                    // Its partitions were merged, or dropped: the directory is being removed.
+                    Err(Failure::NoPart) => gather.nothing(shard, Some(&self.maps.map(*dir))),
+                    Ok(other) => failures[index] = Some(unexpected(&other)),
+                    Err(failure) => failures[index] = Some(failure.into()),
+                }
+            }
+        }
+        dirs.into_iter()
+            .zip(failures)
+            .map(|((_, gather), failure)| failure.map_or_else(|| Ok(gather.finish()), Err))
+            .collect()
     }
 }

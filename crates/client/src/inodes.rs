@@ -181,7 +181,7 @@ impl Core {
         let mut attr = inode.attr;
         if let Some(dir) = inode.dir {
             self.maps.correct(attr.ino, &dir.map);
-            self.gather(caller, &mut [&mut attr]).remove(0)?;
+            self.gather(caller, vec![(&mut attr, dir.map)]).remove(0)?;
         } else if let Some(layout) = sparse {
             self.count_blocks(&mut [(&mut attr, layout)]);
         }

@@ -13,6 +13,7 @@
 
 pub mod keys;
 pub mod locks;
+pub mod merge;
 pub mod ops;
 pub mod permission;
 pub mod records;

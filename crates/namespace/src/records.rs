@@ -120,7 +120,8 @@ pub struct PartsRecord {
     pub grain: GrainState,
     pub mtime: Time,
     pub ctime: Time,
-    /// In ascending order; never empty.
+    /// In ascending order. None once all that were here have been merged into others and until the home
+    /// has heard of it: before that the home would send others here, who would find nothing.
     pub parts: Vec<Part>,
     /// Copies of the inode's, changed as `mode` is.
     pub acls: Acls,
@@ -144,27 +145,60 @@ impl PartsRecord {
     }
 
     /// Learns what another shard knows of the directory; whether that was anything. What the partitions
-    /// here have split off nobody can know before this shard, but for the child of a `split` under way:
-    /// its shard is the one that decides. A map that claims more is wrong, and nothing is learnt from it:
-    /// names that are here would seem to be elsewhere.
+    /// here have split off or merged nobody can know before this shard, but for the child of a `split`
+    /// under way: its shard is the one that decides. A map that claims more is wrong, or comes before the
+    /// end of a merge, and nothing is learnt from it: names that are here would seem to be elsewhere.
     pub fn learn(&mut self, map: &DirMap, split: Option<&SplitRecord>) -> bool {
         let mut merged = self.map.clone();
         if !merged.merge(map) {
             return false;
         }
-        let is_known = self.parts.iter().all(|part| {
-            let is_splitting = split.is_some_and(|split| {
-                split.index == part.index
-                    && merged.is_active(split.child)
-                    && !self.map.is_active(split.child)
-            });
-            let depth = self.map.depth_of(part.index) + u8::from(is_splitting);
-            merged.depth_of(part.index) == depth
-        });
+        let child = split.filter(|split| !split.back).map(|split| split.child);
+        let is_known = self.is_own_unchanged(&merged, child) && still_merges(&merged, split);
         if is_known {
             self.map = merged;
         }
         is_known
+    }
+
+    /// Learns that `child` was merged into its parent, which is here, from the shard it was on; whether that
+    /// can be. That shard has to know what else the parent has split off and got back: see
+    /// [`DirMap`] for what would follow otherwise.
+    pub fn learn_merge(
+        &mut self,
+        map: &DirMap,
+        child: PartitionIndex,
+        split: Option<&SplitRecord>,
+    ) -> bool {
+        let Some(parent) = child.parent() else {
+            return false;
+        };
+        let mut merged = self.map.clone();
+        let can_be = self.part(parent).is_some()
+            && self.map.last_child(parent) == Some(child)
+            && map.knows_children(parent, &self.map)
+            && merged.merge(map)
+            && !merged.is_active(child)
+            && self.is_own_unchanged(&merged, Some(child))
+            && still_merges(&merged, split);
+        if can_be {
+            self.map = merged;
+        }
+        can_be
+    }
+
+    /// Whether `map`, which knows all that this one does, says of the partitions here and what they split
+    /// off what this one says, but for one change of `child`.
+    fn is_own_unchanged(&self, map: &DirMap, child: Option<PartitionIndex>) -> bool {
+        let same = |index| map.changes_of(index) == self.map.changes_of(index);
+        self.parts.iter().all(|part| {
+            same(part.index)
+                && part.index.children().all(|index| {
+                    same(index)
+                        || Some(index) == child
+                            && map.changes_of(index) == self.map.changes_of(index) + 1
+                })
+        })
     }
 
     pub fn entries(&self) -> u64 {
@@ -174,6 +208,13 @@ impl PartsRecord {
     pub fn subdirs(&self) -> u32 {
         self.parts.iter().map(|part| part.subdirs).sum()
     }
+}
+
+/// Whether a merge that is under way here may go on. (If the other partition has split again its shard refuses
+/// the merge, and what it tells is learnt after that.)
+fn still_merges(map: &DirMap, split: Option<&SplitRecord>) -> bool {
+    let merging = split.filter(|split| split.back);
+    merging.is_none_or(|split| map.merges_into(split.child) == Some(split.index))
 }
 
 /// An inode without a name, or what is left of one.
@@ -198,13 +239,23 @@ pub enum ReclaimRecord {
     },
 }
 
-/// A split of which this shard is the source, from the first copied entry to the decision.
+/// A split or a merge of which this shard is the source, from the first copied entry to the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitRecord {
     pub split: SplitId,
     pub index: PartitionIndex,
+    /// The names of its range move.
     pub child: PartitionIndex,
     pub target: ShardId,
+    /// They move back: `child`, which is here, is merged into `index`, which is at the target.
+    pub back: bool,
+}
+
+impl SplitRecord {
+    /// The partition here, which has the moving names.
+    pub fn giver(&self) -> PartitionIndex {
+        if self.back { self.child } else { self.index }
+    }
 }
 
 /// A split of which this shard is the target.
@@ -282,6 +333,7 @@ mod tests {
             index: PartitionIndex(0),
             child: PartitionIndex(child),
             target: SLOTS[child as usize],
+            back: false,
         }
     }
 
@@ -299,6 +351,44 @@ mod tests {
         let before = parts.clone();
         assert!(!parts.learn(&map(&[1, 2]), None));
         assert_eq!(parts, before);
+    }
+
+    #[test]
+    fn what_is_here_is_merged_by_nobody_else() {
+        let mut parts = parts(&[1]);
+        parts.parts[0].index = PartitionIndex(1);
+        let before = parts.clone();
+        let mut merged = map(&[1]);
+        merged.deactivate(PartitionIndex(1));
+        assert!(!parts.learn(&merged, None));
+        let back = SplitRecord {
+            back: true,
+            ..split_to(1)
+        };
+        assert!(!parts.learn(&merged, Some(&back)), "it is not over here");
+        assert_eq!(parts, before);
+    }
+
+    #[test]
+    fn a_child_comes_back_from_one_who_knows_what_came_back_before() {
+        let mut parts = parts(&[1]);
+        let mut told = parts.map.clone();
+        told.deactivate(PartitionIndex(1));
+        // 0 has split again and got that back: the other one has not heard of it.
+        parts.map.activate(PartitionIndex(2));
+        let splits = parts.clone();
+        assert!(!parts.clone().learn_merge(&told, PartitionIndex(1), None));
+        parts.map.deactivate(PartitionIndex(2));
+        assert!(!parts.clone().learn_merge(&told, PartitionIndex(1), None));
+        let mut told = parts.map.clone();
+        assert!(
+            !parts.clone().learn_merge(&told, PartitionIndex(1), None),
+            "still active"
+        );
+        told.deactivate(PartitionIndex(1));
+        assert!(!splits.clone().learn_merge(&told, PartitionIndex(1), None));
+        assert!(parts.learn_merge(&told, PartitionIndex(1), None));
+        assert_eq!(parts.map, told);
     }
 
     #[test]

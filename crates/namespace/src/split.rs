@@ -11,7 +11,7 @@ use crate::records::{
     EntryRecord, InodeRecord, Part, PartsRecord, SplitRecord, StagingRecord, decode, encode,
 };
 use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
-use pandofs_api::{MovedInode, SplitChunk, SplitId, SplitItem};
+use pandofs_api::{DirSettings, MovedInode, SplitChunk, SplitId, SplitItem};
 use pandofs_placement::{ClusterMap, PartitionIndex, range};
 use pandofs_types::limits::{MAX_PARTITIONS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId};
@@ -39,9 +39,8 @@ pub fn child_wanted(
 ) -> Option<PartitionIndex> {
     let part = parts.part(index)?;
     let settings = &parts.settings;
-    let threshold = settings.threshold.unwrap_or(map.settings.split_threshold);
     let initial = settings.initial_partitions.unwrap_or(0);
-    let over = part.entries > u64::from(threshold);
+    let over = part.entries > threshold(map, &parts.settings);
     if !over && initial <= 1 {
         return None;
     }
@@ -53,6 +52,11 @@ pub fn child_wanted(
         .map
         .split_child(index, max.min(MAX_PARTITIONS as u32))?;
     (over || child.0 < initial).then_some(child)
+}
+
+/// Entries over which a partition splits.
+pub fn threshold(map: &ClusterMap, settings: &DirSettings) -> u64 {
+    u64::from(settings.threshold.unwrap_or(map.settings.split_threshold))
 }
 
 /// Slots to fix when `dir` splits for the first time or is made with several partitions.
@@ -103,6 +107,7 @@ pub fn begin(
         index,
         child,
         target,
+        back: false,
     };
     if target != txn.shard {
         txn.put_split(dir, &record);
@@ -129,7 +134,7 @@ pub fn begin(
     txn.meta.partitions += 1;
     txn.meta.splits += 1;
     txn.put_parts(dir, &parts);
-    txn.effects.push(Effect::MapGrew { dir });
+    txn.effects.push(Effect::MapChanged { dir });
     txn.effects.push(Effect::Grew { dir, index });
     txn.effects.push(Effect::Grew { dir, index: child });
     Ok(())

@@ -34,14 +34,16 @@ pub struct Meta {
 pub enum Effect {
     /// A name was added: the partition may be over its threshold.
     Grew { dir: Ino, index: PartitionIndex },
-    /// Settings changed: any partition here may have to split.
+    /// Settings changed: any partition here may have to split or to be merged.
     Settings { dir: Ino },
     /// There is something to reclaim.
     Reclaim { ino: Ino },
     /// This file was opened as it was made.
     Opened { ino: Ino },
+    /// Names went: the partition may be nearly empty.
+    Shrank { dir: Ino, index: PartitionIndex },
     /// The home is to learn this directory's map.
-    MapGrew { dir: Ino },
+    MapChanged { dir: Ino },
     /// Inodes moved to another shard.
     MovedAway {
         inos: Vec<Ino>,
@@ -120,10 +122,6 @@ impl Txn<'_, '_> {
     }
 
     pub fn put_parts(&mut self, dir: Ino, parts: &PartsRecord) {
-        assert!(
-            !parts.parts.is_empty(),
-            "a shard without partitions of a directory forgets it"
-        );
         self.overlay
             .put(keys::parts(self.shard, dir), encode(parts));
     }

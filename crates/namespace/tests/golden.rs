@@ -254,6 +254,7 @@ fn directories_are_pinned() {
             index: PartitionIndex(1),
             child: PartitionIndex(3),
             target: ShardId(300),
+            back: false,
         };
         pin(golden, "SplitRecord", &split);
         let staging = StagingRecord {

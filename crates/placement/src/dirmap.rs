@@ -2,22 +2,27 @@
 //!
 //! Partition `i` at depth `r` holds the names whose hash has `i` in its first `r` radix bits. It
 //! splits into `i` and `i + 2^r`, both at depth `r + 1` (GIGA+, "Unsynchronized data
-//! partitioning"). The map is a bitmap of the partitions that are active and an array of their
-//! shards, as in OrangeFS (section 3.2.1). Depths are not stored: the bitmap implies them.
+//! partitioning"), and the second may be merged back into the first. The map says which partitions are
+//! active and has an array of their shards, as in OrangeFS (section 3.2.1). Depths are not stored:
+//! which partitions are active implies them.
 //!
-//! Maps may be stale: they lack splits that have happened, and never hold one that has not. So two
-//! maps of one directory are reconciled by the union of their bitmaps.
+//! Maps may be stale: they lack splits and merges that have happened, and never hold one that has not.
+//! A bitmap, as the papers have it, can be reconciled by union while partitions are only made. As they
+//! are merged, too, each has a counter of how often it was made or merged instead: odd while it is
+//! active. What happens to one partition is decided by the shard of the one that it is split from, one
+//! after the other, so of two counters the larger one knows more, and two maps are reconciled by the
+//! larger of each two. The result is one that could be: whoever makes a change knows all that had to
+//! happen before it, and maps are passed on whole, so every map holds with each change those that came
+//! before it, and so does what two of them hold together. (A merge is of two shards, and each has to
+//! know what the other does: the one, that all that was split from the merged partition has come back;
+//! the other, that all that it split off after that partition has. If the first did not know of 2,
+//! which 0 had split off after 1 and got back, it would say that 1 is gone; somebody who has only heard
+//! that 2 was made would then have a 2 without the 1 that has to be there before.)
 
-use pandofs_types::limits::{MAX_PARTITIONS, MAX_SHARDS};
+use pandofs_types::limits::{MAX_PARTITION_CHANGES, MAX_PARTITIONS, MAX_SHARDS};
 use pandofs_types::{Position, ShardId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// Partitions in one word of the bitmap.
-const WORD_BITS: u32 = u64::BITS;
-const MAX_WORDS: usize = MAX_PARTITIONS / WORD_BITS as usize;
-
-const _: () = assert!(MAX_PARTITIONS.is_multiple_of(WORD_BITS as usize));
 
 /// A partition of a directory.
 #[derive(
@@ -35,9 +40,15 @@ impl PartitionIndex {
     }
 
     /// The partition this one was split from; `None` for partition 0.
-    fn parent(self) -> Option<PartitionIndex> {
+    pub fn parent(self) -> Option<PartitionIndex> {
         let highest_bit = self.bit_length().checked_sub(1)?;
         Some(PartitionIndex(self.0 ^ 1 << highest_bit))
+    }
+
+    /// All partitions that can be split from this one, in their order.
+    pub fn children(self) -> impl Iterator<Item = PartitionIndex> {
+        let depths = self.bit_length()..PartitionIndex(MAX_PARTITIONS as u32 - 1).bit_length();
+        depths.map(move |depth| PartitionIndex(self.0 | 1 << depth))
     }
 
     /// The partition that must have been active just before this one was made: the child its parent
@@ -90,8 +101,8 @@ pub struct DirMap {
     version: u32,
     /// The shard of each partition, active or to come. Slot 0 is the home shard.
     slots: Vec<ShardId>,
-    /// Bit `i % 64` of word `i / 64`: partition `i` is active. The last word is not 0.
-    active: Vec<u64>,
+    /// How often each partition was made or merged: odd while it is active. The last one is not 0.
+    changes: Vec<u32>,
 }
 
 /// What a [`DirMap`] is decoded into before it is checked.
@@ -99,7 +110,7 @@ pub struct DirMap {
 struct UncheckedDirMap {
     version: u32,
     slots: Vec<ShardId>,
-    active: Vec<u64>,
+    changes: Vec<u32>,
 }
 
 /// Why bytes that decode are no map of a directory.
@@ -115,8 +126,10 @@ pub enum DirMapError {
     NoSuchShard(ShardId),
     #[error("partition 0 is not active")]
     ZeroInactive,
-    #[error("partition {0} is active and has no slot")]
+    #[error("partition {0} was made and has no slot")]
     NoSlot(PartitionIndex),
+    #[error("partition {0} was made or merged over {MAX_PARTITION_CHANGES} times")]
+    TooManyChanges(PartitionIndex),
     #[error("partition {made} is active without partition {before}, which was there before it")]
     NoPredecessor {
         made: PartitionIndex,
@@ -131,12 +144,12 @@ impl TryFrom<UncheckedDirMap> for DirMap {
         let UncheckedDirMap {
             version,
             slots,
-            mut active,
+            mut changes,
         } = unchecked;
         if slots.is_empty() {
             return Err(DirMapError::NoHome);
         }
-        if slots.len() > MAX_PARTITIONS || active.len() > MAX_WORDS {
+        if slots.len() > MAX_PARTITIONS || changes.len() > MAX_PARTITIONS {
             return Err(DirMapError::TooManyPartitions);
         }
         if version == 0 && slots.len() != 1 {
@@ -145,25 +158,28 @@ impl TryFrom<UncheckedDirMap> for DirMap {
         if let Some(&shard) = slots.iter().find(|shard| shard.0 >= MAX_SHARDS) {
             return Err(DirMapError::NoSuchShard(shard));
         }
-        while active.last() == Some(&0) {
-            active.pop();
+        while changes.last() == Some(&0) {
+            changes.pop();
+        }
+        if changes.len() > slots.len() {
+            let last = PartitionIndex(changes.len() as u32 - 1);
+            return Err(DirMapError::NoSlot(last));
+        }
+        if let Some(index) = changes
+            .iter()
+            .position(|&count| count > MAX_PARTITION_CHANGES)
+        {
+            return Err(DirMapError::TooManyChanges(PartitionIndex(index as u32)));
         }
         let map = DirMap {
             version,
             slots,
-            active,
+            changes,
         };
         if !map.is_active(PartitionIndex::ZERO) {
             return Err(DirMapError::ZeroInactive);
         }
-        for made in map.active() {
-            if made.0 as usize >= map.slots.len() {
-                return Err(DirMapError::NoSlot(made));
-            }
-            if let Some(before) = made.predecessor().filter(|&before| !map.is_active(before)) {
-                return Err(DirMapError::NoPredecessor { made, before });
-            }
-        }
+        map.check_predecessors()?;
         Ok(map)
     }
 }
@@ -174,7 +190,7 @@ impl DirMap {
         DirMap {
             version: 0,
             slots: vec![home],
-            active: vec![1],
+            changes: vec![1],
         }
     }
 
@@ -219,21 +235,33 @@ impl DirMap {
 
     /// How many partitions are active.
     pub fn active_count(&self) -> u32 {
-        self.active.iter().map(|word| word.count_ones()).sum()
+        self.active().count() as u32
     }
 
     /// The active partitions in the order of their indexes.
     pub fn active(&self) -> impl Iterator<Item = PartitionIndex> {
-        let bits = self.active.len() as u32 * WORD_BITS;
-        (0..bits)
+        (0..self.changes.len() as u32)
             .map(PartitionIndex)
             .filter(|&index| self.is_active(index))
     }
 
     /// Whether the partition is active, as far as this map knows. Any index may be asked for.
     pub fn is_active(&self, index: PartitionIndex) -> bool {
-        let word = self.active.get((index.0 / WORD_BITS) as usize);
-        word.is_some_and(|word| word >> (index.0 % WORD_BITS) & 1 == 1)
+        self.changes_of(index) % 2 == 1
+    }
+
+    /// How often the partition was made or merged, as far as this map knows. Any index may be asked for.
+    pub fn changes_of(&self, index: PartitionIndex) -> u32 {
+        self.changes.get(index.0 as usize).copied().unwrap_or(0)
+    }
+
+    fn check_predecessors(&self) -> Result<(), DirMapError> {
+        for made in self.active() {
+            if let Some(before) = made.predecessor().filter(|&before| !self.is_active(before)) {
+                return Err(DirMapError::NoPredecessor { made, before });
+            }
+        }
+        Ok(())
     }
 
     /// The active partition that holds `position`: as many radix bits as the largest active index
@@ -291,7 +319,8 @@ impl DirMap {
     }
 
     /// The partition that the next split of `index` makes; `None` when that is not below
-    /// `max_partitions` or has no slot in an array that is fixed: then `index` splits no more.
+    /// `max_partitions`, has no slot in an array that is fixed, or was made and merged too often: then
+    /// `index` splits no more.
     ///
     /// # Panics
     /// When `index` is not active.
@@ -307,7 +336,28 @@ impl DirMap {
             MAX_PARTITIONS
         };
         let end = max_partitions.min(slots as u32);
-        (child < end).then_some(PartitionIndex(child))
+        let child = PartitionIndex(child);
+        (child.0 < end && self.changes_of(child) < MAX_PARTITION_CHANGES - 1).then_some(child)
+    }
+
+    /// The partition that an active one can be merged into: the one it was split from, if neither has
+    /// split since.
+    ///
+    /// # Panics
+    /// When `index` is not active.
+    pub fn merges_into(&self, index: PartitionIndex) -> Option<PartitionIndex> {
+        let into = index.parent()?;
+        let depth = index.bit_length() as u8;
+        (self.depth_of(index) == depth && self.depth_of(into) == depth).then_some(into)
+    }
+
+    /// The partition that `index` split off last and that is still there.
+    ///
+    /// # Panics
+    /// When `index` is not active.
+    pub fn last_child(&self, index: PartitionIndex) -> Option<PartitionIndex> {
+        let depth = u32::from(self.depth_of(index));
+        (depth > index.bit_length()).then(|| PartitionIndex(index.0 | 1 << (depth - 1)))
     }
 
     /// Records that the partition is active, and with it every partition that must have been there
@@ -323,13 +373,25 @@ impl DirMap {
         );
         let mut next = Some(index);
         while let Some(made) = next.filter(|&made| !self.is_active(made)) {
-            let word = (made.0 / WORD_BITS) as usize;
-            if self.active.len() <= word {
-                self.active.resize(word + 1, 0);
+            let at = made.0 as usize;
+            if self.changes.len() <= at {
+                self.changes.resize(at + 1, 0);
             }
-            self.active[word] |= 1 << (made.0 % WORD_BITS);
+            self.changes[at] += 1;
             next = made.predecessor();
         }
+    }
+
+    /// Records that the partition was merged into the one it was split from.
+    ///
+    /// # Panics
+    /// When it cannot be ([`merges_into`](Self::merges_into)).
+    pub fn deactivate(&mut self, index: PartitionIndex) {
+        assert!(
+            self.merges_into(index).is_some(),
+            "partition {index} is merged and one was split from it, or beside it"
+        );
+        self.changes[index.0 as usize] += 1;
     }
 
     /// Fixes the slot array: from version 0 to version 1.
@@ -353,11 +415,11 @@ impl DirMap {
     }
 
     /// Learns what `other` knows of the same directory; true when that was anything. The slots of
-    /// the higher version win, and active is what either has active.
+    /// the higher version win, and of each partition what has the higher counter.
     ///
     /// `other` may come from the network. A map with another home, or one that cannot be of the
-    /// same directory because the slots disagree within a version or do not reach all active
-    /// partitions, is ignored.
+    /// same directory because the slots disagree within a version, do not reach all partitions, or
+    /// because both together would have a partition without the one before it, is ignored.
     pub fn merge(&mut self, other: &DirMap) -> bool {
         if self.home() != other.home() {
             return false;
@@ -370,24 +432,35 @@ impl DirMap {
         } else {
             &*self
         };
-        let largest = self.largest_active().max(other.largest_active());
-        if largest.0 as usize >= newer.slots.len() {
+        let mut merged = DirMap {
+            version: newer.version,
+            slots: Vec::new(),
+            changes: self.changes.clone(),
+        };
+        if merged.changes.len() < other.changes.len() {
+            merged.changes.resize(other.changes.len(), 0);
+        }
+        for (mine, theirs) in merged.changes.iter_mut().zip(&other.changes) {
+            *mine = (*mine).max(*theirs);
+        }
+        if merged.version == self.version && merged.changes == self.changes {
             return false;
         }
-        let mut learnt = false;
+        if merged.changes.len() > newer.slots.len() || merged.check_predecessors().is_err() {
+            return false;
+        }
         if other.version > self.version {
             self.version = other.version;
             self.slots.clone_from(&other.slots);
-            learnt = true;
         }
-        if self.active.len() < other.active.len() {
-            self.active.resize(other.active.len(), 0);
-        }
-        for (mine, theirs) in self.active.iter_mut().zip(&other.active) {
-            learnt |= theirs & !*mine != 0;
-            *mine |= theirs;
-        }
-        learnt
+        self.changes = merged.changes;
+        true
+    }
+
+    /// Whether this map knows as much of what `index` has split off as `other` does.
+    pub fn knows_children(&self, index: PartitionIndex, other: &DirMap) -> bool {
+        let mut children = index.children();
+        children.all(|child| self.changes_of(child) >= other.changes_of(child))
     }
 
     /// The shards of the active partitions, each once, in the order of its first partition: the
@@ -419,9 +492,8 @@ impl DirMap {
     }
 
     fn largest_active(&self) -> PartitionIndex {
-        let last_word = self.active.last().copied().unwrap_or(0);
-        assert!(last_word != 0, "the bitmap ends in an empty word");
-        PartitionIndex(self.active.len() as u32 * WORD_BITS - 1 - last_word.leading_zeros())
+        let largest = self.changes.iter().rposition(|count| count % 2 == 1);
+        PartitionIndex(largest.unwrap_or(0) as u32)
     }
 }
 

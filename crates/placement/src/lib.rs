@@ -15,6 +15,7 @@ mod cluster_file;
 pub mod crush;
 pub mod ddg;
 pub mod dirmap;
+pub mod gather;
 pub mod slots;
 
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
@@ -24,4 +25,5 @@ pub use ddg::{
     place_file,
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
+pub use gather::Gather;
 pub use slots::{default_max_partitions, partitions_per_server, slot_array};

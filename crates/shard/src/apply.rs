@@ -7,7 +7,7 @@ use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
-use pandofs_namespace::{Choices, Effect, Stop, Txn, keys, ops, split, steps};
+use pandofs_namespace::{Choices, Effect, Stop, Txn, keys, merge, ops, split, steps};
 use pandofs_store::Overlay;
 use pandofs_types::{Ino, SessionId};
 use std::ops::ControlFlow;
@@ -139,6 +139,22 @@ impl Shard {
                 self.apply_locker(overlay, session, has);
                 Ok(())
             }
+            Record::MergeBegin { dir, child, map } => {
+                merge::begin(&mut self.txn(overlay), dir, child, &map)?;
+                self.after_begin(overlay, dir)
+            }
+            Record::ForgetParts { dir } => {
+                let mut txn = self.txn(overlay);
+                // A partition may have come back meanwhile.
+                if txn
+                    .view()
+                    .parts(dir)?
+                    .is_some_and(|parts| parts.parts.is_empty())
+                {
+                    txn.delete_parts(dir);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -246,11 +262,19 @@ impl Shard {
         for effect in std::mem::take(&mut self.effects) {
             match effect {
                 Effect::Grew { dir, index } => self.consider_split(overlay, dir, index)?,
-                Effect::Settings { dir } => self.consider_all_splits(overlay, dir)?,
+                Effect::Settings { dir } => {
+                    self.consider_all_splits(overlay, dir)?;
+                    self.consider_all_merges(overlay, dir)?;
+                }
                 Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino)?,
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}
-                Effect::MapGrew { dir } => self.notify_home(overlay, dir)?,
+                Effect::Shrank { dir, index } => self.consider_merge(overlay, dir, index)?,
+                Effect::MapChanged { dir } => {
+                    self.notify_home(overlay, dir)?;
+                    // While it was under way others of the directory were not taken up.
+                    self.splits.look_again_later(dir);
+                }
                 Effect::MovedAway { inos, trails, to } => self.moved_away(&inos, &trails, to),
             }
         }

@@ -1,4 +1,4 @@
-//! Telling the homes of directories about splits, and the birth shards of inodes about moves.
+//! Telling the homes of directories about splits and merges, and the birth shards of inodes about moves.
 
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -23,15 +23,18 @@ impl Notices {
         self.maps.insert(dir, (map, None));
     }
 
-    pub fn done(&mut self, dir: Ino, map: &DirMap) {
-        if self.maps.get(&dir).is_some_and(|(sent, _)| sent == map) {
+    /// Whether that was the last one sent.
+    fn done(&mut self, dir: Ino, map: &DirMap) -> bool {
+        let is_last = self.maps.get(&dir).is_some_and(|(sent, _)| sent == map);
+        if is_last {
             self.maps.remove(&dir);
         }
+        is_last
     }
 }
 
 impl Shard {
-    /// A partition here has split: its directory's home is to know.
+    /// A partition here has split or was merged: its directory's home is to know.
     pub(crate) fn notify_home(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
         let home = dir.birth_shard();
         if home == self.config.shard {
@@ -54,7 +57,24 @@ impl Shard {
         Ok(())
     }
 
-    /// A shard tells this home of splits.
+    /// The home has heard of it: it sends nobody here any more for what is not here.
+    pub(crate) fn map_notice_done(
+        &mut self,
+        overlay: &Overlay<'_>,
+        dir: Ino,
+        map: &DirMap,
+    ) -> Result<(), Stop> {
+        if self.notices.done(dir, map)
+            && let Some(parts) = view_of(&self.config, overlay, false).parts(dir)?
+            && parts.parts.is_empty()
+            && dir.birth_shard() != self.config.shard
+        {
+            self.propose(&Record::ForgetParts { dir });
+        }
+        Ok(())
+    }
+
+    /// A shard tells this home of splits and merges.
     pub(crate) fn map_notice(
         &mut self,
         overlay: &Overlay<'_>,
@@ -63,13 +83,18 @@ impl Shard {
         map: DirMap,
     ) -> Result<(), Stop> {
         let view = view_of(&self.config, overlay, false);
-        if let Some(mut parts) = view.parts(dir)?
-            && parts.learn(&map, view.split(dir)?.as_ref())
-        {
-            self.propose(&Record::LearnMap {
-                dir,
-                map: map.clone(),
-            });
+        if let Some(mut parts) = view.parts(dir)? {
+            let split = view.split(dir)?;
+            if parts.learn(&map, split.as_ref()) {
+                self.propose(&Record::LearnMap {
+                    dir,
+                    map: map.clone(),
+                });
+            } else if split.is_some() && parts.map.merge(&map) {
+                // It speaks of the end of what is under way here, which is yet to come, and perhaps of
+                // more. It will be said again.
+                return Ok(());
+            }
         }
         let me = self.config.shard;
         self.send(

@@ -56,7 +56,17 @@ impl Shard {
             PeerMessage::MapNotice { from, dir, map, .. } => {
                 self.map_notice(overlay, from, dir, map)?;
             }
-            PeerMessage::MapNoticeDone { dir, map, .. } => self.notices.done(dir, &map),
+            PeerMessage::MapNoticeDone { dir, map, .. } => {
+                self.map_notice_done(overlay, dir, &map)?;
+            }
+            PeerMessage::MergeAsk { dir, child, .. } => self.merge_asked(overlay, dir, child)?,
+            PeerMessage::MergeGo {
+                dir,
+                child,
+                room,
+                map,
+                ..
+            } => self.merge_may_go(overlay, dir, child, room, map)?,
             PeerMessage::Forwarded { inos, now_at, .. } => {
                 self.propose(&Record::Forwarded { inos, now_at });
             }

@@ -62,6 +62,15 @@ pub enum Record {
     ExpireSession { session: SessionId },
     /// The session may have locks here from now on, or has none any more.
     Locker { session: SessionId, has: bool },
+    /// A partition that is nearly empty is to be merged into the one it was split from, whose shard knows
+    /// `map`.
+    MergeBegin {
+        dir: Ino,
+        child: PartitionIndex,
+        map: DirMap,
+    },
+    /// The home knows that no partition of the directory is here any more.
+    ForgetParts { dir: Ino },
 }
 
 impl Record {

@@ -14,11 +14,11 @@ use pandofs_api::{
     NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult, SwappedEntry,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
-use pandofs_placement::{ClusterMap, DirMap, GrainState};
+use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
 use pandofs_types::limits::{
     MAX_FILE_BYTES, MAX_GROUPS, MAX_INLINE_BYTES, MAX_MOVED_LOCKS, MAX_MOVED_OPENS,
-    MAX_PARTICIPANTS, MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES,
-    MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
+    MAX_PARTICIPANTS, MAX_PARTITIONS, MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE,
+    MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
 };
 use pandofs_types::{Acl, Acls, Credentials, FileKind, Ino, ShardId, TxId};
 
@@ -102,6 +102,28 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
         PeerMessage::LockerKept { from, to, .. } => {
             screen.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)
+        }
+        PeerMessage::MergeAsk {
+            from,
+            to,
+            dir,
+            child,
+        } => {
+            screen.shards(&[*from, *to])?;
+            screen.ino(*dir)?;
+            partition(*child, MAX_PARTITIONS)
+        }
+        PeerMessage::MergeGo {
+            from,
+            to,
+            dir,
+            child,
+            map: of_dir,
+            ..
+        } => {
+            screen.shards(&[*from, *to])?;
+            screen.dir_map(*dir, of_dir)?;
+            partition(*child, of_dir.slots().len())
         }
     }
 }
@@ -291,10 +313,7 @@ impl Screen<'_> {
     fn adopt(&self, adopt: &Adopt) -> Checked {
         self.shard(adopt.split.source)?;
         self.new_part(&adopt.part)?;
-        ensure(
-            (adopt.child.0 as usize) < adopt.part.map.slots().len(),
-            || format!("partition {} without a slot", adopt.child),
-        )?;
+        partition(adopt.child, adopt.part.map.slots().len())?;
         ensure(adopt.opens.len() <= MAX_MOVED_OPENS, || {
             format!("{} opens with a split", adopt.opens.len())
         })?;
@@ -487,6 +506,13 @@ fn acls_fit(acls: &Acls, kind: FileKind, mode: u16) -> Checked {
 
 fn settings_fit(settings: &DirSettings) -> Checked {
     ensure(settings.is_valid(), || format!("{settings:?}"))
+}
+
+/// One that was split off: of as many slots as there are, and not the first.
+fn partition(child: PartitionIndex, slots: usize) -> Checked {
+    ensure((1..slots).contains(&(child.0 as usize)), || {
+        format!("partition {child} of {slots} slots")
+    })
 }
 
 fn credentials(caller: &Credentials) -> Checked {

@@ -365,7 +365,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Partitions that want to split, and maps that their home may not have heard of.
+    /// Partitions that want to split or to be merged, and maps that their home may not have heard of.
     fn recover_partitions(&mut self, overlay: &Overlay<'_>) -> Result<(), Stop> {
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
@@ -380,8 +380,9 @@ impl Shard {
         for (dir, parts) in found {
             for part in &parts.parts {
                 self.consider_split(overlay, dir, part.index)?;
+                self.consider_merge(overlay, dir, part.index)?;
             }
-            if dir.birth_shard() != config.shard && parts.map.active_count() > 1 {
+            if dir.birth_shard() != config.shard && parts.map.has_slots() {
                 self.notices.add(dir, parts.map);
             }
         }

@@ -1,7 +1,8 @@
-//! Splits under way: copying, the last step, and what is staged here for others. All of it may be lost
+//! Splits and merges under way: copying, the last step, and what is staged here for others. All of it may be lost
 //! in a crash: a split that was not handed over is given up and begins again.
 
 mod hand;
+mod merge;
 mod upkeep;
 
 use crate::port::{Environment, Input};
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Splits {
     copying: HashMap<Ino, Copying>,
-    /// Directories for which a `SplitBegin` is on its way through the log.
+    /// Directories for which a `SplitBegin` or `MergeBegin` is on its way through the log.
     beginning: HashSet<Ino>,
     /// What goes along with a last step that is under way.
     handing: HashMap<TxId, Adopt>,
@@ -81,6 +82,11 @@ impl Splits {
         {
             self.copying.remove(&dir);
         }
+    }
+
+    /// After a pause, whether partitions of the directory are to be split or merged.
+    pub fn look_again_later(&mut self, dir: Ino) {
+        self.again.entry(Time(0)).or_default().insert(dir);
     }
 
     pub fn saw_staging(&mut self, split: SplitId, now: Time) {
@@ -193,7 +199,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A `SplitBegin` was applied: starts to copy.
+    /// A `SplitBegin` or `MergeBegin` was applied: starts to copy.
     pub(crate) fn after_begin(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
         self.splits.beginning.remove(&dir);
         if self.replaying || self.splits.copying.contains_key(&dir) {

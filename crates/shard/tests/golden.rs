@@ -27,7 +27,8 @@ fn path(file: &str) -> String {
 
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
-    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker);
+    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker, MergeBegin,
+    ForgetParts);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
 variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
@@ -115,6 +116,15 @@ fn records() -> Vec<(&'static str, Record)> {
                 has: true,
             },
         ),
+        (
+            "MergeBegin",
+            Record::MergeBegin {
+                dir: DIR,
+                child: PartitionIndex(2),
+                map: samples::split_map(),
+            },
+        ),
+        ("ForgetParts", Record::ForgetParts { dir: DIR }),
     ]
 }
 

@@ -37,6 +37,15 @@ pub const DEFAULT_SPLIT_THRESHOLD: u32 = 8_000;
 pub const MIN_SPLIT_THRESHOLD: u32 = 4;
 /// Partitions of one directory.
 pub const MAX_PARTITIONS: usize = 1_024;
+/// Times that the shards of a directory are asked for its attributes, while it splits and merges.
+pub const MAX_GATHER_ROUNDS: u32 = 8;
+/// Times that one partition may be split off and merged back, each counted, before it stays as it is.
+pub const MAX_PARTITION_CHANGES: u32 = 1 << 30;
+/// A partition with one in so many of the entries at which it would split is emptied: it is merged into
+/// the one it was split from.
+pub const MERGE_FRACTION: u64 = 16;
+/// The merged partition has no more than one in so many of the entries at which it splits again.
+pub const MERGED_FRACTION: u64 = 4;
 /// Splits a partition can go through: log2 of `MAX_PARTITIONS`.
 pub const MAX_PARTITION_DEPTH: u8 = 10;
 /// Per cent of the mean by which the most loaded server's part of a fully split directory may be

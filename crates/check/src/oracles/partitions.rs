@@ -4,8 +4,14 @@
 use super::Report;
 use crate::tables::Tables;
 use pandofs_namespace::records::PartsRecord;
+use pandofs_placement::PartitionIndex;
+use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{FileKind, Ino, Position, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long a home may take to hear of a merge, once it can be reached.
+const PATIENCE: Duration = RESEND_INTERVAL.saturating_mul(20);
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut directories: BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> = BTreeMap::new();
@@ -47,7 +53,9 @@ fn check_directory(
     let mut held = BTreeSet::new();
     for &(shard, record) in holders {
         if record.parts.is_empty() {
-            report.add(
+            // Until the home has heard that what was here was merged.
+            report.add_if_it_lasts(
+                PATIENCE,
                 subject(),
                 format!("shard {shard} has a record of no partitions of it"),
             );
@@ -75,8 +83,14 @@ fn check_directory(
             ranges.push((start, end, shard, index.0));
         }
     }
+    // One may be known here that another shard knows to have been merged.
+    let gone = |index| {
+        let known = holders.iter().map(|(_, r)| r.map.changes_of(index)).max();
+        known.is_some_and(|changes| changes % 2 == 0)
+    };
     for &(shard, record) in holders {
-        for index in record.map.active().filter(|index| !held.contains(index)) {
+        let lost = |index: &PartitionIndex| !held.contains(index) && !gone(*index);
+        for index in record.map.active().filter(lost) {
             report.add(
                 subject(),
                 format!("shard {shard} knows of partition {index}, which no shard holds"),

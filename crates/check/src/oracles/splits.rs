@@ -57,7 +57,20 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 subject,
                 format!("it says its source is shard {}", record.split.source),
             );
-        } else if parts.part(record.index).is_none() || parts.map.is_active(record.child) {
+        } else if parts.part(record.giver()).is_none() {
+            report.add(
+                subject,
+                format!("the shard does not hold partition {}", record.giver()),
+            );
+        } else if record.back && parts.map.merges_into(record.child) != Some(record.index) {
+            report.add(
+                subject,
+                format!(
+                    "partition {} cannot be merged into {} any more",
+                    record.child, record.index
+                ),
+            );
+        } else if !record.back && parts.map.is_active(record.child) {
             report.add(
                 subject,
                 format!(
@@ -88,6 +101,7 @@ mod tests {
             index: PartitionIndex(0),
             child: PartitionIndex(child),
             target: ShardId(3),
+            back: false,
         }
     }
 
@@ -116,6 +130,26 @@ mod tests {
         tables.splits.insert((ShardId(1), SHARED), record(1));
         let subject = format!("split of directory {SHARED} on shard 1");
         assert!(found(&tables, "splits", &subject).contains("any more"));
+    }
+
+    #[test]
+    fn a_merge_that_cannot_be_is_found() {
+        let mut tables = testing::sound();
+        let back = SplitRecord {
+            split: SplitId {
+                source: ShardId(2),
+                sequence: 5,
+            },
+            target: ShardId(1),
+            back: true,
+            ..record(1)
+        };
+        tables.splits.insert((ShardId(2), SHARED), back);
+        assert!(testing::problems(&tables, "splits").is_empty());
+        let parts = tables.parts.get_mut(&(ShardId(2), SHARED)).unwrap();
+        parts.map.activate(PartitionIndex(3));
+        let subject = format!("split of directory {SHARED} on shard 2");
+        assert!(found(&tables, "splits", &subject).contains("cannot be merged into 0"));
     }
 
     #[test]

@@ -261,7 +261,8 @@ mod tests {
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
-        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept);
+        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,
+        MergeGo);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
     variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);

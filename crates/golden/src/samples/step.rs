@@ -104,6 +104,7 @@ pub fn adopt() -> Adopt {
         split: split_id(),
         part: new_part(),
         child: PartitionIndex(2),
+        back: false,
         chunks: 4,
         changed: vec![stays()],
         gone: vec![name("fallen")],
@@ -465,6 +466,26 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 from,
                 to: from,
                 session: SessionId(9),
+            },
+        ),
+        (
+            "MergeAsk",
+            PeerMessage::MergeAsk {
+                from,
+                to,
+                dir,
+                child: PartitionIndex(2),
+            },
+        ),
+        (
+            "MergeGo",
+            PeerMessage::MergeGo {
+                from,
+                to,
+                dir,
+                child: PartitionIndex(2),
+                room: 1_993,
+                map: split_map(),
             },
         ),
     ]

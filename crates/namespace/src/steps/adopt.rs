@@ -1,8 +1,9 @@
-//! The receiving half of a split: what was staged becomes a partition.
+//! The receiving half of a split or a merge: what was staged becomes a partition, or a part of the one it
+//! was split from.
 
 use super::Prepared;
 use crate::records::{EntryRecord, InodeRecord, Part, PartsRecord, decode};
-use crate::{Effect, Locks, Stop, Txn, View, keys, locks::Lock, split};
+use crate::{Effect, Locks, Stop, Txn, View, keys, locks::Lock, merge, split};
 use pandofs_api::{Adopt, Refusal, SplitItem};
 use pandofs_types::{FileKind, FsError, TxId};
 use std::collections::BTreeMap;
@@ -28,10 +29,19 @@ pub fn prepare(
     if chunks != adopt.chunks {
         return Err(Refusal::TryAgain.into());
     }
-    if let Some(parts) = view.parts(adopt.part.dir)?
-        && parts.part(adopt.child).is_some()
-    {
-        return Err(FsError::Io.into());
+    if adopt.back {
+        merge::check(view, adopt)?;
+        return Ok(Prepared::default());
+    }
+    if let Some(mut parts) = view.parts(dir)? {
+        if parts.part(adopt.child).is_some() {
+            return Err(FsError::Io.into());
+        }
+        // A merge that is under way here may have to end first, before what else the map tells is learnt.
+        parts.learn(&adopt.part.map, view.split(dir)?.as_ref());
+        if !parts.map.is_active(adopt.child) {
+            return Err(Refusal::TryAgain.into());
+        }
     }
     if !adopt.part.map.is_active(adopt.child)
         || adopt.part.map.shard_of_partition(adopt.child) != view.shard
@@ -87,8 +97,14 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
     }
     split::drop_staged(txn, adopt.split)?;
     let known = txn.view().parts(dir)?;
+    let mut map = adopt.part.map.clone();
+    if let Some(known) = &known {
+        map.merge(&known.map);
+    }
+    // Of a directory that has no partition here any more, attributes may have changed without this shard.
+    let known = known.filter(|known| !known.parts.is_empty());
     let mut parts = known.unwrap_or_else(|| PartsRecord {
-        map: adopt.part.map.clone(),
+        map,
         mode: adopt.part.mode,
         uid: adopt.part.uid,
         gid: adopt.part.gid,
@@ -99,17 +115,35 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         parts: Vec::new(),
         acls: adopt.part.acls.clone(),
     });
-    parts.learn(&adopt.part.map, txn.view().split(dir)?.as_ref());
+    if adopt.back {
+        let into = merge::merged_into(adopt)?;
+        assert!(
+            parts.learn_merge(
+                &adopt.part.map,
+                adopt.child,
+                txn.view().split(dir)?.as_ref()
+            ),
+            "partition {} of {dir} does not merge any more",
+            adopt.child
+        );
+        let grown = parts
+            .part_mut(into)
+            .ok_or_else(|| Stop::Broken(format!("partition {into} of {dir} is not here")))?;
+        grown.entries += part.entries;
+        grown.subdirs += part.subdirs;
+        // Now it may be merged itself, or what it split off before.
+        txn.effects.push(Effect::Shrank { dir, index: into });
+    } else {
+        parts.learn(&adopt.part.map, txn.view().split(dir)?.as_ref());
+        parts.parts.push(part);
+        parts.parts.sort_by_key(|part| part.index);
+        txn.meta.partitions += 1;
+        let index = adopt.child;
+        txn.effects.push(Effect::Grew { dir, index });
+    }
     parts.mtime = parts.mtime.max(adopt.mtime);
     parts.ctime = parts.ctime.max(adopt.ctime);
-    parts.parts.push(part);
-    parts.parts.sort_by_key(|part| part.index);
-    txn.meta.partitions += 1;
     txn.put_parts(dir, &parts);
     txn.overlay.delete(keys::staging(txn.shard, adopt.split));
-    txn.effects.push(Effect::Grew {
-        dir,
-        index: adopt.child,
-    });
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::Prepared;
 use super::drop_dir::{drop_parts, elsewhere, empty_parts};
 use crate::locks::{Lock, LockSet};
 use crate::{Locks, Stop, Txn, View};
-use pandofs_types::{FsError, Ino, TxId};
+use pandofs_types::{Ino, TxId};
 
 pub(super) fn locks(dir: Ino) -> LockSet {
     vec![Lock::Dir(dir), Lock::Inode(dir)]
@@ -21,8 +21,12 @@ pub fn prepare(
         locks_held.check(lock, own)?;
     }
     if view.parts(dir)?.is_none() {
-        // A map names this shard, so the partition was here; only the directory's end takes it.
-        return Err(FsError::NotFound.into());
+        // Who named this shard has not heard yet that what was here was merged. It does not come back
+        // meanwhile: whoever has it now is asked as well, and gives nothing away any more.
+        return Ok(Prepared {
+            locks,
+            ..Prepared::default()
+        });
     }
     let parts = empty_parts(view, dir)?;
     Ok(Prepared {
@@ -33,5 +37,8 @@ pub fn prepare(
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
-    drop_parts(txn, dir)
+    if txn.view().parts(dir)?.is_some() {
+        drop_parts(txn, dir)?;
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The giving half of a split: half of a partition goes to another shard.
+//! The giving half of a split or a merge: half of a partition, or all of it, goes to another shard.
 
 use super::Prepared;
 use crate::locks::{Lock, LockSet};
@@ -67,9 +67,9 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
         .parts(dir)?
         .ok_or_else(|| Stop::Broken(format!("partitions of {dir} went during a split")))?;
     let (mut inos, mut trails) = (Vec::new(), Vec::new());
-    let part = parts
-        .part_mut(record.index)
-        .ok_or_else(|| Stop::Broken(format!("partition {} of {dir} is not here", record.index)))?;
+    let part = parts.part_mut(record.giver()).ok_or_else(|| {
+        Stop::Broken(format!("partition {} of {dir} is not here", record.giver()))
+    })?;
     for (position, name, kind, moved) in moving {
         txn.delete_entry(dir, position, &name);
         part.entries -= 1;
@@ -87,20 +87,33 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
             );
         }
     }
-    parts.map.activate(record.child);
+    if record.back {
+        assert!(
+            part.entries == 0 && part.subdirs == 0,
+            "partition {} of {dir} was merged and has names left",
+            record.child
+        );
+        parts.parts.retain(|part| part.index != record.child);
+        parts.map.deactivate(record.child);
+        txn.meta.partitions -= 1;
+    } else {
+        parts.map.activate(record.child);
+        txn.meta.splits += 1;
+    }
     txn.put_parts(dir, &parts);
     txn.delete_split(dir);
-    txn.meta.splits += 1;
-    txn.effects.push(Effect::MapGrew { dir });
+    txn.effects.push(Effect::MapChanged { dir });
     txn.effects.push(Effect::MovedAway {
         inos,
         trails,
         to: record.target,
     });
-    // What is left may still be over the threshold.
-    txn.effects.push(Effect::Grew {
-        dir,
-        index: record.index,
-    });
+    if !record.back {
+        // What is left may still be over the threshold.
+        txn.effects.push(Effect::Grew {
+            dir,
+            index: record.index,
+        });
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::insert::no_longer;
 use crate::locks::Lock;
 use crate::ops::advance;
 use crate::permission::{CHANGE, check_dir};
-use crate::{Locks, Stop, Txn, View};
+use crate::{Effect, Locks, Stop, Txn, View, merge};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, Time, TxId};
 
 pub fn prepare(
@@ -55,6 +55,10 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, time: Time) -> Resu
     part.subdirs -= u32::from(entry.kind == FileKind::Dir);
     advance(&mut parts.mtime, time);
     advance(&mut parts.ctime, time);
+    if merge::is_noteworthy(txn.map, &parts, owned.index) {
+        let index = owned.index;
+        txn.effects.push(Effect::Shrank { dir, index });
+    }
     txn.put_parts(dir, &parts);
     Ok(())
 }

@@ -17,11 +17,11 @@ fn position_of(index: u32) -> Position {
     range(PartitionIndex(index), 10).0
 }
 
-fn decode(version: u32, slots: Vec<ShardId>, active: Vec<u64>) -> Result<DirMap, DirMapError> {
+fn decode(version: u32, slots: Vec<ShardId>, changes: Vec<u32>) -> Result<DirMap, DirMapError> {
     DirMap::try_from(UncheckedDirMap {
         version,
         slots,
-        active,
+        changes,
     })
 }
 
@@ -205,7 +205,7 @@ fn a_map_of_another_directory_is_ignored() {
         assert!(!merged.merge(&other), "{other:?}");
         assert_eq!(merged, map);
     }
-    let longer = decode(2, shards(8), vec![0b11]).unwrap();
+    let longer = decode(2, shards(8), vec![1, 1]).unwrap();
     let mut merged = map.clone();
     assert!(merged.merge(&longer));
     assert_eq!(merged, longer);
@@ -220,26 +220,30 @@ fn a_broken_map_is_refused() {
         decode(1, vec![ShardId(0); 1025], vec![1]),
         Err(TooManyPartitions)
     );
-    assert_eq!(decode(1, shards(4), vec![1; 17]), Err(TooManyPartitions));
+    assert_eq!(decode(1, shards(4), vec![1; 1025]), Err(TooManyPartitions));
     assert_eq!(decode(0, shards(2), vec![1]), Err(SlotsBeforeFirstSplit));
     assert_eq!(
         decode(1, vec![ShardId(4_096)], vec![1]),
         Err(NoSuchShard(ShardId(4_096)))
     );
     assert_eq!(decode(1, shards(4), vec![]), Err(ZeroInactive));
-    assert_eq!(decode(1, shards(4), vec![0b10]), Err(ZeroInactive));
-    assert_eq!(decode(1, shards(4), vec![0b11111]), Err(NoSlot(at(4))));
-    assert_eq!(decode(0, shards(1), vec![0b11]), Err(NoSlot(at(1))));
+    assert_eq!(decode(1, shards(4), vec![2, 1]), Err(ZeroInactive));
+    assert_eq!(decode(1, shards(4), vec![1; 5]), Err(NoSlot(at(4))));
+    assert_eq!(decode(0, shards(1), vec![1, 1]), Err(NoSlot(at(1))));
+    assert_eq!(
+        decode(1, shards(4), vec![1, u32::MAX]),
+        Err(TooManyChanges(at(1)))
+    );
     // 3 without its parent 1, and 2 without the 1 that partition 0 split off before.
     assert_eq!(
-        decode(1, shards(4), vec![0b1001]),
+        decode(1, shards(4), vec![1, 0, 0, 1]),
         Err(NoPredecessor {
             made: at(3),
             before: at(1)
         })
     );
     assert_eq!(
-        decode(1, shards(4), vec![0b0101]),
+        decode(1, shards(4), vec![1, 2, 1]),
         Err(NoPredecessor {
             made: at(2),
             before: at(1)
@@ -248,9 +252,9 @@ fn a_broken_map_is_refused() {
 }
 
 #[test]
-fn empty_words_at_the_end_make_no_difference() {
+fn partitions_that_never_were_make_no_difference() {
     assert_eq!(
-        decode(1, shards(4), vec![0b11, 0, 0]).unwrap(),
+        decode(1, shards(4), vec![1, 1, 0, 0]).unwrap(),
         DirMap::with_slots(shards(4), 2)
     );
 }
@@ -259,16 +263,135 @@ fn empty_words_at_the_end_make_no_difference() {
 fn the_encoding_is_pinned() {
     let single = DirMap::single(ShardId(300));
     let split = DirMap::with_slots([300, 1, 2].map(ShardId).to_vec(), 3);
-    // version; number of slots, slots; number of words, words: all as LEB128.
+    // version; number of slots, slots; number of counters, counters: all as LEB128.
     let golden: [(&DirMap, &[u8]); 2] = [
         (&single, &[0, 1, 0xac, 0x02, 1, 1]),
-        (&split, &[1, 3, 0xac, 0x02, 1, 2, 1, 7]),
+        (&split, &[1, 3, 0xac, 0x02, 1, 2, 3, 1, 1, 1]),
     ];
     for (map, bytes) in golden {
         assert_eq!(postcard::to_stdvec(map).unwrap(), bytes);
         assert_eq!(postcard::from_bytes::<DirMap>(bytes).unwrap(), *map);
     }
-    assert!(postcard::from_bytes::<DirMap>(&[1, 3, 0xac, 0x02, 1, 2, 1, 5]).is_err());
+    assert!(postcard::from_bytes::<DirMap>(&[1, 3, 0xac, 0x02, 1, 2, 3, 1, 0, 1]).is_err());
+}
+
+#[test]
+fn a_partition_merges_into_the_one_it_was_split_from() {
+    let at = PartitionIndex;
+    let mut map = DirMap::with_slots(shards(8), 4);
+    // 0, 1, 2 and 3 at depth 2: 2 came from 0 and 3 from 1, and before that 1 from 0.
+    let into = |map: &DirMap| (0..4).map(|i| map.merges_into(at(i))).collect::<Vec<_>>();
+    assert_eq!(into(&map), [None, None, Some(at(0)), Some(at(1))]);
+    assert_eq!(map.last_child(at(0)), Some(at(2)));
+    assert_eq!(map.last_child(at(2)), None);
+    map.activate(at(6));
+    assert_eq!(map.merges_into(at(2)), None, "2 has split");
+    map.deactivate(at(6));
+    map.deactivate(at(2));
+    assert_eq!(map.merges_into(at(1)), None, "3 is still there");
+    map.deactivate(at(3));
+    assert_eq!(map.merges_into(at(1)), Some(at(0)));
+    map.deactivate(at(1));
+    assert_eq!(active(&map), [at(0)]);
+    assert_eq!(map.range_of(at(0)), (Position(0), Position::END));
+    assert_eq!(map.partition_of(Position(u64::MAX)), at(0));
+    assert_eq!(map.split_child(at(0), 8), Some(at(1)));
+}
+
+#[test]
+fn the_later_change_wins_whatever_is_heard_first() {
+    let made = DirMap::with_slots(shards(4), 2);
+    let mut merged = made.clone();
+    merged.deactivate(PartitionIndex(1));
+    let mut made_again = merged.clone();
+    made_again.activate(PartitionIndex(1));
+    let mut stale = made.clone();
+    assert!(stale.merge(&merged));
+    assert!(!stale.merge(&made), "older");
+    assert_eq!(stale, merged);
+    assert!(stale.merge(&made_again));
+    assert!(!stale.merge(&merged), "older");
+    assert_eq!(stale, made_again);
+}
+
+/// Each partition is on a shard of its own, splits and merges by what that shard knows alone, and tells
+/// others all that it knows, in any order. Whatever anybody knows is a map that tiles the positions, and no
+/// two of them contradict one another.
+#[test]
+fn maps_fit_whoever_splits_merges_and_hears_of_it() {
+    const SLOTS: u32 = 32;
+    for seed in 0..400u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = |below: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as u32 % below
+        };
+        let mut known = vec![DirMap::with_slots(shards(SLOTS as u16), 1); SLOTS as usize];
+        let mut truth = known[0].clone();
+        for _ in 0..300 {
+            let one = PartitionIndex(random(SLOTS));
+            match random(4) {
+                0 if truth.is_active(one) => {
+                    let Some(child) = known[one.0 as usize].split_child(one, SLOTS) else {
+                        continue;
+                    };
+                    known[one.0 as usize].activate(child);
+                    truth.activate(child);
+                    let told = known[one.0 as usize].clone();
+                    known[child.0 as usize].merge(&told);
+                }
+                1 if truth.is_active(one) => {
+                    let Some(into) = known[one.0 as usize].merges_into(one) else {
+                        continue;
+                    };
+                    // The other one's shard has the last word.
+                    let decides = known[into.0 as usize].clone();
+                    if decides.last_child(into) != Some(one)
+                        || !known[one.0 as usize].knows_children(into, &decides)
+                    {
+                        known[one.0 as usize].merge(&decides);
+                        continue;
+                    }
+                    known[one.0 as usize].deactivate(one);
+                    truth.deactivate(one);
+                    let told = known[one.0 as usize].clone();
+                    assert!(known[into.0 as usize].merge(&told), "seed {seed}");
+                }
+                _ => {
+                    let other = random(SLOTS) as usize;
+                    let told = known[other].clone();
+                    let hears = &mut known[one.0 as usize];
+                    hears.merge(&told);
+                    assert!(!hears.merge(&told), "seed {seed}: all of it was learnt");
+                    for (mine, theirs) in hears.changes.iter().zip(&told.changes) {
+                        assert!(mine >= theirs, "seed {seed}: all of it was learnt");
+                    }
+                }
+            }
+            for map in &known {
+                assert_eq!(map.check_predecessors(), Ok(()), "seed {seed}");
+                let mut told = truth.clone();
+                assert!(
+                    !told.merge(map),
+                    "seed {seed}: nobody knows what has not happened"
+                );
+                let mut end = Position(0);
+                for (_, start, next) in map.in_order() {
+                    assert_eq!(start, end, "seed {seed}");
+                    end = next;
+                }
+                assert_eq!(end, Position::END, "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "one was split from it")]
+fn a_partition_that_has_split_does_not_merge() {
+    DirMap::with_slots(shards(4), 4).deactivate(PartitionIndex(1));
 }
 
 #[test]

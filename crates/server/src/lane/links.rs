@@ -146,7 +146,9 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::ForgetForwarding { from, to, .. }
         | PeerMessage::ForgetForwardingDone { from, to, .. }
         | PeerMessage::Released { from, to, .. }
-        | PeerMessage::LockerKept { from, to, .. } => Some((from, to)),
+        | PeerMessage::LockerKept { from, to, .. }
+        | PeerMessage::MergeAsk { from, to, .. }
+        | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
     }
 }

@@ -8,7 +8,7 @@ use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, S
 use pandofs_namespace::{Choices, Stop, View, split};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
-use pandofs_types::{FileLock, Ino, SessionId, Time};
+use pandofs_types::{FileLock, Ino, SessionId};
 use std::collections::BTreeSet;
 
 impl Shard {
@@ -32,7 +32,11 @@ impl Shard {
             )));
         };
         let mut map = parts.map.clone();
-        map.activate(record.child);
+        if record.back {
+            map.deactivate(record.child);
+        } else {
+            map.activate(record.child);
+        }
         let part = NewPart {
             dir,
             map,
@@ -64,6 +68,7 @@ impl Shard {
         let mut adopt = Adopt {
             split: id,
             child: record.child,
+            back: record.back,
             part,
             chunks,
             changed,
@@ -151,7 +156,7 @@ impl Shard {
                 false,
             );
         }
-        self.splits.again.entry(Time(0)).or_default().insert(dir);
+        self.splits.look_again_later(dir);
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ impl Shard {
         self.look_again(overlay, env)
     }
 
-    /// Directories whose split was given up a while ago.
+    /// Directories of which a split or merge has ended or was given up a while ago.
     fn look_again(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
         if let Some(fresh) = self.splits.again.remove(&Time(0)) {
             let due = Time(env.now.0 + PAUSE.as_nanos() as i64);
@@ -124,6 +124,7 @@ impl Shard {
         let due = std::mem::replace(&mut self.splits.again, later);
         for dir in due.into_values().flatten() {
             self.consider_all_splits(overlay, dir)?;
+            self.consider_all_merges(overlay, dir)?;
         }
         Ok(())
     }

@@ -294,5 +294,7 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::Data { .. } => "Data",
         PeerMessage::DataDone { .. } => "DataDone",
         PeerMessage::LockerKept { .. } => "LockerKept",
+        PeerMessage::MergeAsk { .. } => "MergeAsk",
+        PeerMessage::MergeGo { .. } => "MergeGo",
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::support::{Cluster, name};
 use pandofs_api::{
-    CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, XattrMode,
+    CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step,
+    XattrMode,
 };
 use pandofs_namespace::split::size;
 use pandofs_placement::{DirMap, DirPolicy, Settings};
@@ -147,6 +148,93 @@ fn entries_and_their_inodes_spread_and_are_all_found() {
         .collect();
     assert_eq!(status.iter().map(|s| s.inodes).sum::<u64>(), 1);
     assert_eq!(status.iter().map(|s| s.reclaiming).sum::<u64>(), 0);
+    // The directory is as it was in the beginning, and nobody else remembers it.
+    assert_eq!(status.iter().map(|s| s.partitions).sum::<u64>(), 1);
+    for shard in 1..4 {
+        let reply = cluster.call(shard, Request::DirPart { dir: Ino::ROOT });
+        assert_eq!(reply, Err(Refusal::Misdirected(None)));
+    }
+
+    // And grows again, for a client that remembers all of it as well.
+    let again: Vec<String> = (0..FILES).map(|number| format!("again{number}")).collect();
+    for text in &again {
+        let (reply, _) = cluster.call_by_name(&mut map, &name(text), &create(text));
+        assert!(matches!(reply, Ok(Reply::Entry(_))), "{reply:?}");
+    }
+    let mut listed = list(&mut cluster, &mut DirMap::single(ShardId(0)));
+    listed.sort();
+    let mut expected = again;
+    expected.sort();
+    let names: Vec<String> = listed.into_iter().map(|(text, _)| text).collect();
+    assert_eq!(names, expected);
+}
+
+/// The last name but one of a partition goes; at each message of the merge that follows one shard is killed.
+#[test]
+fn a_crash_at_any_message_of_a_merge_leaves_one_owner() {
+    let mut last_steps = 0;
+    for crashed in 0..4u16 {
+        for at in 0..10 {
+            let mut cluster = cluster();
+            let mut map = DirMap::single(ShardId(0));
+            let texts = moving_names(&cluster, 9);
+            for text in &texts {
+                let (reply, _) = cluster.call_by_name(&mut map, &name(text), &create(text));
+                made(reply);
+            }
+            let partitions = |cluster: &Cluster| -> u64 {
+                let all = cluster.nodes.iter().map(|node| node.shard.status());
+                all.map(|status| status.partitions).sum()
+            };
+            assert!(partitions(&cluster) > 1);
+            let (last, rest) = texts.split_last().unwrap();
+            let (kept, rest) = rest.split_last().unwrap();
+            for text in rest {
+                let (reply, _) =
+                    cluster.call_by_name(&mut map, &name(text), &unlink(Ino::ROOT, text));
+                assert!(matches!(reply, Ok(Reply::Removed { .. })), "{reply:?}");
+            }
+            let (reply, _) = cluster.call_by_name(&mut map, &name(last), &lookup(last));
+            made(reply);
+            let shard = map.shard_of(cluster.map.hash_key.position(last.as_bytes()));
+            let request = cluster.request(shard.0, unlink(Ino::ROOT, last));
+            let mut outputs = cluster.input(shard.0, request).outputs;
+            for _ in 0..at {
+                let Some(message) = crate::support::sent(&outputs).into_iter().next() else {
+                    break;
+                };
+                let to = crate::support::receiver(&message);
+                last_steps += u32::from(matches!(&message, PeerMessage::Commit {
+                    message: CommitMessage::Do { step: Step::Adopt { adopt }, .. },
+                    ..
+                } if adopt.back));
+                outputs = cluster.input(to.0, Input::Peer(message)).outputs;
+            }
+            let recovered = cluster.restart(crashed).outputs;
+            cluster.carry(recovered, &mut None);
+            for _ in 0..6 {
+                cluster.now += 1_000_000_000;
+                for shard in 0..4 {
+                    let outputs = cluster.input(shard, Input::Tick).outputs;
+                    cluster.carry(outputs, &mut None);
+                }
+            }
+            let listed = list(&mut cluster, &mut DirMap::single(ShardId(0)));
+            let names: Vec<&str> = listed.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(names, [kept], "crash of {crashed} at {at}");
+            let (reply, _) = cluster.call_by_name(&mut map, &name(kept), &lookup(kept));
+            made(reply);
+            let status: Vec<_> = cluster
+                .nodes
+                .iter()
+                .map(|node| node.shard.status())
+                .collect();
+            assert_eq!(status.iter().map(|s| s.entries).sum::<u64>(), 1);
+            assert_eq!(status.iter().map(|s| s.inodes).sum::<u64>(), 2);
+            assert_eq!(status.iter().map(|s| s.undecided).sum::<u64>(), 0);
+        }
+    }
+    assert!(last_steps > 0, "no merge came to its last step");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_types::{
-    Credentials, Epoch, FsId, HashKey, Name, ServerId, SessionId, ShardId, SlotId, Time,
+    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
 };
 use std::sync::Arc;
 
@@ -169,6 +169,17 @@ impl Cluster {
             let shard = map.shard_of(self.map.hash_key.position(name.as_bytes()));
             match self.call(shard.0, request.clone()) {
                 Err(Refusal::Misdirected(Some(known))) => assert!(map.merge(&known)),
+                // What was there was merged, and its home has heard of it.
+                Err(Refusal::Misdirected(None)) => {
+                    let dir = Ino::new(map.home(), 1);
+                    match self.call(map.home().0, Request::GetAttr { ino: dir }) {
+                        Ok(Reply::Inode(inode)) => {
+                            let known = inode.dir.expect("a directory has a map").map;
+                            assert!(map.merge(&known), "the home knows no better");
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
                 other => return (other, wrong),
             }
         }
@@ -252,7 +263,9 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::Released { to, .. }
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::LockerKept { to, .. } => *to,
+        | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::MergeAsk { to, .. }
+        | PeerMessage::MergeGo { to, .. } => *to,
         other => panic!("{other:?} is for a server"),
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Cluster;
 use super::files::inode_of;
-use super::session::{Target, unexpected};
+use super::session::{Refused, Target, unexpected};
 use crate::inodes::{Done, Inodes, Make};
 use crate::op::{Special, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Census;
-use pandofs_api::{Allocation, EntryReply, NewNode, Reply, Request};
+use pandofs_api::{Allocation, DirPart, EntryReply, NewNode, Reply, Request};
+use pandofs_placement::{DirMap, Gather};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, Position, SetAttr, Time};
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 impl Cluster {
@@ -23,27 +23,52 @@ impl Cluster {
         }
     }
 
-    /// A directory's attributes, gathered from every shard that has a part of it.
-    fn gather(&mut self, client: usize, by: &Credentials, attr: &mut Attr) -> Done<()> {
+    /// A directory's attributes, gathered from every shard that has a part of it: `attr` is the home's, which
+    /// knows `map`.
+    fn gather(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        attr: &mut Attr,
+        map: DirMap,
+    ) -> Done<()> {
         let dir = attr.ino;
-        let mut asked = BTreeSet::from([dir.birth_shard()]);
+        let home = DirPart {
+            entries: attr.size,
+            subdirs: attr.nlink - 2,
+            mtime: attr.mtime,
+            ctime: attr.ctime,
+            map: map.clone(),
+        };
+        let mut gather = Gather::new(self.sessions[client].map(dir));
+        gather.answer(dir.birth_shard(), map, home);
         loop {
-            let shards = self.sessions[client].map(dir).shards();
-            let Some(shard) = shards.into_iter().find(|&shard| asked.insert(shard)) else {
-                return Ok(());
-            };
-            match self.ask(client, by, Target::Shard(shard), Request::DirPart { dir }) {
-                Ok(Reply::Part(part)) => {
-                    self.sessions[client].learn_map(dir, &part.map);
-                    attr.size += part.entries;
-                    attr.nlink += part.subdirs;
-                    attr.mtime = attr.mtime.max(part.mtime);
-                    attr.ctime = attr.ctime.max(part.ctime);
+            let shards = gather.ask();
+            if shards.is_empty() {
+                break;
+            }
+            for shard in shards {
+                match self.ask(client, by, Target::Shard(shard), Request::DirPart { dir }) {
+                    Ok(Reply::Part(part)) => {
+                        self.sessions[client].learn_map(dir, &part.map);
+                        gather.answer(shard, part.map.clone(), part);
+                    }
+                    Ok(other) => return Err(unexpected(&other)),
+                    Err(Refused::NoPart) => {
+                        gather.nothing(shard, Some(&self.sessions[client].map(dir)));
+                    }
+                    Err(other) => return Err(other.into()),
                 }
-                Ok(other) => return Err(unexpected(&other)),
-                Err(other) => return Err(other.into()),
             }
         }
+        (attr.size, attr.nlink, attr.mtime) = (0, 2, Time(i64::MIN));
+        for (_, part) in gather.finish().1 {
+            attr.size += part.entries;
+            attr.nlink += part.subdirs;
+            attr.mtime = attr.mtime.max(part.mtime);
+            attr.ctime = attr.ctime.max(part.ctime);
+        }
+        Ok(())
     }
 }
 
@@ -235,7 +260,7 @@ impl Inodes for Cluster {
         let mut attr = inode.attr;
         if let Some(dir) = inode.dir {
             self.sessions[client].learn_map(ino, &dir.map);
-            self.gather(client, by, &mut attr)?;
+            self.gather(client, by, &mut attr, dir.map)?;
         }
         Ok(attr)
     }

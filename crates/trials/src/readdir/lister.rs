@@ -65,7 +65,7 @@ impl fmt::Display for Done {
 }
 
 impl Lister {
-    /// Lists until the directory has grown.
+    /// Lists until the directory has grown and is merged again.
     ///
     /// # Errors
     /// The file system's.
@@ -73,7 +73,7 @@ impl Lister {
         let mut all = Vec::new();
         loop {
             all.push(self.list(signals, all.is_empty())?);
-            let is_over = signals.grown.load(Ordering::SeqCst);
+            let is_over = signals.over.load(Ordering::SeqCst);
             if is_over || matches!(self.pace, Pace::WithTheSplits { .. }) {
                 return Ok(all);
             }
@@ -117,14 +117,14 @@ impl Lister {
                         wait_for_partitions(signals, due)?;
                     }
                 }
-                Pace::Own if signals.grown.load(Ordering::SeqCst) => {}
+                Pace::Own if signals.over.load(Ordering::SeqCst) => {}
                 Pace::Own => std::thread::sleep(most_pause.mul_f64(self.random.random())),
             }
         }
         if let Pace::WithTheSplits { partitions } = self.pace {
             // A small directory is at its end before it has them all.
             ensure!(
-                signals.grown.load(Ordering::SeqCst)
+                signals.over.load(Ordering::SeqCst)
                     || signals.partitions.load(Ordering::SeqCst) >= partitions,
                 "the listing that keeps step was over too early"
             );
@@ -152,7 +152,7 @@ impl Lister {
 fn wait_for_partitions(signals: &Signals, partitions: u32) -> Result<()> {
     let deadline = Instant::now() + STEP_LIMIT;
     while signals.partitions.load(Ordering::SeqCst) < partitions
-        && !signals.grown.load(Ordering::SeqCst)
+        && !signals.over.load(Ordering::SeqCst)
     {
         ensure!(
             Instant::now() < deadline,

@@ -1,4 +1,5 @@
-//! Lists a directory over and over while it splits from 1 to 16 partitions and others work in it.
+//! Lists a directory over and over while it splits from 1 to 16 partitions, is merged again, and others
+//! work in it.
 
 mod churn;
 mod lister;
@@ -10,6 +11,7 @@ use churn::Churner;
 use lister::{Lister, Pace};
 use pandofs_api::{DirSettings, NewNode};
 use pandofs_client::Client;
+use pandofs_types::limits::MERGE_FRACTION;
 use pandofs_types::{Ino, Name};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 const PARTITIONS: u32 = 16;
 /// Thresholds that runs draw from, entries.
 const THRESHOLDS: std::ops::RangeInclusive<u32> = 100..=200;
-/// How long growing to all partitions may take.
+/// How long growing to all partitions may take, and getting back to one.
 const GROWTH_LIMIT: Duration = Duration::from_secs(60);
 /// How often the number of partitions is asked for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -30,7 +32,7 @@ const REMOVERS: usize = 8;
 /// What is wrong with a run is printed up to this many lines.
 const SHOWN: usize = 20;
 
-/// Every name that stands throughout is listed exactly once while the directory splits
+/// Every name that stands throughout is listed exactly once while the directory splits and is merged
 #[derive(clap::Args, Debug)]
 pub struct Options {
     #[command(flatten)]
@@ -55,9 +57,12 @@ struct Seen {
     listings: usize,
     /// Of these, those during which the directory got more partitions.
     during_splits: usize,
+    /// And those during which it got fewer.
+    during_merges: usize,
     pages: u64,
     names: u64,
     splits: u32,
+    merges: u32,
     changes: usize,
 }
 
@@ -65,9 +70,11 @@ impl Seen {
     fn add(&mut self, other: &Seen) {
         self.listings += other.listings;
         self.during_splits += other.during_splits;
+        self.during_merges += other.during_merges;
         self.pages += other.pages;
         self.names += other.names;
         self.splits += other.splits;
+        self.merges += other.merges;
         self.changes += other.changes;
     }
 }
@@ -88,15 +95,21 @@ pub fn run(options: &Options) -> Result<()> {
             .with_context(|| format!("run {run} (--runs 1 --seed {seed})"))?;
         all.add(&seen);
     }
+    ensure!(
+        all.during_merges > 0,
+        "no listing saw partitions being merged, so this shows nothing of it"
+    );
     println!(
-        "readdir-through-splits: {} runs in {:.1} s: {} splits; {} listings ({} while partitions \
-         split), {} pages, {} names; {} creations, renames and removals meanwhile; every standing \
-         name exactly once in every listing",
+        "readdir-through-splits: {} runs in {:.1} s: {} splits, {} merges; {} listings ({} while \
+         partitions split, {} while they were merged), {} pages, {} names; {} creations, renames and \
+         removals meanwhile; every standing name exactly once in every listing",
         options.runs,
         begun.elapsed().as_secs_f64(),
         all.splits,
+        all.merges,
         all.listings,
         all.during_splits,
+        all.during_merges,
         all.pages,
         all.names,
         all.changes,
@@ -123,12 +136,12 @@ struct Trial<'o> {
 /// What the threads of a run tell each other.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// Partitions seen so far.
+    /// The most partitions seen so far.
     pub partitions: AtomicU32,
     /// Listers that have the first page of their first listing.
     pub listers_begun: AtomicUsize,
-    /// The directory has all partitions, or somebody failed: begin no new listing.
-    pub grown: AtomicBool,
+    /// The directory has had all partitions and has one again, or somebody failed: begin no new listing.
+    pub over: AtomicBool,
     /// The churners are to stop.
     pub enough: AtomicBool,
 }
@@ -203,8 +216,10 @@ impl<'o> Trial<'o> {
         let listers = self.listers()?;
         let (listings, churners) =
             std::thread::scope(|scope| self.work(scope, &signals, churners, listers))?;
+        let most = signals.partitions.load(Ordering::SeqCst);
         let mut seen = Seen {
-            splits: self.partitions()? - before,
+            splits: most - before,
+            merges: most - self.partitions()?,
             ..Seen::default()
         };
         let mut left = Vec::new();
@@ -283,7 +298,13 @@ impl<'o> Trial<'o> {
                 Ok(partitions >= PARTITIONS)
             });
         }
-        signals.grown.store(true, Ordering::SeqCst);
+        // The listing that keeps step ends with the last split; the others go on until all are merged.
+        if grown.is_ok() {
+            grown = wait_until(signals, || Ok(listing[0].is_finished()))
+                .and_then(|()| self.set_threshold(self.merging_threshold()))
+                .and_then(|()| wait_until(signals, || Ok(self.partitions()? == 1)));
+        }
+        signals.over.store(true, Ordering::SeqCst);
         let mut listings = Ok(Vec::new());
         for thread in listing {
             add(&mut listings, joined(thread));
@@ -302,13 +323,22 @@ impl<'o> Trial<'o> {
         if !self.lowered {
             return Ok(());
         }
+        self.set_threshold(self.threshold)
+    }
+
+    fn set_threshold(&self, threshold: u32) -> Result<()> {
         let settings = DirSettings {
-            threshold: Some(self.threshold),
+            threshold: Some(threshold),
             ..DirSettings::default()
         };
         self.client
             .set_dir_settings(&CALLER, self.dir, settings)
-            .context("cannot lower the threshold")
+            .with_context(|| format!("cannot set the threshold to {threshold}"))
+    }
+
+    /// One of which all names together are so small a part that any two partitions are merged.
+    fn merging_threshold(&self) -> u32 {
+        (self.options.standing + 16 * self.threshold) * MERGE_FRACTION as u32
     }
 
     fn judge(&self, listings: &[lister::Done], seen: &mut Seen) -> Result<()> {
@@ -318,6 +348,7 @@ impl<'o> Trial<'o> {
             seen.pages += done.pages;
             seen.names += done.listing.entries.len() as u64;
             seen.during_splits += usize::from(done.partitions_after > done.partitions_before);
+            seen.during_merges += usize::from(done.partitions_after < done.partitions_before);
             let found = self.history.judge(&done.listing);
             wrong.extend(found.iter().map(|sentence| format!("{sentence}; {done}")));
         }
@@ -414,7 +445,7 @@ impl Trial<'_> {
 /// Lets the others stop when a thread fails.
 fn ending<T>(signals: &Signals, result: Result<T>) -> Result<T> {
     if result.is_err() {
-        signals.grown.store(true, Ordering::SeqCst);
+        signals.over.store(true, Ordering::SeqCst);
         signals.enough.store(true, Ordering::SeqCst);
     }
     result
@@ -423,7 +454,7 @@ fn ending<T>(signals: &Signals, result: Result<T>) -> Result<T> {
 /// Until it is so, or a thread has failed, which its own error then says.
 fn wait_until(signals: &Signals, so: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + GROWTH_LIMIT;
-    while !so()? && !signals.grown.load(Ordering::SeqCst) {
+    while !so()? && !signals.over.load(Ordering::SeqCst) {
         if Instant::now() > deadline {
             bail!(
                 "after {} s it has {} partitions",
