@@ -1,9 +1,10 @@
-//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading and of killed
-//! servers, looked at from outside, through the client library.
+//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading, of many
+//! clients and of killed servers, looked at from outside, through the client library.
 //!
 //! Invariant: a trial passes only if what it is about really happened (partitions split during a
 //! listing, a server was killed with a full log) and every single answer was right.
 
+mod clients;
 mod cluster;
 mod history;
 mod kill;
@@ -26,6 +27,7 @@ enum Trial {
     ReaddirThroughSplits(readdir::Options),
     Spread(spread::Options),
     Kill(kill::Options),
+    Clients(clients::Options),
 }
 
 fn main() -> Result<()> {
@@ -33,5 +35,6 @@ fn main() -> Result<()> {
         Trial::ReaddirThroughSplits(options) => readdir::run(&options),
         Trial::Spread(options) => spread::run(&options),
         Trial::Kill(options) => kill::run(&options),
+        Trial::Clients(options) => clients::run(&options),
     }
 }
