@@ -112,6 +112,24 @@ pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
 /// Answers to other servers' data requests that are remembered for the case that a request comes
 /// again.
 pub const MAX_REMEMBERED_DATA_ANSWERS: usize = 16_384;
+/// Bytes of a data object that one checksum is for: a page, which Linux keeps in memory whole.
+pub const CHECKSUM_BLOCK_BYTES: usize = 4_096;
+/// How long a data object has to be left unchanged before its server says on disk that it is all there:
+/// the next change then costs one more forced write.
+pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
+/// Data objects of which one thread of a server knows that they are to be settled; of others the next scrub
+/// finds out.
+pub const MAX_UNSETTLED_KNOWN: usize = 65_536;
+/// Damaged blocks of data objects that a server tells of; more are only counted.
+pub const MAX_DAMAGE_LISTED: usize = 16_384;
+/// Bytes that a scrub reads at once.
+pub const SCRUB_CHUNK_BYTES: usize = 1 << 20;
+/// Bytes a second that a server reads when it scrubs by itself, unless told.
+pub const DEFAULT_SCRUB_RATE: u64 = 16 << 20;
+/// Bytes a second that each server reads when it is asked to scrub, unless told.
+pub const DEFAULT_ASKED_SCRUB_RATE: u64 = 100 << 20;
+/// How long after the end of a scrub a server begins the next one by itself, unless told.
+pub const DEFAULT_SCRUB_INTERVAL: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Data objects that a server keeps open.
 pub const MAX_OPEN_OBJECTS: usize = 1_024;
 /// Data objects in one answer to an administrator's listing.
@@ -334,6 +352,8 @@ const _: () = {
     assert!(MAX_OBJECTS_LISTED * 20 <= MAX_FRAME_BYTES);
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_OPEN_OBJECTS >= DATA_THREADS);
+    assert!(MAX_DAMAGE_LISTED * 20 <= MAX_FRAME_BYTES);
+    assert!(SCRUB_CHUNK_BYTES.is_multiple_of(CHECKSUM_BLOCK_BYTES));
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());

@@ -8,6 +8,7 @@ mod objects;
 mod open;
 pub(crate) mod pool;
 mod space;
+mod sums;
 mod syncer;
 
 pub(crate) use objects::{list, prepare};
