@@ -8,7 +8,7 @@
 //! | `log/` | the lane's log |
 //! | `data/00` to `data/ff` | data objects, see [`crate::data`] |
 
-use crate::data;
+use crate::data::Holdings;
 use crate::error::StartError;
 use pandofs_types::{FsId, ServerId};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl ServerDirectory {
         DirBuilder::new()
             .mode(0o700)
             .create(&objects)
-            .and_then(|()| data::prepare(&objects))
+            .and_then(|()| Holdings::prepare(&objects).map(drop))
             .map_err(|source| StartError::io(&objects, source))?;
         Ok(directory)
     }

@@ -1,6 +1,7 @@
 //! Making, starting and stopping a server.
 
 use crate::clock::Clock;
+use crate::data::Holdings;
 use crate::directory::ServerDirectory;
 use crate::error::{ServerError, StartError};
 use crate::lane::{Lane, LaneParts, WAKER};
@@ -27,6 +28,8 @@ use std::thread::{self, JoinHandle};
 
 /// Files that a server needs beside connections and data objects.
 const OTHER_FILES: u64 = 1_024;
+/// The data and the checksums.
+const FILES_PER_OBJECT: u64 = 2;
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -175,7 +178,7 @@ fn serve(
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
     raise_file_limit();
-    crate::data::prepare(data).map_err(|source| StartError::io(data, source))?;
+    let holdings = Holdings::prepare(data).map_err(|source| StartError::io(data, source))?;
     // Before the replay: that an address is taken is known at once, and those who connect meanwhile
     // wait in the system's queue.
     let listeners = listen(&map, id)?;
@@ -213,7 +216,7 @@ fn serve(
         shards: Shards::new(shards),
         store,
         log,
-        data,
+        holdings: Arc::new(holdings),
         unflushed_bytes: replayed.bytes,
     })
     .map_err(StartError::System)?;
@@ -255,7 +258,7 @@ fn listen(map: &ClusterMap, id: ServerId) -> Result<Vec<Listener>, StartError> {
 
 /// Lets the process open as many files as it may, which is often more than it is told at first.
 fn raise_file_limit() {
-    let needed = MAX_CONNECTIONS as u64 + MAX_OPEN_OBJECTS as u64 + OTHER_FILES;
+    let needed = MAX_CONNECTIONS as u64 + FILES_PER_OBJECT * MAX_OPEN_OBJECTS as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return;

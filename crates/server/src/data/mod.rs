@@ -1,14 +1,22 @@
-//! Data objects: the stripes of files, each a file of the local file system.
+//! Data objects: the stripes of files, each a file of the local file system with its checksums beside it.
 //!
 //! The object of inode `0123456789abcdef` (hexadecimal) is `data/ef/0123456789abcdef` below the
 //! server's directory: the last byte of the number spreads files that were made one after the other
-//! over 256 directories. Holes are holes.
+//! over 256 directories. Holes are holes. Its checksums are `data/ef/0123456789abcdef.sums`.
 
+mod generation;
+mod health;
+mod listing;
 mod objects;
 mod open;
 pub(crate) mod pool;
+mod settling;
 mod space;
 mod sums;
 mod syncer;
+#[cfg(test)]
+mod tests;
+mod worker;
 
-pub(crate) use objects::{list, prepare};
+pub(crate) use listing::list;
+pub(crate) use objects::Holdings;

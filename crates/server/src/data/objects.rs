@@ -1,28 +1,55 @@
 //! What is done to data objects, on one thread.
 
+use super::generation::{Generations, boot_id};
+use super::health::Health;
 use super::open::{OpenObject, OpenObjects};
+use super::settling::Unsettled;
+use super::sums::{BLOCK, Checked, Note, SumsError};
 use super::syncer::Work;
-use pandofs_api::{AdminReply, DataReply, DataRequest};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, MAX_OBJECTS_LISTED};
+use pandofs_api::{DataReply, DataRequest};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// Makes the directories for data objects below `root`; those that are there stay.
-pub(crate) fn prepare(root: &Path) -> io::Result<()> {
-    for last_byte in 0..=u8::MAX {
-        match DirBuilder::new()
-            .mode(0o700)
-            .create(directory(root, last_byte))
-        {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+/// How the name of a file of checksums ends.
+pub(super) const SUMS_SUFFIX: &str = ".sums";
+
+/// What all threads know of the objects below a directory.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    pub root: PathBuf,
+    pub generations: Generations,
+    pub health: Health,
+}
+
+impl Holdings {
+    /// Makes the directories for data objects below `root`; those that are there stay.
+    ///
+    /// # Errors
+    /// The system's; what is wrong with the record of generations.
+    pub fn prepare(root: &Path) -> io::Result<Holdings> {
+        let mut is_new = true;
+        for last_byte in 0..=u8::MAX {
+            match DirBuilder::new()
+                .mode(0o700)
+                .create(directory(root, last_byte))
+            {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => is_new = false,
+                Err(error) => return Err(error),
+            }
         }
+        Ok(Holdings {
+            root: root.to_owned(),
+            generations: Generations::open(root, is_new)?,
+            health: Health::default(),
+        })
     }
-    Ok(())
 }
 
 /// The directory of all objects whose inode number ends with this byte.
@@ -39,8 +66,10 @@ pub(super) fn path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}", ino.0))
 }
 
-/// Where Linux tells which start of which machine this is.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Where an object's checksums are.
+pub(super) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
+    directory(root, last_byte(ino)).join(format!("{:016x}{SUMS_SUFFIX}", ino.0))
+}
 
 /// What came of a request.
 #[derive(Debug)]
@@ -48,27 +77,37 @@ pub(crate) enum Outcome {
     Done(DataReply),
     /// Answered once this is forced.
     Force(Work),
+    /// To be carried out once that it is unsettled is forced.
+    Unsettle(Arc<OpenObject>, DataRequest),
 }
 
 /// One thread's data objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    root: PathBuf,
+    pub(super) holdings: Arc<Holdings>,
     open: OpenObjects,
+    pub(super) unsettled: Unsettled,
 }
 
 impl Objects {
-    /// Those below `root`, of which `max_open` are kept open.
-    pub fn new(root: PathBuf, max_open: usize) -> Objects {
+    /// Of which `max_open` are kept open. They are to be settled when they have not been changed for
+    /// `settle_after`.
+    pub fn new(holdings: Arc<Holdings>, max_open: usize, settle_after: Duration) -> Objects {
         Objects {
-            root,
+            holdings,
             open: OpenObjects::new(max_open),
+            unsettled: Unsettled::new(settle_after),
         }
     }
 
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
     /// written or cut is answered once it is on disk, if that is asked for.
     pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
+        match self.to_unsettle(&request) {
+            Ok(None) => {}
+            Ok(Some(object)) => return Outcome::Unsettle(object, request),
+            Err(error) => return Outcome::Done(DataReply::Failed(error)),
+        }
         let done = match request {
             DataRequest::Read {
                 ino,
@@ -112,26 +151,30 @@ impl Objects {
         Outcome::Done(done.unwrap_or_else(DataReply::Failed))
     }
 
+    /// The object that the request changes, if it has to be unsettled first.
+    fn to_unsettle(&mut self, request: &DataRequest) -> Result<Option<Arc<OpenObject>>, FsError> {
+        let Some(ino) = changed(request) else {
+            return Ok(None);
+        };
+        let Some(object) = self.object(ino)? else {
+            return Ok(None);
+        };
+        if !object.checked.must_unsettle() {
+            return Ok(None);
+        }
+        match object.checked.unsettle() {
+            Ok(()) => Ok(Some(object)),
+            Err(error) => Err(self.failure("write the checksums of", ino, &error)),
+        }
+    }
+
     fn read(&mut self, ino: Ino, offset: u64, length: u32) -> Result<Vec<u8>, FsError> {
         check_range(offset, length as usize)?;
         let Some(object) = self.object(ino)? else {
             return Ok(Vec::new());
         };
-        let mut data = vec![0; length as usize];
-        let mut filled = 0;
-        while filled < data.len() {
-            match object
-                .file
-                .read_at(&mut data[filled..], offset + filled as u64)
-            {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failure("read", ino, &error)),
-            }
-        }
-        data.truncate(filled);
-        Ok(data)
+        let read = object.checked.read(offset, length as usize);
+        read.map_err(|error| self.refusal("read", ino, error))
     }
 
     pub(super) fn write(
@@ -145,10 +188,11 @@ impl Objects {
             Some(object) => object,
             None => self.create(ino)?,
         };
-        object
-            .file
-            .write_all_at(data, offset)
-            .map_err(|error| self.failure("write", ino, &error))?;
+        let written = object.checked.write(offset, data);
+        self.count_change(&object);
+        written.map_err(|error| self.refusal("write", ino, error))?;
+        let whole = offset.div_ceil(BLOCK)..(offset + data.len() as u64) / BLOCK;
+        self.holdings.health.gone(ino, whole);
         Ok(object)
     }
 
@@ -161,13 +205,11 @@ impl Objects {
         let Some(object) = self.object(ino)? else {
             return Ok(None);
         };
-        // Also to the length that it has: that lets go of what was reserved beyond.
-        let cut = || {
-            object
-                .file
-                .set_len(object.file.metadata()?.len().min(length))
-        };
-        cut().map_err(|error: io::Error| self.failure("truncate", ino, &error))?;
+        let cut = object.checked.cut(length);
+        self.count_change(&object);
+        cut.map_err(|error| self.failure("truncate", ino, &error))?;
+        let gone = length.div_ceil(BLOCK)..u64::MAX;
+        self.holdings.health.gone(ino, gone);
         Ok(Some(object))
     }
 
@@ -175,7 +217,7 @@ impl Objects {
         let Some(object) = self.object(ino)? else {
             return Ok(DataReply::Usage { blocks: 0 });
         };
-        match object.file.metadata() {
+        match object.checked.data().metadata() {
             Ok(metadata) => Ok(DataReply::Usage {
                 blocks: metadata.blocks(),
             }),
@@ -186,28 +228,33 @@ impl Objects {
     /// Without the inodes, which only the lane knows.
     fn space(&self) -> Result<DataReply, FsError> {
         let space = || {
-            let space = rustix::fs::statvfs(&self.root)?;
+            let space = rustix::fs::statvfs(&self.holdings.root)?;
             io::Result::Ok(DataReply::Space {
                 total: space.f_blocks.saturating_mul(space.f_frsize),
                 free: space.f_bfree.saturating_mul(space.f_frsize),
                 available: space.f_bavail.saturating_mul(space.f_frsize),
                 inodes: 0,
-                disk: disk_number(&self.root)?,
+                disk: disk_number(&self.holdings.root)?,
             })
         };
-        space().map_err(|error| failure("statvfs", &self.root, &error))
+        space().map_err(|error| failure("statvfs", &self.holdings.root, &error))
     }
 
     fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
         self.open.remove(ino);
-        match fs::remove_file(path(&self.root, ino)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(self.failure("remove", ino, &error))
+        self.holdings.health.gone(ino, 0..u64::MAX);
+        // The checksums last: an object without them would look damaged. Also when there is none any
+        // more: an earlier request may have removed it and crashed before that was forced.
+        let root = &self.holdings.root;
+        for path in [path(root, ino), sums_path(root, ino)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failure("remove", &path, &error));
+                }
+                _ => {}
             }
-            // Also when there is none any more: an earlier request may have removed it and crashed
-            // before that was forced.
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// The object, if there is one.
@@ -215,33 +262,169 @@ impl Objects {
         if let Some(object) = self.open.get(ino) {
             return Ok(Some(object));
         }
-        match OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path(&self.root, ino))
-        {
-            Ok(file) => Ok(Some(self.open.add(OpenObject::new(ino, file)))),
+        match self.open_files(ino) {
+            Ok(object) => {
+                if !object.checked.is_settled() {
+                    self.unsettled.changed(ino, Instant::now());
+                }
+                Ok(Some(self.open.add(object)))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.failure("open", ino, &error)),
         }
     }
 
-    pub(super) fn create(&mut self, ino: Ino) -> Result<Arc<OpenObject>, FsError> {
+    fn open_files(&self, ino: Ino) -> io::Result<OpenObject> {
+        let (root, generations) = (&self.holdings.root, &self.holdings.generations);
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
+        options.read(true).write(true).mode(0o600);
+        let data = options.open(path(root, ino))?;
+        let sums = options
             .create(true)
             .truncate(false)
-            .mode(0o600);
-        match options.open(path(&self.root, ino)) {
-            Ok(file) => Ok(self.open.add(OpenObject::new(ino, file))),
+            .open(sums_path(root, ino))?;
+        let is_lost = |generation| generations.is_lost(generation);
+        let current = generations.current();
+        let checked = Checked::open(data, sums, current, is_lost, self.notes(ino))?;
+        Ok(OpenObject::new(ino, checked))
+    }
+
+    pub(super) fn create(&mut self, ino: Ino) -> Result<Arc<OpenObject>, FsError> {
+        let root = &self.holdings.root;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        // The checksums first: an object without them would look damaged. Those of an object that was
+        // removed may be there.
+        let mut create = || {
+            let sums = options.truncate(true).open(sums_path(root, ino))?;
+            options.truncate(false);
+            let data = || options.open(path(root, ino));
+            let current = self.holdings.generations.current();
+            Checked::create(data, sums, current, self.notes(ino))
+        };
+        match create() {
+            Ok(checked) => Ok(self.open.add(OpenObject::new(ino, checked))),
             Err(error) => Err(self.failure("create", ino, &error)),
         }
     }
 
+    pub(super) fn count_change(&mut self, object: &OpenObject) {
+        object.count_change();
+        self.unsettled.changed(object.ino, Instant::now());
+    }
+
+    /// An object that was not changed for long, if it has to be forced before it is settled.
+    pub fn to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
+        // It does not push out one that is in use: it is opened for this alone.
+        let object = match self.open.peek(ino) {
+            Some(object) => object,
+            None => match self.open_files(ino) {
+                Ok(object) => Arc::new(object),
+                Err(error) => {
+                    if error.kind() != ErrorKind::NotFound {
+                        self.failure("open", ino, &error);
+                    }
+                    return None;
+                }
+            },
+        };
+        if object.checked.is_settled() || object.checked.is_doubtful() {
+            return None;
+        }
+        if object.is_forced() {
+            self.settle(&object);
+            return None;
+        }
+        Some(object)
+    }
+
+    /// Settles an object, unless it has been changed since it was forced, or opened once more.
+    pub fn settle(&mut self, object: &Arc<OpenObject>) {
+        let is_other = self
+            .open
+            .peek(object.ino)
+            .is_some_and(|open| !Arc::ptr_eq(&open, object));
+        if is_other || !object.is_forced() {
+            return;
+        }
+        if let Err(error) = object.checked.settle() {
+            self.failure("write the checksums of", object.ino, &error);
+        }
+    }
+
+    /// What is logged of an object.
+    fn notes(&self, ino: Ino) -> Box<dyn Fn(Note) + Send + Sync> {
+        let holdings = Arc::clone(&self.holdings);
+        Box::new(move |note| {
+            let path = path(&holdings.root, ino);
+            let path = path.display();
+            match note {
+                Note::TakenAsTheyAre { first, count } => {
+                    holdings.health.take(count as u64);
+                    tracing::warn!(
+                        "{count} blocks of {path} (inode {ino}) from byte {} on do not fit their \
+                         checksums; they may not have been forced before the machine was started \
+                         anew, and are taken as they are",
+                        first * BLOCK
+                    );
+                }
+                Note::CutShort => {
+                    tracing::info!("a change of {path} (inode {ino}) that was cut short is ended");
+                }
+                Note::NoSums => {
+                    tracing::error!("{path} (inode {ino}) has no checksums: its data is damage");
+                }
+                Note::BrokenHeader => tracing::error!(
+                    "the header of {} (inode {ino}) is damaged",
+                    sums_path(&holdings.root, ino).display()
+                ),
+            }
+        })
+    }
+
+    /// What a client is told; damage is made known.
+    pub(super) fn refusal(&self, doing: &str, ino: Ino, error: SumsError) -> FsError {
+        let blocks = match error {
+            SumsError::Io(error) => return self.failure(doing, ino, &error),
+            SumsError::Damaged(blocks) => blocks,
+        };
+        self.holdings.health.refuse();
+        self.report(ino, &blocks);
+        FsError::Io
+    }
+
+    /// Makes damage known, each block once.
+    pub(super) fn report(&self, ino: Ino, blocks: &[u64]) {
+        for &block in blocks {
+            if self.holdings.health.found(ino, block) {
+                tracing::error!(
+                    "damage: block {block} (bytes {} to {}) of {} (inode {ino}) does not fit its \
+                     checksum",
+                    block * BLOCK,
+                    block * BLOCK + BLOCK - 1,
+                    path(&self.holdings.root, ino).display()
+                );
+            }
+        }
+    }
+
     pub(super) fn failure(&self, doing: &str, ino: Ino, error: &io::Error) -> FsError {
-        failure(doing, &path(&self.root, ino), error)
+        failure(doing, &path(&self.holdings.root, ino), error)
+    }
+}
+
+/// The object that a request changes in a way that its checksums may not know of after a loss of power.
+fn changed(request: &DataRequest) -> Option<Ino> {
+    match *request {
+        DataRequest::Write { ino, .. }
+        | DataRequest::Truncate { ino, .. }
+        | DataRequest::Allocate { ino, .. } => Some(ino),
+        DataRequest::Read { .. }
+        | DataRequest::Remove { .. }
+        | DataRequest::Sync { .. }
+        | DataRequest::Usage { .. }
+        | DataRequest::Space
+        | DataRequest::Seek { .. } => None,
     }
 }
 
@@ -268,66 +451,12 @@ pub(super) fn failure(doing: &str, path: &Path, error: &io::Error) -> FsError {
     }
 }
 
-/// The data objects below `root` after inode number `after` (0: from the start), at most `max`. Their
-/// order is that of the last bytes of their numbers, then of the numbers.
-pub(crate) fn list(root: &Path, after: u64, max: u32) -> AdminReply {
-    let max = (max as usize).min(MAX_OBJECTS_LISTED);
-    let mut objects = Vec::new();
-    for last in after as u8..=u8::MAX {
-        let directory = directory(root, last);
-        let mut here = match list_directory(&directory) {
-            Ok(here) => here,
-            Err(error) => {
-                return AdminReply::Failed(format!("cannot list {}: {error}", directory.display()));
-            }
-        };
-        if last == after as u8 {
-            here.retain(|&(number, _)| number > after);
-        }
-        here.sort_unstable();
-        objects.append(&mut here);
-        if objects.len() > max {
-            objects.truncate(max);
-            return AdminReply::Objects {
-                objects,
-                more: true,
-            };
-        }
-    }
-    AdminReply::Objects {
-        objects,
-        more: false,
-    }
-}
-
-fn list_directory(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
-    let mut objects = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| u64::from_str_radix(name, 16).ok());
-        let Some(number) = number else {
-            tracing::warn!("{} is no data object", entry.path().display());
-            continue;
-        };
-        match entry.metadata() {
-            Ok(metadata) => objects.push((number, metadata.len())),
-            // Removed meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(objects)
-}
-
 /// A number for the file system that `path` is on, which no other one has, on this machine or another: a
 /// device's number is of one machine only, until it is started again.
-fn disk_number(path: &Path) -> io::Result<u64> {
+pub(super) fn disk_number(path: &Path) -> io::Result<u64> {
     // Spreads numbers that differ in their lowest bits over all of them (the golden ratio).
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let boot = fs::read_to_string(BOOT_ID)?;
+    let boot = boot_id()?;
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     let boot = u128::from_str_radix(&digits, 16).map_err(io::Error::other)?;
     let device = fs::metadata(path)?.dev();
@@ -337,265 +466,4 @@ fn disk_number(path: &Path) -> io::Result<u64> {
 /// Forces the entries of a directory.
 pub(super) fn force_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tempfile::TempDir;
-
-    fn objects() -> (TempDir, Objects) {
-        let dir = TempDir::new().unwrap();
-        prepare(dir.path()).unwrap();
-        let objects = Objects::new(dir.path().to_owned(), 2);
-        (dir, objects)
-    }
-
-    fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-        match objects.execute(request, false) {
-            Outcome::Done(reply) => reply,
-            Outcome::Force(work) => work
-                .force(&objects.root)
-                .map_or_else(DataReply::Failed, |()| DataReply::Done),
-        }
-    }
-
-    fn write(objects: &mut Objects, ino: u64, offset: u64, data: &[u8]) {
-        let request = DataRequest::Write {
-            ino: Ino(ino),
-            offset,
-            data: data.to_vec(),
-        };
-        assert_eq!(done(objects, request), DataReply::Done);
-    }
-
-    fn read(objects: &mut Objects, ino: u64, offset: u64, length: u32) -> Vec<u8> {
-        match done(
-            objects,
-            DataRequest::Read {
-                ino: Ino(ino),
-                offset,
-                length,
-            },
-        ) {
-            DataReply::Data(data) => data,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_sparse_object_reads_zeros_and_ends_where_it_ends() {
-        let (dir, mut objects) = objects();
-        const FAR: u64 = 5 << 30;
-        assert_eq!(read(&mut objects, 7, 0, 100), b"");
-        write(&mut objects, 7, FAR, b"end");
-        assert_eq!(read(&mut objects, 7, FAR - 2, 100), b"\0\0end");
-        assert_eq!(read(&mut objects, 7, FAR + 3, 100), b"");
-        let DataReply::Usage { blocks } = done(&mut objects, DataRequest::Usage { ino: Ino(7) })
-        else {
-            panic!("no usage");
-        };
-        assert!(blocks < 1_000, "{blocks} blocks: the hole takes space");
-        assert!(dir.path().join("07/0000000000000007").exists());
-    }
-
-    #[test]
-    fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
-        let (_dir, mut objects) = objects();
-        let (ino, offset, length) = (Ino(7), 0, 1);
-        let data = b"data".to_vec();
-        let mut is_forced = |request: DataRequest, forced| {
-            let outcome = objects.execute(request, forced);
-            matches!(outcome, Outcome::Force(Work::Object(object)) if object.ino == ino)
-        };
-        for forced in [true, false] {
-            let data = data.clone();
-            assert_eq!(
-                is_forced(DataRequest::Write { ino, offset, data }, forced),
-                forced
-            );
-            assert_eq!(
-                is_forced(DataRequest::Truncate { ino, length }, forced),
-                forced
-            );
-        }
-        let absent = DataRequest::Truncate {
-            ino: Ino(8),
-            length,
-        };
-        assert!(!is_forced(absent, true));
-    }
-
-    #[test]
-    fn truncating_cuts_and_never_extends() {
-        let (_dir, mut objects) = objects();
-        write(&mut objects, 7, 0, b"0123456789");
-        let truncate = |length| DataRequest::Truncate {
-            ino: Ino(7),
-            length,
-        };
-        assert_eq!(done(&mut objects, truncate(20)), DataReply::Done);
-        assert_eq!(read(&mut objects, 7, 0, 100), b"0123456789");
-        assert_eq!(done(&mut objects, truncate(4)), DataReply::Done);
-        assert_eq!(read(&mut objects, 7, 0, 100), b"0123");
-        write(&mut objects, 7, 6, b"x");
-        assert_eq!(read(&mut objects, 7, 0, 100), b"0123\0\0x");
-        let absent = DataRequest::Truncate {
-            ino: Ino(8),
-            length: 5,
-        };
-        assert_eq!(done(&mut objects, absent), DataReply::Done);
-        assert!(!path(&objects.root, Ino(8)).exists());
-    }
-
-    #[test]
-    fn a_removed_object_is_gone_and_may_be_removed_again() {
-        let (_dir, mut objects) = objects();
-        write(&mut objects, 7, 0, b"data");
-        for _ in 0..2 {
-            assert_eq!(
-                done(&mut objects, DataRequest::Remove { ino: Ino(7) }),
-                DataReply::Done
-            );
-            assert_eq!(read(&mut objects, 7, 0, 10), b"");
-        }
-        assert!(!path(&objects.root, Ino(7)).exists());
-    }
-
-    #[test]
-    fn objects_outlive_their_being_open() {
-        let (_dir, mut objects) = objects();
-        for ino in 1..=5 {
-            write(&mut objects, ino, 0, &[ino as u8; 3]);
-            assert_eq!(
-                done(&mut objects, DataRequest::Sync { ino: Ino(ino) }),
-                DataReply::Done
-            );
-        }
-        // Only two stay open; another server process would find all as well.
-        let mut reopened = Objects::new(objects.root.clone(), 2);
-        for ino in 1..=5 {
-            assert_eq!(read(&mut objects, ino, 0, 9), [ino as u8; 3]);
-            assert_eq!(read(&mut reopened, ino, 0, 9), [ino as u8; 3]);
-        }
-    }
-
-    #[test]
-    fn a_sync_forces_the_entry_once() {
-        let (_dir, mut objects) = objects();
-        write(&mut objects, 1, 0, b"x");
-        let object = objects.object(Ino(1)).unwrap().unwrap();
-        assert!(!object.is_entry_forced());
-        assert_eq!(
-            done(&mut objects, DataRequest::Sync { ino: Ino(1) }),
-            DataReply::Done
-        );
-        assert!(object.is_entry_forced());
-        assert_eq!(
-            done(&mut objects, DataRequest::Sync { ino: Ino(2) }),
-            DataReply::Done
-        );
-    }
-
-    #[test]
-    fn what_is_out_of_bounds_is_refused() {
-        let (_dir, mut objects) = objects();
-        let requests = [
-            (
-                DataRequest::Read {
-                    ino: Ino(1),
-                    offset: u64::MAX,
-                    length: 1,
-                },
-                FsError::FileTooBig,
-            ),
-            (
-                DataRequest::Read {
-                    ino: Ino(1),
-                    offset: 0,
-                    length: MAX_IO_BYTES as u32 + 1,
-                },
-                FsError::Invalid,
-            ),
-            (
-                DataRequest::Write {
-                    ino: Ino(1),
-                    offset: MAX_FILE_BYTES,
-                    data: vec![0],
-                },
-                FsError::FileTooBig,
-            ),
-            (
-                DataRequest::Write {
-                    ino: Ino(1),
-                    offset: 0,
-                    data: vec![0; MAX_IO_BYTES + 1],
-                },
-                FsError::Invalid,
-            ),
-        ];
-        for (request, error) in requests {
-            assert_eq!(done(&mut objects, request), DataReply::Failed(error));
-        }
-        assert!(!path(&objects.root, Ino(1)).exists());
-    }
-
-    #[test]
-    fn errors_of_the_system_are_translated() {
-        let at = Path::new("somewhere");
-        let full = io::Error::from_raw_os_error(28);
-        let quota = io::Error::from_raw_os_error(122);
-        let too_big = io::Error::from_raw_os_error(27);
-        let broken = io::Error::from_raw_os_error(5);
-        assert_eq!(failure("write", at, &full), FsError::NoSpace);
-        assert_eq!(failure("write", at, &quota), FsError::NoSpace);
-        assert_eq!(failure("write", at, &too_big), FsError::FileTooBig);
-        assert_eq!(failure("write", at, &broken), FsError::Io);
-    }
-
-    #[test]
-    fn space_is_that_of_the_file_system_below() {
-        let (dir, mut objects) = objects();
-        assert_ne!(
-            disk_number(dir.path()).unwrap(),
-            disk_number(Path::new("/proc")).unwrap()
-        );
-        let DataReply::Space {
-            total,
-            free,
-            available,
-            disk,
-            ..
-        } = done(&mut objects, DataRequest::Space)
-        else {
-            panic!("no space");
-        };
-        assert!(total >= free && free >= available && total > 0);
-        assert_eq!(disk, disk_number(dir.path()).unwrap());
-    }
-
-    #[test]
-    fn a_listing_comes_in_pages_and_misses_none() {
-        let (dir, mut objects) = objects();
-        let inos = [0x101, 0x001, 0x2ff, 0x100, 0x0ff, u64::MAX];
-        for ino in inos {
-            write(&mut objects, ino, 0, b"xyz");
-        }
-        for page in [1, 2, 5, 100] {
-            let (mut seen, mut after) = (Vec::new(), 0);
-            loop {
-                let AdminReply::Objects { objects, more } = list(dir.path(), after, page) else {
-                    panic!("no listing");
-                };
-                assert!(objects.len() <= page as usize);
-                assert!(objects.iter().all(|&(_, bytes)| bytes == 3));
-                seen.extend(objects.iter().map(|&(number, _)| number));
-                if !more {
-                    break;
-                }
-                after = *seen.last().unwrap();
-            }
-            assert_eq!(seen, [0x100, 0x001, 0x101, 0x0ff, 0x2ff, u64::MAX]);
-        }
-    }
 }

@@ -1,27 +1,35 @@
 //! Open files of data objects.
 
+use super::sums::Checked;
 use pandofs_types::Ino;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// An object's open file.
+/// An object that is open, with its checksums.
 #[derive(Debug)]
 pub(crate) struct OpenObject {
     pub ino: Ino,
-    pub file: File,
-    /// Whether the directory entry is known to be on disk. Not known of a file that was just opened,
+    pub checked: Checked<File>,
+    /// Whether the directory entries are known to be on disk. Not known of an object that was just opened,
     /// even if it was there: who made it may not have forced it.
     entry_forced: AtomicBool,
+    /// Changes since it was opened, and how many of them are known to be on disk. What happened before
+    /// it was opened is not.
+    changes: AtomicU64,
+    forced: AtomicU64,
 }
 
 impl OpenObject {
-    pub fn new(ino: Ino, file: File) -> OpenObject {
+    pub fn new(ino: Ino, checked: Checked<File>) -> OpenObject {
         OpenObject {
             ino,
-            file,
+            checked,
             entry_forced: AtomicBool::new(false),
+            changes: AtomicU64::new(1),
+            forced: AtomicU64::new(0),
         }
     }
 
@@ -31,6 +39,35 @@ impl OpenObject {
 
     pub fn set_entry_forced(&self) {
         self.entry_forced.store(true, Ordering::Release);
+    }
+
+    /// It has been changed.
+    pub fn count_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Waits until what was changed before is on disk, in the object and in its checksums.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn force(&self) -> io::Result<()> {
+        let changes = self.changes.load(Ordering::Acquire);
+        self.checked.force(File::sync_data)?;
+        self.forced.fetch_max(changes, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Waits until the header of its checksums is on disk.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn force_header(&self) -> io::Result<()> {
+        self.checked.force_sums(File::sync_data)
+    }
+
+    /// Whether all that was changed is known to be on disk.
+    pub fn is_forced(&self) -> bool {
+        self.forced.load(Ordering::Acquire) == self.changes.load(Ordering::Acquire)
     }
 }
 
@@ -64,6 +101,12 @@ impl OpenObjects {
         Some(Arc::clone(object))
     }
 
+    /// The object if it is open; that is no use of it.
+    pub fn peek(&self, ino: Ino) -> Option<Arc<OpenObject>> {
+        let (object, _) = self.by_ino.get(&ino)?;
+        Some(Arc::clone(object))
+    }
+
     /// Adds an object that is not there; the one that was not used for longest makes room.
     pub fn add(&mut self, object: OpenObject) -> Arc<OpenObject> {
         if self.by_ino.len() == self.limit
@@ -94,7 +137,11 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_makes_room() {
-        let open = |ino| OpenObject::new(Ino(ino), tempfile::tempfile().unwrap());
+        let open = |ino| {
+            let file = || tempfile::tempfile().unwrap();
+            let checked = Checked::create(|| Ok(file()), file(), 1, Box::new(|_| ()));
+            OpenObject::new(Ino(ino), checked.unwrap())
+        };
         let mut objects = OpenObjects::new(2);
         objects.add(open(1));
         objects.add(open(2));

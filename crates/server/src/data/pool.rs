@@ -1,18 +1,20 @@
 //! The threads that touch data objects.
 
-use super::objects::{self, Objects, Outcome};
-use super::syncer::{self, Work};
+use super::objects::{Holdings, Objects};
+use super::syncer;
+use super::worker::{Job, Worker};
 use crate::error::ServerError;
 use crate::helper;
-use crate::mailbox::{Mail, Mailbox};
+use crate::mailbox::Mailbox;
 use crate::slots::SlotKey;
 use pandofs_api::DataRequest;
-use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, MAX_OPEN_OBJECTS};
+use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, MAX_OPEN_OBJECTS, SETTLE_AFTER};
 use pandofs_types::{Ino, ServerId};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Who asked, and what the lane needs to know to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,39 +31,53 @@ pub(crate) enum DataOrigin {
     Shard { number: u64 },
 }
 
-/// What a thread is to do.
-#[derive(Debug)]
-enum Job {
-    Request {
-        origin: DataOrigin,
-        request: DataRequest,
-    },
-    List {
-        connection: SlotKey,
-        id: u64,
-        after: u64,
-        max: u32,
-    },
-}
-
 /// The threads. Requests for one object are carried out in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct DataPool {
-    workers: Vec<Sender<Job>>,
+    workers: Workers,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Where the threads that change objects get their orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Workers(Vec<Sender<Job>>);
+
+impl Workers {
+    /// To the thread of this object.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn order(&self, ino: Ino, job: Job) -> Result<(), ServerError> {
+        self.send(share(ino, self.0.len()), job)
+    }
+
+    fn send(&self, thread: usize, job: Job) -> Result<(), ServerError> {
+        self.0[thread]
+            .send(job)
+            .map_err(|_| ServerError::HelperEnded { name: "data" })
+    }
+}
+
 impl DataPool {
-    /// Threads for the data objects below `root`.
+    /// Threads for these data objects.
     ///
     /// # Errors
     /// The system's, when it has no threads to give.
-    pub fn start(root: &Path, mailbox: &Mailbox) -> io::Result<DataPool> {
+    pub fn start(holdings: &Arc<Holdings>, mailbox: &Mailbox) -> io::Result<DataPool> {
+        DataPool::start_settling(holdings, mailbox, SETTLE_AFTER)
+    }
+
+    /// The same, with another time after which an object that is not changed is settled.
+    fn start_settling(
+        holdings: &Arc<Holdings>,
+        mailbox: &Mailbox,
+        settle_after: Duration,
+    ) -> io::Result<DataPool> {
         let mut threads = Vec::new();
         let mut syncers = Vec::new();
         for _ in 0..DATA_SYNC_THREADS {
             let (orders, received) = mpsc::channel();
-            let (root, reports) = (root.to_owned(), mailbox.clone());
+            let (root, reports) = (holdings.root.clone(), mailbox.clone());
             threads.push(helper::spawn("sync", mailbox, move || {
                 syncer::run(&root, &received, &reports);
             })?);
@@ -70,35 +86,38 @@ impl DataPool {
         let mut workers = Vec::new();
         for _ in 0..DATA_THREADS {
             let (orders, received) = mpsc::channel();
-            let (root, reports, syncers) = (root.to_owned(), mailbox.clone(), syncers.clone());
+            let most_open = MAX_OPEN_OBJECTS / DATA_THREADS;
+            let objects = Objects::new(Arc::clone(holdings), most_open, settle_after);
+            let worker = Worker::new(objects, orders.clone(), syncers.clone(), mailbox.clone());
             threads.push(helper::spawn("data", mailbox, move || {
-                work(root, &received, &reports, &syncers);
+                worker.run(&received);
             })?);
             workers.push(orders);
         }
-        Ok(DataPool { workers, threads })
+        Ok(DataPool {
+            workers: Workers(workers),
+            threads,
+        })
     }
 
-    /// Orders a request; [`Mail::DataDone`] tells what came of it.
+    /// For whoever looks after the objects.
+    pub fn workers(&self) -> Workers {
+        self.workers.clone()
+    }
+
+    /// Orders a request; [`Mail::DataDone`](crate::mailbox::Mail::DataDone) tells what came of it.
     ///
     /// # Errors
     /// When the threads are gone.
     pub fn request(&self, origin: DataOrigin, request: DataRequest) -> Result<(), ServerError> {
-        let thread = match request {
-            DataRequest::Read { ino, .. }
-            | DataRequest::Write { ino, .. }
-            | DataRequest::Truncate { ino, .. }
-            | DataRequest::Remove { ino }
-            | DataRequest::Sync { ino }
-            | DataRequest::Usage { ino }
-            | DataRequest::Allocate { ino, .. }
-            | DataRequest::Seek { ino, .. } => share(ino, self.workers.len()),
-            DataRequest::Space => 0,
-        };
-        self.send(thread, Job::Request { origin, request })
+        let job = |request| Job::Request { origin, request };
+        match object_of(&request) {
+            Some(ino) => self.workers.order(ino, job(request)),
+            None => self.workers.send(0, job(request)),
+        }
     }
 
-    /// Orders a listing for an administrator; [`Mail::AdminDone`] brings it.
+    /// Orders a listing for an administrator; [`Mail::AdminDone`](crate::mailbox::Mail::AdminDone) brings it.
     ///
     /// # Errors
     /// When the threads are gone.
@@ -109,7 +128,7 @@ impl DataPool {
         after: u64,
         max: u32,
     ) -> Result<(), ServerError> {
-        self.send(
+        self.workers.send(
             0,
             Job::List {
                 connection,
@@ -120,72 +139,55 @@ impl DataPool {
         )
     }
 
-    fn send(&self, thread: usize, job: Job) -> Result<(), ServerError> {
-        self.workers[thread]
-            .send(job)
-            .map_err(|_| ServerError::HelperEnded { name: "data" })
+    /// Ends the threads once they have done what was ordered.
+    pub fn stop(mut self) {
+        self.end();
+        helper::join(std::mem::take(&mut self.threads));
     }
 
-    /// Ends the threads once they have done what was ordered.
-    pub fn stop(self) {
-        drop(self.workers);
-        helper::join(self.threads);
+    fn end(&self) {
+        for worker in &self.workers.0 {
+            // One that is gone has ended.
+            let _ = worker.send(Job::Stop);
+        }
+    }
+}
+
+/// Threads have their own way to give themselves orders, so they do not end when nobody else has one.
+impl Drop for DataPool {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The object that a request is about.
+pub(super) fn object_of(request: &DataRequest) -> Option<Ino> {
+    match *request {
+        DataRequest::Read { ino, .. }
+        | DataRequest::Write { ino, .. }
+        | DataRequest::Truncate { ino, .. }
+        | DataRequest::Remove { ino }
+        | DataRequest::Sync { ino }
+        | DataRequest::Usage { ino }
+        | DataRequest::Allocate { ino, .. }
+        | DataRequest::Seek { ino, .. } => Some(ino),
+        DataRequest::Space => None,
     }
 }
 
 /// Which of `count` threads an object belongs to. Multiplying by the golden ratio (Knuth, TAOCP 6.4)
 /// spreads numbers that have a step in common.
-fn share(ino: Ino, count: usize) -> usize {
+pub(super) fn share(ino: Ino, count: usize) -> usize {
     (ino.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % count
-}
-
-fn work(
-    root: PathBuf,
-    received: &Receiver<Job>,
-    mailbox: &Mailbox,
-    syncers: &[Sender<(DataOrigin, Work)>],
-) {
-    let mut own = Objects::new(root.clone(), MAX_OPEN_OBJECTS / DATA_THREADS);
-    for job in received {
-        match job {
-            // A shard forgets what it wanted written or cut once that is answered. A client says when.
-            Job::Request { origin, request } => {
-                match own.execute(request, !matches!(origin, DataOrigin::Client { .. })) {
-                    Outcome::Done(reply) => mailbox.post(Mail::DataDone { origin, reply }),
-                    Outcome::Force(work) => {
-                        let syncer = match &work {
-                            Work::Object(object) => share(object.ino, syncers.len()),
-                            Work::Removal { last_byte } => usize::from(*last_byte) % syncers.len(),
-                        };
-                        if syncers[syncer].send((origin, work)).is_err() {
-                            mailbox.post(Mail::Failed(ServerError::HelperEnded { name: "sync" }));
-                        }
-                    }
-                }
-            }
-            Job::List {
-                connection,
-                id,
-                after,
-                max,
-            } => {
-                let reply = objects::list(&root, after, max);
-                mailbox.post(Mail::AdminDone {
-                    connection,
-                    id,
-                    reply,
-                });
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::Mail;
     use crate::testing::Inbox;
     use pandofs_api::DataReply;
-    use pandofs_types::ShardId;
+    use pandofs_types::{FsError, ShardId};
     use tempfile::TempDir;
 
     #[test]
@@ -193,8 +195,8 @@ mod tests {
         const WRITES: u64 = 200;
         let inbox = Inbox::new();
         let dir = TempDir::new().unwrap();
-        objects::prepare(dir.path()).unwrap();
-        let pool = DataPool::start(dir.path(), &inbox.mailbox).unwrap();
+        let holdings = Arc::new(Holdings::prepare(dir.path()).unwrap());
+        let pool = DataPool::start(&holdings, &inbox.mailbox).unwrap();
         for round in 0..WRITES {
             for ino in 1..=8 {
                 let data = round.to_le_bytes().to_vec();
@@ -262,8 +264,8 @@ mod tests {
     fn removals_are_answered_when_they_are_forced_whatever_number_there_is() {
         let inbox = Inbox::new();
         let dir = TempDir::new().unwrap();
-        objects::prepare(dir.path()).unwrap();
-        let pool = DataPool::start(dir.path(), &inbox.mailbox).unwrap();
+        let holdings = Arc::new(Holdings::prepare(dir.path()).unwrap());
+        let pool = DataPool::start(&holdings, &inbox.mailbox).unwrap();
         let origin = |number| DataOrigin::Shard { number };
         for ino in 1..=100 {
             let write = DataRequest::Write {
@@ -286,7 +288,7 @@ mod tests {
             .collect();
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(1..=200));
-        let left = objects::list(dir.path(), 0, 10);
+        let left = crate::data::list(dir.path(), 0, 10);
         assert_eq!(
             left,
             pandofs_api::AdminReply::Objects {
@@ -295,6 +297,133 @@ mod tests {
             }
         );
         pool.stop();
+    }
+
+    /// A pool's one client, which waits for each answer.
+    struct Client {
+        dir: TempDir,
+        inbox: Inbox,
+        pool: DataPool,
+    }
+
+    const INO: Ino = Ino(0x1_0007);
+
+    impl Client {
+        fn new(settle_after: Duration) -> Client {
+            let (dir, inbox) = (TempDir::new().unwrap(), Inbox::new());
+            let holdings = Arc::new(Holdings::prepare(dir.path()).unwrap());
+            let pool = DataPool::start_settling(&holdings, &inbox.mailbox, settle_after).unwrap();
+            Client { dir, inbox, pool }
+        }
+
+        fn ask(&self, requests: Vec<DataRequest>) -> Vec<DataReply> {
+            let count = requests.len();
+            for request in requests {
+                let origin = DataOrigin::Shard { number: 1 };
+                self.pool.request(origin, request).unwrap();
+            }
+            let replies = (0..count).map(|_| match self.inbox.next() {
+                Mail::DataDone { reply, .. } => reply,
+                other => panic!("{other:?}"),
+            });
+            replies.collect()
+        }
+
+        /// The byte of the checksums' header that says whether the object is settled.
+        fn state(&self) -> u8 {
+            let path = self.dir.path().join("07/0000000000010007.sums");
+            std::fs::read(path).unwrap()[10]
+        }
+
+        fn wait_until_settled(&self) {
+            let deadline = std::time::Instant::now() + crate::testing::DEADLINE;
+            while self.state() != 1 {
+                assert!(std::time::Instant::now() < deadline, "it is not settled");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn write(offset: u64, data: &[u8]) -> DataRequest {
+        DataRequest::Write {
+            ino: INO,
+            offset,
+            data: data.to_vec(),
+        }
+    }
+
+    const READ: DataRequest = DataRequest::Read {
+        ino: INO,
+        offset: 0,
+        length: 20_000,
+    };
+
+    #[test]
+    fn an_object_that_is_left_alone_is_settled_and_unsettled_before_it_is_changed() {
+        let client = Client::new(Duration::from_millis(1));
+        assert_eq!(client.ask(vec![write(0, b"first")]), [DataReply::Done]);
+        client.wait_until_settled();
+        // All of them wait, in their order, for the first one's force.
+        let requests = vec![
+            write(1, b"abc"),
+            READ,
+            write(2, b"x"),
+            DataRequest::Truncate {
+                ino: INO,
+                length: 4,
+            },
+        ];
+        let mut replies = client.ask(requests);
+        replies.sort_by_key(|reply| *reply == DataReply::Done);
+        assert_eq!(replies[0], DataReply::Data(b"fabct".to_vec()));
+        assert_eq!(
+            replies[1..],
+            [DataReply::Done, DataReply::Done, DataReply::Done]
+        );
+        client.wait_until_settled();
+        assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"faxc".to_vec())]);
+        // Removed while it is known as one that may have to be settled, and made anew.
+        let replies = client.ask(vec![write(0, b"y"), DataRequest::Remove { ino: INO }]);
+        assert_eq!(replies, [DataReply::Done, DataReply::Done]);
+        assert_eq!(client.ask(vec![write(1, b"z")]), [DataReply::Done]);
+        client.wait_until_settled();
+        assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"\0z".to_vec())]);
+        client.pool.stop();
+    }
+
+    #[test]
+    fn an_object_in_use_is_not_settled() {
+        let client = Client::new(SETTLE_AFTER);
+        client.ask(vec![write(0, b"first"), DataRequest::Sync { ino: INO }]);
+        assert_eq!(client.state(), 0);
+        client.pool.stop();
+    }
+
+    #[test]
+    fn damage_is_an_error_where_it_is_and_nowhere_else() {
+        let client = Client::new(SETTLE_AFTER);
+        client.ask(vec![write(0, &[5; 20_000])]);
+        let path = client.dir.path().join("07/0000000000010007");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[5_000] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let damaged = [DataReply::Failed(FsError::Io)];
+        assert_eq!(client.ask(vec![READ]), damaged);
+        assert_eq!(client.ask(vec![write(8_000, &[1; 1_000])]), damaged);
+        let read = |offset| DataRequest::Read {
+            ino: INO,
+            offset,
+            length: 4_096,
+        };
+        let good = [DataReply::Data(vec![5; 4_096])];
+        assert_eq!(client.ask(vec![read(0)]), good);
+        assert_eq!(client.ask(vec![read(8_192)]), good);
+        assert_eq!(
+            client.ask(vec![write(4_096, &[5; 4_096])]),
+            [DataReply::Done]
+        );
+        assert_eq!(client.ask(vec![READ]), [DataReply::Data(vec![5; 20_000])]);
+        client.pool.stop();
     }
 
     #[test]

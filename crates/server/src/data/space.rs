@@ -2,21 +2,19 @@
 
 use super::objects::Objects;
 use super::open::OpenObject;
+use super::sums::BLOCK;
 use pandofs_api::{Allocation, DataReply};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{FsError, Ino};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-use rustix::io::{Errno, retry_on_intr};
-use std::fs::File;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Bytes of zeros that are written at once where the local file system cannot make holes.
-const ZEROS: usize = 64 << 10;
 /// Bytes of the unit in which Linux counts space.
-const BLOCK: u64 = 512;
+const SPACE_UNIT: u64 = 512;
 
 impl Objects {
     /// The object, if there is one afterwards.
@@ -38,16 +36,26 @@ impl Objects {
         if allocation.reserves() && length > self.room_for(ino, &object)? {
             return Err(FsError::NoSpace);
         }
-        allocate(&object.file, &range, allocation)
-            .map_err(|error| self.failure("allocate", ino, &error))?;
+        let allocated = object.checked.allocate(&range, allocation);
+        self.count_change(&object);
+        allocated.map_err(|error| self.failure("allocate", ino, &error))?;
+        if allocation.zeroes() {
+            let whole = range.start.div_ceil(BLOCK)..range.end / BLOCK;
+            self.holdings.health.gone(ino, whole);
+        }
         Ok(Some(object))
     }
 
     /// Bytes that the object has and those that it could get besides.
     fn room_for(&self, ino: Ino, object: &OpenObject) -> Result<u64, FsError> {
         let room = || {
-            let space = rustix::fs::fstatvfs(&object.file)?;
-            let has = object.file.metadata()?.blocks().saturating_mul(BLOCK);
+            let space = rustix::fs::fstatvfs(object.checked.data())?;
+            let has = object
+                .checked
+                .data()
+                .metadata()?
+                .blocks()
+                .saturating_mul(SPACE_UNIT);
             io::Result::Ok(space.f_bfree.saturating_mul(space.f_frsize) + has)
         };
         room().map_err(|error| self.failure("statvfs", ino, &error))
@@ -63,7 +71,7 @@ impl Objects {
                 } else {
                     SeekFrom::Hole(offset)
                 };
-                match seek(&object.file, from) {
+                match seek(object.checked.data(), from) {
                     Ok(found) => Some(found),
                     // At the object's end or beyond.
                     Err(Errno::NXIO) => None,
@@ -84,62 +92,11 @@ fn checked(offset: u64, length: u64) -> Result<Range<u64>, FsError> {
     }
 }
 
-fn allocate(file: &File, range: &Range<u64>, allocation: Allocation) -> io::Result<()> {
-    let keep = |keep_size| {
-        if keep_size {
-            FallocateFlags::KEEP_SIZE
-        } else {
-            FallocateFlags::empty()
-        }
-    };
-    match allocation {
-        Allocation::Reserve { keep_size } => change(file, range, keep(keep_size)),
-        Allocation::Punch => punch(file, range),
-        Allocation::Zero { keep_size } => {
-            let flags = FallocateFlags::ZERO_RANGE | keep(keep_size);
-            match change(file, range, flags) {
-                Err(error) if is_unsupported(&error) => {
-                    punch(file, range)?;
-                    change(file, range, keep(keep_size))
-                }
-                done => done,
-            }
-        }
-    }
-}
-
-fn punch(file: &File, range: &Range<u64>) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match change(file, range, flags) {
-        Err(error) if is_unsupported(&error) => write_zeros(file, range),
-        done => done,
-    }
-}
-
-fn change(file: &File, range: &Range<u64>, flags: FallocateFlags) -> io::Result<()> {
-    retry_on_intr(|| fallocate(file, flags, range.start, range.end - range.start))?;
-    Ok(())
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
-}
-
-fn write_zeros(file: &File, range: &Range<u64>) -> io::Result<()> {
-    let zeros = [0; ZEROS];
-    let end = range.end.min(file.metadata()?.len());
-    let mut at = range.start;
-    while at < end {
-        let run = (end - at).min(ZEROS as u64) as usize;
-        file.write_all_at(&zeros[..run], at)?;
-        at += run as u64;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::objects::Holdings;
     use super::*;
+    use pandofs_types::limits::SETTLE_AFTER;
     use std::fs;
     use tempfile::TempDir;
 
@@ -149,8 +106,8 @@ mod tests {
 
     fn objects() -> (TempDir, Objects) {
         let dir = TempDir::new().unwrap();
-        super::super::prepare(dir.path()).unwrap();
-        let objects = Objects::new(dir.path().to_owned(), 2);
+        let holdings = Holdings::prepare(dir.path()).unwrap();
+        let objects = Objects::new(Arc::new(holdings), 2, SETTLE_AFTER);
         (dir, objects)
     }
 
@@ -160,7 +117,7 @@ mod tests {
 
     fn blocks(objects: &mut Objects) -> u64 {
         let object = objects.object(INO).unwrap().unwrap();
-        object.file.metadata().unwrap().blocks()
+        object.checked.data().metadata().unwrap().blocks()
     }
 
     fn found(objects: &mut Objects, offset: u64, data: bool) -> Option<u64> {
@@ -176,13 +133,13 @@ mod tests {
         let reserve = |keep_size| Allocation::Reserve { keep_size };
         objects.allocate(INO, UNIT, UNIT, reserve(true)).unwrap();
         assert_eq!(content(&dir), b"");
-        assert!(blocks(&mut objects) * BLOCK >= UNIT);
+        assert!(blocks(&mut objects) * SPACE_UNIT >= UNIT);
         objects.allocate(INO, 0, UNIT, reserve(false)).unwrap();
         assert_eq!(content(&dir), vec![0; UNIT as usize]);
-        assert!(blocks(&mut objects) * BLOCK >= 2 * UNIT);
+        assert!(blocks(&mut objects) * SPACE_UNIT >= 2 * UNIT);
         // What lies beyond the end goes when the object is cut to where it ends.
         objects.truncate(INO, UNIT).unwrap();
-        assert!(blocks(&mut objects) * BLOCK < 2 * UNIT);
+        assert!(blocks(&mut objects) * SPACE_UNIT < 2 * UNIT);
     }
 
     #[test]
@@ -202,7 +159,7 @@ mod tests {
             assert_eq!(*byte, if is_data { 9 } else { 0 }, "byte {at}");
         }
         // One unit less for the hole; two more behind the end.
-        assert_eq!(blocks(&mut objects), before + UNIT / BLOCK);
+        assert_eq!(blocks(&mut objects), before + UNIT / SPACE_UNIT);
         assert_eq!(found(&mut objects, 0, true), Some(0));
         assert_eq!(found(&mut objects, 5, false), Some(UNIT));
         assert_eq!(found(&mut objects, UNIT, true), Some(2 * UNIT));
@@ -230,20 +187,5 @@ mod tests {
         assert_eq!(fails(1, MAX_FILE_BYTES), FsError::FileTooBig);
         assert_eq!(fails(u64::MAX, 2), FsError::FileTooBig);
         assert_eq!(fails(0, 1 << 60), FsError::NoSpace);
-    }
-
-    #[test]
-    fn zeros_are_written_where_holes_cannot_be_made() {
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(&[9; 200_000], 0).unwrap();
-        write_zeros(&file, &(10..150_000)).unwrap();
-        write_zeros(&file, &(199_999..1 << 40)).unwrap();
-        let mut content = vec![1; 200_000];
-        file.read_exact_at(&mut content, 0).unwrap();
-        assert!(content[..10].iter().all(|&byte| byte == 9));
-        assert!(content[10..150_000].iter().all(|&byte| byte == 0));
-        assert!(content[150_000..199_999].iter().all(|&byte| byte == 9));
-        assert_eq!(content[199_999], 0);
-        assert_eq!(file.metadata().unwrap().len(), 200_000);
     }
 }

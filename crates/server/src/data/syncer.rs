@@ -4,21 +4,41 @@
 use super::objects;
 use super::open::OpenObject;
 use super::pool::DataOrigin;
+use super::worker::Job;
 use crate::mailbox::{Mail, Mailbox};
 use pandofs_api::DataReply;
 use pandofs_types::FsError;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// What is to be forced.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// An object's data, and its directory entry if that may not be on disk.
+    /// An object's data and checksums, and its directory entries if these may not be on disk.
     Object(Arc<OpenObject>),
+    /// The header of its checksums.
+    Header(Arc<OpenObject>),
     /// That an object is gone from the directory of those that end with this byte.
     Removal { last_byte: u8 },
+}
+
+/// What a thread has forced for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To change an object that was settled.
+    Unsettle,
+    /// To settle one that was not.
+    Settle,
+}
+
+/// Who waits for it.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    Request(DataOrigin),
+    /// The thread that changes the object, which goes on with [`Job::Forced`].
+    Thread(Sender<Job>, Purpose),
 }
 
 impl Work {
@@ -26,6 +46,9 @@ impl Work {
     pub fn force(&self, root: &Path) -> Result<(), FsError> {
         match self {
             Work::Object(object) => force_object(root, object),
+            Work::Header(object) => object.force_header().map_err(|error| {
+                objects::failure("force", &objects::sums_path(root, object.ino), &error)
+            }),
             Work::Removal { last_byte } => force_directory(root, *last_byte),
         }
     }
@@ -34,42 +57,52 @@ impl Work {
 /// Forces what arrives until the other end is dropped. Removals that have come together are forced
 /// together: one write of the file system's journal serves all of a directory, and usually all
 /// directories.
-pub(super) fn run(root: &Path, received: &Receiver<(DataOrigin, Work)>, mailbox: &Mailbox) {
+pub(super) fn run(root: &Path, received: &Receiver<(Waiter, Work)>, mailbox: &Mailbox) {
     while let Ok(first) = received.recv() {
-        let mut removals: BTreeMap<u8, Vec<DataOrigin>> = BTreeMap::new();
+        let mut removals: BTreeMap<u8, Vec<Waiter>> = BTreeMap::new();
         let mut objects = Vec::new();
-        for (origin, work) in std::iter::once(first).chain(received.try_iter()) {
+        for (waiter, work) in std::iter::once(first).chain(received.try_iter()) {
             match work {
-                Work::Removal { last_byte } => removals.entry(last_byte).or_default().push(origin),
-                Work::Object(_) => objects.push((origin, work)),
+                Work::Removal { last_byte } => removals.entry(last_byte).or_default().push(waiter),
+                Work::Object(_) | Work::Header(_) => objects.push((waiter, work)),
             }
         }
-        for (last_byte, origins) in removals {
-            let reply = reply(Work::Removal { last_byte }.force(root));
-            for origin in origins {
-                mailbox.post(Mail::DataDone {
-                    origin,
-                    reply: reply.clone(),
-                });
+        for (last_byte, waiters) in removals {
+            let work = Work::Removal { last_byte };
+            let result = work.force(root);
+            for waiter in waiters {
+                tell(mailbox, waiter, &work, result);
             }
         }
-        for (origin, work) in objects {
-            mailbox.post(Mail::DataDone {
-                origin,
-                reply: reply(work.force(root)),
-            });
+        for (waiter, work) in objects {
+            let result = work.force(root);
+            tell(mailbox, waiter, &work, result);
         }
     }
 }
 
-fn reply(result: Result<(), FsError>) -> DataReply {
-    result.map_or_else(DataReply::Failed, |()| DataReply::Done)
+fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsError>) {
+    match (waiter, work) {
+        (Waiter::Request(origin), _) => {
+            let reply = result.map_or_else(DataReply::Failed, |()| DataReply::Done);
+            mailbox.post(Mail::DataDone { origin, reply });
+        }
+        (Waiter::Thread(thread, purpose), Work::Object(object) | Work::Header(object)) => {
+            let object = Arc::clone(object);
+            // Where it is gone, so is the server.
+            let _ = thread.send(Job::Forced {
+                object,
+                purpose,
+                result,
+            });
+        }
+        (Waiter::Thread(..), Work::Removal { .. }) => panic!("a thread waits for a removal"),
+    }
 }
 
 fn force_object(root: &Path, object: &OpenObject) -> Result<(), FsError> {
     object
-        .file
-        .sync_data()
+        .force()
         .map_err(|error| objects::failure("force", &objects::path(root, object.ino), &error))?;
     if !object.is_entry_forced() {
         force_directory(root, objects::last_byte(object.ino))?;

@@ -17,6 +17,7 @@ pub(crate) use sockets::WAKER;
 
 use crate::clock::Clock;
 use crate::connection::Connection;
+use crate::data::Holdings;
 use crate::data::pool::DataPool;
 use crate::data_tickets::{DataTickets, PeerRequests};
 use crate::durable::Durable;
@@ -41,7 +42,6 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ const MAX_BATCH_INPUTS: usize = 4 * MAX_LANE_BATCH;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a lane is made of.
-pub(crate) struct LaneParts<'a> {
+pub(crate) struct LaneParts {
     pub id: ServerId,
     pub map: Arc<ClusterMap>,
     pub poll: Poll,
@@ -62,8 +62,7 @@ pub(crate) struct LaneParts<'a> {
     pub shards: Shards,
     pub store: Arc<dyn Store>,
     pub log: Arc<dyn Log>,
-    /// The directory of the data objects.
-    pub data: &'a Path,
+    pub holdings: Arc<Holdings>,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
 }
@@ -174,7 +173,7 @@ impl Lane {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(parts: LaneParts<'_>) -> io::Result<Lane> {
+    pub fn new(parts: LaneParts) -> io::Result<Lane> {
         let LaneParts {
             id,
             map,
@@ -184,7 +183,7 @@ impl Lane {
             shards,
             store,
             log,
-            data,
+            holdings,
             unflushed_bytes,
         } = parts;
         let now = Instant::now();
@@ -222,7 +221,7 @@ impl Lane {
             forcer: Forcer::start(Arc::clone(&log), &mailbox)?,
             flusher: Flusher::start(Arc::clone(&store), Arc::clone(&log), &mailbox)?,
             readers: Readers::start(&store, &mailbox)?,
-            data: DataPool::start(data, &mailbox)?,
+            data: DataPool::start(&holdings, &mailbox)?,
             next_tick: now,
             next_look: now + LOOK_INTERVAL,
             next_force: now,

@@ -55,11 +55,16 @@ pub(crate) struct Checked<F> {
 type Ready<'a> = MutexGuard<'a, Header>;
 
 impl<F: Raw> Checked<F> {
-    /// A new object, of two empty files.
+    /// A new object, of two empty files; that of the data is made when the other one has its header.
     ///
     /// # Errors
     /// The system's.
-    pub fn create(data: F, sums: F, current: u64, notes: Notes) -> io::Result<Checked<F>> {
+    pub fn create(
+        data: impl FnOnce() -> io::Result<F>,
+        sums: F,
+        current: u64,
+        notes: Notes,
+    ) -> io::Result<Checked<F>> {
         let header = Header {
             settled: false,
             doubtful: false,
@@ -69,7 +74,7 @@ impl<F: Raw> Checked<F> {
         let sums = Sidecar(sums);
         sums.put_header(&header)?;
         Ok(Checked {
-            data,
+            data: data()?,
             sums,
             current,
             header: Mutex::new(header),
@@ -126,6 +131,11 @@ impl<F: Raw> Checked<F> {
     /// Waits until data and checksums are on disk, by `force`.
     pub fn force(&self, force: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
         force(&self.data)?;
+        force(&self.sums.0)
+    }
+
+    /// The same of the checksums alone.
+    pub fn force_sums(&self, force: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
         force(&self.sums.0)
     }
 

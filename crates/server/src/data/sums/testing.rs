@@ -74,7 +74,7 @@ impl Machine {
 
     pub fn create(&self, generation: u64) -> io::Result<Checked<SimFile>> {
         let (data, sums) = (self.data.clone(), self.sums.clone());
-        Checked::create(data, sums, generation, self.notes())
+        Checked::create(|| Ok(data), sums, generation, self.notes())
     }
 
     pub fn open(&self, generation: u64, lost: &[u64]) -> io::Result<Checked<SimFile>> {

@@ -120,7 +120,8 @@ fn an_object_is_as_if_its_bytes_were_plain() {
         let (data, sums): (File, File) = (file(), file());
         let again = |file: &File| file.try_clone().unwrap();
         let unexpected = || Box::new(|note| panic!("{note:?}"));
-        let mut object = Checked::create(again(&data), again(&sums), 1, unexpected()).unwrap();
+        let mut object =
+            Checked::create(|| Ok(again(&data)), again(&sums), 1, unexpected()).unwrap();
         let mut plain = Vec::new();
         for step in 0..60 {
             let op = Op::random(&mut random);

@@ -1,0 +1,111 @@
+//! What is known to be damaged.
+
+use pandofs_types::Ino;
+use pandofs_types::limits::MAX_DAMAGE_LISTED;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Damaged blocks of all of a server's objects, and what came of them.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    damaged: Mutex<BTreeSet<(Ino, u64)>>,
+    /// How many these are; for whoever only wants to know that there are none.
+    known: AtomicU64,
+    refused: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Health {
+    fn damaged(&self) -> MutexGuard<'_, BTreeSet<(Ino, u64)>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A block is damaged; whether that is news.
+    pub fn found(&self, ino: Ino, block: u64) -> bool {
+        let mut damaged = self.damaged();
+        let is_new = damaged.len() < MAX_DAMAGE_LISTED && damaged.insert((ino, block));
+        self.known.store(damaged.len() as u64, Ordering::Relaxed);
+        is_new
+    }
+
+    /// These blocks of an object were written whole, or are gone.
+    pub fn gone(&self, ino: Ino, blocks: Range<u64>) {
+        if self.known.load(Ordering::Relaxed) == 0 || blocks.is_empty() {
+            return;
+        }
+        let mut damaged = self.damaged();
+        let gone: Vec<_> = damaged
+            .range((ino, blocks.start)..(ino, blocks.end))
+            .copied()
+            .collect();
+        for key in gone {
+            damaged.remove(&key);
+        }
+        self.known.store(damaged.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Inode numbers and blocks.
+    pub fn list(&self) -> Vec<(u64, u64)> {
+        let damaged = self.damaged();
+        damaged.iter().map(|&(ino, block)| (ino.0, block)).collect()
+    }
+
+    /// Blocks.
+    pub fn known(&self) -> u64 {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// A request was refused because of damage.
+    pub fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Blocks of doubtful objects were given the checksums that they fit.
+    pub fn take(&self, blocks: u64) {
+        self.taken.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Blocks since the start.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_news_once_and_goes_with_its_block() {
+        let health = Health::default();
+        health.gone(Ino(1), 0..u64::MAX);
+        assert!(health.found(Ino(1), 5) && health.found(Ino(1), 7) && health.found(Ino(2), 5));
+        assert!(!health.found(Ino(1), 5));
+        assert_eq!(health.list(), [(1, 5), (1, 7), (2, 5)]);
+        health.gone(Ino(1), 0..7);
+        assert_eq!((health.known(), health.list()), (2, vec![(1, 7), (2, 5)]));
+        health.gone(Ino(1), 0..u64::MAX);
+        health.gone(Ino(2), 5..5);
+        assert_eq!(health.list(), [(2, 5)]);
+        assert!(
+            health.found(Ino(1), 5),
+            "it was written and is damaged again"
+        );
+    }
+
+    #[test]
+    fn what_is_listed_is_bounded() {
+        let health = Health::default();
+        for block in 0..MAX_DAMAGE_LISTED as u64 + 10 {
+            health.found(Ino(1), block);
+        }
+        assert_eq!(health.known(), MAX_DAMAGE_LISTED as u64);
+    }
+}

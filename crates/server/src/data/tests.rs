@@ -1,0 +1,267 @@
+//! What objects do, as a whole.
+
+use super::listing::list;
+use super::objects::*;
+use super::syncer::Work;
+use pandofs_api::{AdminReply, DataReply, DataRequest};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, SETTLE_AFTER};
+use pandofs_types::{FsError, Ino};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn objects() -> (TempDir, Objects) {
+    let dir = TempDir::new().unwrap();
+    let holdings = Holdings::prepare(dir.path()).unwrap();
+    let objects = Objects::new(Arc::new(holdings), 2, SETTLE_AFTER);
+    (dir, objects)
+}
+
+fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
+    match objects.execute(request, false) {
+        Outcome::Done(reply) => reply,
+        Outcome::Unsettle(..) => panic!("it is settled"),
+        Outcome::Force(work) => work
+            .force(&objects.holdings.root)
+            .map_or_else(DataReply::Failed, |()| DataReply::Done),
+    }
+}
+
+fn write(objects: &mut Objects, ino: u64, offset: u64, data: &[u8]) {
+    let request = DataRequest::Write {
+        ino: Ino(ino),
+        offset,
+        data: data.to_vec(),
+    };
+    assert_eq!(done(objects, request), DataReply::Done);
+}
+
+fn read(objects: &mut Objects, ino: u64, offset: u64, length: u32) -> Vec<u8> {
+    match done(
+        objects,
+        DataRequest::Read {
+            ino: Ino(ino),
+            offset,
+            length,
+        },
+    ) {
+        DataReply::Data(data) => data,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_sparse_object_reads_zeros_and_ends_where_it_ends() {
+    let (dir, mut objects) = objects();
+    const FAR: u64 = 5 << 30;
+    assert_eq!(read(&mut objects, 7, 0, 100), b"");
+    write(&mut objects, 7, FAR, b"end");
+    assert_eq!(read(&mut objects, 7, FAR - 2, 100), b"\0\0end");
+    assert_eq!(read(&mut objects, 7, FAR + 3, 100), b"");
+    let DataReply::Usage { blocks } = done(&mut objects, DataRequest::Usage { ino: Ino(7) }) else {
+        panic!("no usage");
+    };
+    assert!(blocks < 1_000, "{blocks} blocks: the hole takes space");
+    assert!(dir.path().join("07/0000000000000007").exists());
+}
+
+#[test]
+fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
+    let (_dir, mut objects) = objects();
+    let (ino, offset, length) = (Ino(7), 0, 1);
+    let data = b"data".to_vec();
+    let mut is_forced = |request: DataRequest, forced| {
+        let outcome = objects.execute(request, forced);
+        matches!(outcome, Outcome::Force(Work::Object(object)) if object.ino == ino)
+    };
+    for forced in [true, false] {
+        let data = data.clone();
+        assert_eq!(
+            is_forced(DataRequest::Write { ino, offset, data }, forced),
+            forced
+        );
+        assert_eq!(
+            is_forced(DataRequest::Truncate { ino, length }, forced),
+            forced
+        );
+    }
+    let absent = DataRequest::Truncate {
+        ino: Ino(8),
+        length,
+    };
+    assert!(!is_forced(absent, true));
+}
+
+#[test]
+fn truncating_cuts_and_never_extends() {
+    let (_dir, mut objects) = objects();
+    write(&mut objects, 7, 0, b"0123456789");
+    let truncate = |length| DataRequest::Truncate {
+        ino: Ino(7),
+        length,
+    };
+    assert_eq!(done(&mut objects, truncate(20)), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"0123456789");
+    assert_eq!(done(&mut objects, truncate(4)), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"0123");
+    write(&mut objects, 7, 6, b"x");
+    assert_eq!(read(&mut objects, 7, 0, 100), b"0123\0\0x");
+    let absent = DataRequest::Truncate {
+        ino: Ino(8),
+        length: 5,
+    };
+    assert_eq!(done(&mut objects, absent), DataReply::Done);
+    assert!(!path(&objects.holdings.root, Ino(8)).exists());
+}
+
+#[test]
+fn a_removed_object_is_gone_and_may_be_removed_again() {
+    let (_dir, mut objects) = objects();
+    write(&mut objects, 7, 0, b"data");
+    for _ in 0..2 {
+        assert_eq!(
+            done(&mut objects, DataRequest::Remove { ino: Ino(7) }),
+            DataReply::Done
+        );
+        assert_eq!(read(&mut objects, 7, 0, 10), b"");
+    }
+    assert!(!path(&objects.holdings.root, Ino(7)).exists());
+}
+
+#[test]
+fn objects_outlive_their_being_open() {
+    let (_dir, mut objects) = objects();
+    for ino in 1..=5 {
+        write(&mut objects, ino, 0, &[ino as u8; 3]);
+        assert_eq!(
+            done(&mut objects, DataRequest::Sync { ino: Ino(ino) }),
+            DataReply::Done
+        );
+    }
+    // Only two stay open; another server process would find all as well.
+    let mut reopened = Objects::new(Arc::clone(&objects.holdings), 2, SETTLE_AFTER);
+    for ino in 1..=5 {
+        assert_eq!(read(&mut objects, ino, 0, 9), [ino as u8; 3]);
+        assert_eq!(read(&mut reopened, ino, 0, 9), [ino as u8; 3]);
+    }
+}
+
+#[test]
+fn a_sync_forces_the_entry_once() {
+    let (_dir, mut objects) = objects();
+    write(&mut objects, 1, 0, b"x");
+    let object = objects.object(Ino(1)).unwrap().unwrap();
+    assert!(!object.is_entry_forced());
+    assert_eq!(
+        done(&mut objects, DataRequest::Sync { ino: Ino(1) }),
+        DataReply::Done
+    );
+    assert!(object.is_entry_forced());
+    assert_eq!(
+        done(&mut objects, DataRequest::Sync { ino: Ino(2) }),
+        DataReply::Done
+    );
+}
+
+#[test]
+fn what_is_out_of_bounds_is_refused() {
+    let (_dir, mut objects) = objects();
+    let requests = [
+        (
+            DataRequest::Read {
+                ino: Ino(1),
+                offset: u64::MAX,
+                length: 1,
+            },
+            FsError::FileTooBig,
+        ),
+        (
+            DataRequest::Read {
+                ino: Ino(1),
+                offset: 0,
+                length: MAX_IO_BYTES as u32 + 1,
+            },
+            FsError::Invalid,
+        ),
+        (
+            DataRequest::Write {
+                ino: Ino(1),
+                offset: MAX_FILE_BYTES,
+                data: vec![0],
+            },
+            FsError::FileTooBig,
+        ),
+        (
+            DataRequest::Write {
+                ino: Ino(1),
+                offset: 0,
+                data: vec![0; MAX_IO_BYTES + 1],
+            },
+            FsError::Invalid,
+        ),
+    ];
+    for (request, error) in requests {
+        assert_eq!(done(&mut objects, request), DataReply::Failed(error));
+    }
+    assert!(!path(&objects.holdings.root, Ino(1)).exists());
+}
+
+#[test]
+fn errors_of_the_system_are_translated() {
+    let at = Path::new("somewhere");
+    let full = io::Error::from_raw_os_error(28);
+    let quota = io::Error::from_raw_os_error(122);
+    let too_big = io::Error::from_raw_os_error(27);
+    let broken = io::Error::from_raw_os_error(5);
+    assert_eq!(failure("write", at, &full), FsError::NoSpace);
+    assert_eq!(failure("write", at, &quota), FsError::NoSpace);
+    assert_eq!(failure("write", at, &too_big), FsError::FileTooBig);
+    assert_eq!(failure("write", at, &broken), FsError::Io);
+}
+
+#[test]
+fn space_is_that_of_the_file_system_below() {
+    let (dir, mut objects) = objects();
+    assert_ne!(
+        disk_number(dir.path()).unwrap(),
+        disk_number(Path::new("/proc")).unwrap()
+    );
+    let DataReply::Space {
+        total,
+        free,
+        available,
+        disk,
+        ..
+    } = done(&mut objects, DataRequest::Space)
+    else {
+        panic!("no space");
+    };
+    assert!(total >= free && free >= available && total > 0);
+    assert_eq!(disk, disk_number(dir.path()).unwrap());
+}
+
+#[test]
+fn a_listing_comes_in_pages_and_misses_none() {
+    let (dir, mut objects) = objects();
+    let inos = [0x101, 0x001, 0x2ff, 0x100, 0x0ff, u64::MAX];
+    for ino in inos {
+        write(&mut objects, ino, 0, b"xyz");
+    }
+    for page in [1, 2, 5, 100] {
+        let (mut seen, mut after) = (Vec::new(), 0);
+        loop {
+            let AdminReply::Objects { objects, more } = list(dir.path(), after, page) else {
+                panic!("no listing");
+            };
+            assert!(objects.len() <= page as usize);
+            assert!(objects.iter().all(|&(_, bytes)| bytes == 3));
+            seen.extend(objects.iter().map(|&(number, _)| number));
+            if !more {
+                break;
+            }
+            after = *seen.last().unwrap();
+        }
+        assert_eq!(seen, [0x100, 0x001, 0x101, 0x0ff, 0x2ff, u64::MAX]);
+    }
+}

@@ -1,0 +1,204 @@
+//! One of the threads that read and change data objects.
+
+use super::listing;
+use super::objects::{Objects, Outcome};
+use super::open::OpenObject;
+use super::pool::{DataOrigin, object_of, share};
+use super::syncer::{Purpose, Waiter, Work};
+use crate::error::ServerError;
+use crate::mailbox::{Mail, Mailbox};
+use crate::slots::SlotKey;
+use pandofs_api::{DataReply, DataRequest};
+use pandofs_types::{FsError, Ino};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Instant;
+
+/// What the thread is to do.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Request {
+        origin: DataOrigin,
+        request: DataRequest,
+    },
+    List {
+        connection: SlotKey,
+        id: u64,
+        after: u64,
+        max: u32,
+    },
+    /// What the thread had forced for itself is on disk, or not.
+    Forced {
+        object: Arc<OpenObject>,
+        purpose: Purpose,
+        result: Result<(), FsError>,
+    },
+    /// To end when nothing is under way any more.
+    Stop,
+}
+
+/// Requests for one object that wait until that it is unsettled is on disk.
+type Held = VecDeque<(DataOrigin, DataRequest)>;
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    objects: Objects,
+    own_orders: Sender<Job>,
+    syncers: Vec<Sender<(Waiter, Work)>>,
+    mailbox: Mailbox,
+    held: HashMap<Ino, Held>,
+    /// An object is being forced to be settled. One at a time: whoever waits for a force of his own
+    /// should not wait for many of these.
+    is_settling: bool,
+}
+
+impl Worker {
+    pub fn new(
+        objects: Objects,
+        own_orders: Sender<Job>,
+        syncers: Vec<Sender<(Waiter, Work)>>,
+        mailbox: Mailbox,
+    ) -> Worker {
+        Worker {
+            objects,
+            own_orders,
+            syncers,
+            mailbox,
+            held: HashMap::new(),
+            is_settling: false,
+        }
+    }
+
+    /// Until it is told to stop.
+    pub fn run(mut self, received: &Receiver<Job>) {
+        let mut stops = false;
+        while !(stops && self.held.is_empty() && !self.is_settling) {
+            match self.next(received) {
+                Some(Job::Stop) => stops = true,
+                Some(job) => self.perform(job),
+                None => self.settle_next(),
+            }
+        }
+    }
+
+    /// The next job; `None` when it is time to settle an object.
+    fn next(&self, received: &Receiver<Job>) -> Option<Job> {
+        let due = self.objects.unsettled.next_due();
+        match due.filter(|_| !self.is_settling) {
+            // This thread has the other end.
+            None => received.recv().ok(),
+            Some(due) => match received.recv_timeout(due.saturating_duration_since(Instant::now()))
+            {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            },
+        }
+    }
+
+    fn perform(&mut self, job: Job) {
+        match job {
+            Job::Request { origin, request } => {
+                let held = object_of(&request).and_then(|ino| self.held.get_mut(&ino));
+                match held {
+                    Some(held) => held.push_back((origin, request)),
+                    None => self.request(origin, request),
+                }
+            }
+            Job::List {
+                connection,
+                id,
+                after,
+                max,
+            } => {
+                let reply = listing::list(&self.objects.holdings.root, after, max);
+                self.mailbox.post(Mail::AdminDone {
+                    connection,
+                    id,
+                    reply,
+                });
+            }
+            Job::Forced {
+                object,
+                purpose: Purpose::Unsettle,
+                result,
+            } => self.unsettled(&object, result),
+            Job::Forced {
+                object,
+                purpose: Purpose::Settle,
+                result,
+            } => {
+                self.is_settling = false;
+                // What went wrong has been logged.
+                if result.is_ok() {
+                    self.objects.settle(&object);
+                }
+            }
+            Job::Stop => {}
+        }
+    }
+
+    fn request(&mut self, origin: DataOrigin, request: DataRequest) {
+        // A shard forgets what it wanted written or cut once that is answered. A client says when.
+        let forced = !matches!(origin, DataOrigin::Client { .. });
+        match self.objects.execute(request, forced) {
+            Outcome::Done(reply) => self.answer(origin, reply),
+            Outcome::Force(work) => self.force(Waiter::Request(origin), work),
+            Outcome::Unsettle(object, request) => {
+                let held = self.held.insert(object.ino, [(origin, request)].into());
+                assert!(held.is_none(), "{} is unsettled twice", object.ino);
+                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Unsettle);
+                self.force(waiter, Work::Header(object));
+            }
+        }
+    }
+
+    /// That an object is unsettled is on disk, or that failed: whoever wanted to change it learns that.
+    fn unsettled(&mut self, object: &OpenObject, result: Result<(), FsError>) {
+        let ino = object.ino;
+        let Some(mut held) = self.held.remove(&ino) else {
+            panic!("{ino} was forced for nobody");
+        };
+        if let Err(error) = result {
+            // So that the next one who wants to change it tries again.
+            if let Err(error) = object.checked.settle() {
+                self.objects.failure("write the checksums of", ino, &error);
+            }
+            if let Some((origin, _)) = held.pop_front() {
+                self.answer(origin, DataReply::Failed(error));
+            }
+        }
+        while let Some((origin, request)) = held.pop_front() {
+            self.request(origin, request);
+            if let Some(again) = self.held.get_mut(&ino) {
+                again.append(&mut held);
+            }
+        }
+    }
+
+    fn settle_next(&mut self) {
+        let Some(ino) = self.objects.unsettled.take_due(Instant::now()) else {
+            return;
+        };
+        if let Some(object) = self.objects.to_settle(ino) {
+            self.is_settling = true;
+            let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Settle);
+            self.force(waiter, Work::Object(object));
+        }
+    }
+
+    fn answer(&self, origin: DataOrigin, reply: DataReply) {
+        self.mailbox.post(Mail::DataDone { origin, reply });
+    }
+
+    fn force(&self, waiter: Waiter, work: Work) {
+        let syncer = match &work {
+            Work::Object(object) | Work::Header(object) => share(object.ino, self.syncers.len()),
+            Work::Removal { last_byte } => usize::from(*last_byte) % self.syncers.len(),
+        };
+        if self.syncers[syncer].send((waiter, work)).is_err() {
+            self.mailbox
+                .post(Mail::Failed(ServerError::HelperEnded { name: "sync" }));
+        }
+    }
+}
