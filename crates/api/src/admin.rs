@@ -21,6 +21,21 @@ pub enum AdminRequest {
     Objects { after: u64, max: u32 },
     /// Forces log and store. Answers `Done`.
     Flush,
+    /// About reading and checking everything that is stored. Answers `Scrub`.
+    Scrub(ScrubOrder),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScrubOrder {
+    /// Tell how it goes.
+    Look,
+    /// Begin a pass over everything now, reading up to this many bytes a second (0: as many as can be). One
+    /// that was asked for and is under way is not begun again; it gets the higher one of the rates.
+    Begin { rate: u64 },
+    /// Read nothing until it is told to go on, or started again.
+    Pause,
+    /// Go on.
+    Resume,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +53,45 @@ pub enum AdminReply {
         more: bool,
     },
     Failed(String),
+    Scrub(Box<ScrubReport>),
+}
+
+/// How a server's scrubbing goes. What it counts is of the pass under way, or else of the last one, unless
+/// it says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    pub state: ScrubState,
+    /// Passes begun since the server's start: the number of the one that is under way or was the last.
+    pub pass: u64,
+    /// The number of the last one that came to its end; 0 for none.
+    pub finished: u64,
+    /// How far it is, in thousandths.
+    pub share: u16,
+    /// Bytes a second that are read at most; 0: no limit.
+    pub rate: u64,
+    /// Data objects.
+    pub objects: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// When the last pass ended, in seconds since 1970 (also before the server's start); 0 for never.
+    pub ended: u64,
+    /// Blocks of data objects that are known to be damaged now: inode number and block.
+    pub damaged: Vec<(u64, u64)>,
+    /// What else is wrong: with the store, with the log, with what cannot be read.
+    pub faults: Vec<String>,
+    /// Blocks since the server's start that did not fit their checksums and may never have been forced:
+    /// they were taken as they are.
+    pub taken: u64,
+    /// Requests since the server's start that were refused because of damaged blocks.
+    pub refused: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScrubState {
+    #[default]
+    Idle,
+    Running,
+    Paused,
 }
 
 /// A server as it sees itself.

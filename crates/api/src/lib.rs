@@ -11,6 +11,7 @@ pub mod request;
 pub mod step;
 
 pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;
 pub use data::Extent;
 pub use data::{DataReply, DataRequest, Layout};

@@ -10,12 +10,14 @@
 
 mod dump;
 mod oracles;
+mod places;
 mod problem;
 mod tables;
 #[cfg(test)]
 mod testing;
 
 pub use dump::{ClusterDump, ShardPairs};
+pub use places::Places;
 pub use problem::{Lasting, Problem, lasting};
 pub use tables::Tables;
 

@@ -1,6 +1,6 @@
 //! Questions to one server about its state.
 
-use pandofs_api::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
+use pandofs_api::{AdminReply, AdminRequest, ScrubOrder, ScrubReport, ServerStatus, ShardStatus};
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_types::FsId;
 use pandofs_wire::address::{self, Address, AddressError, Stream};
@@ -101,6 +101,17 @@ impl AdminConnection {
             other => Err(unexpected("Status", &other)),
         }
     }
+
+    /// How the server's scrubbing goes, after the order.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn scrub(&mut self, order: ScrubOrder) -> Result<ScrubReport, AdminError> {
+        match self.ask(AdminRequest::Scrub(order))? {
+            AdminReply::Scrub(report) => Ok(*report),
+            other => Err(unexpected("Scrub", &other)),
+        }
+    }
 }
 
 /// What was asked for and what came instead.
@@ -112,6 +123,7 @@ pub fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
         AdminReply::Pairs { .. } => "Pairs",
         AdminReply::Objects { .. } => "Objects",
         AdminReply::Failed(_) => "Failed",
+        AdminReply::Scrub(_) => "Scrub",
     };
     AdminError::Protocol(format!("it answered {asked} with {kind}"))
 }
@@ -198,6 +210,8 @@ fn no_answer() -> io::Error {
 pub struct ServerView {
     pub info: ServerInfo,
     pub status: Result<ServerStatus, AdminError>,
+    /// Missing while it is away.
+    pub scrub: Option<ScrubReport>,
 }
 
 impl ServerView {
@@ -217,19 +231,29 @@ pub fn ask_all(map: &ClusterMap) -> Vec<ServerView> {
             .iter()
             .map(|info| {
                 scope.spawn(move || {
-                    AdminConnection::open(map.fs, info).and_then(|mut server| server.status())
+                    let mut server = AdminConnection::open(map.fs, info)?;
+                    let status = server.status()?;
+                    Ok((status, server.scrub(ScrubOrder::Look)?))
                 })
             })
             .collect();
         let servers = map.servers.iter().zip(questions);
         servers
-            .map(|(info, question)| ServerView {
-                info: info.clone(),
-                status: question.join().unwrap_or_else(|_| {
+            .map(|(info, question)| {
+                let answer = question.join().unwrap_or_else(|_| {
                     Err(AdminError::Protocol(
                         "the thread that asked it panicked".into(),
                     ))
-                }),
+                });
+                let (status, scrub) = match answer {
+                    Ok((status, scrub)) => (Ok(status), Some(scrub)),
+                    Err(error) => (Err(error), None),
+                };
+                ServerView {
+                    info: info.clone(),
+                    status,
+                    scrub,
+                }
             })
             .collect()
     })

@@ -3,6 +3,7 @@
 use crate::daemon::StartedBy;
 use crate::mount_options::{AtimeWord, MountOptions};
 use crate::mounts;
+use crate::scrub_options::ScrubOptions;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
 use crate::unmount::{Unmounted, unmount, users_of};
@@ -36,8 +37,18 @@ pub fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot start, or had to stop by itself.
-pub fn serve(dir: &Path, map: &ClusterMap, id: ServerId, started_by: &StartedBy) -> Result<()> {
-    let options = pandofs_server::Options::new(dir, map.clone(), id);
+pub fn serve(
+    dir: &Path,
+    map: &ClusterMap,
+    id: ServerId,
+    scrub: &ScrubOptions,
+    started_by: &StartedBy,
+) -> Result<()> {
+    let options = pandofs_server::Options {
+        scrub_interval: scrub.scrub_interval.0,
+        scrub_rate: scrub.scrub_rate,
+        ..pandofs_server::Options::new(dir, map.clone(), id)
+    };
     let server = Server::start(options).with_context(|| format!("cannot start server {id}"))?;
     for address in server.addresses() {
         tracing::info!("server {id} serves on {address}");

@@ -23,8 +23,8 @@ Exit codes:
   0  done, and all was right
   1  it failed; standard error says why
   2  the command line is wrong
-  3  a server is away (status, fsck)
-  4  something is wrong in the file system (fsck, demo)";
+  3  a server is away (status, fsck, scrub)
+  4  something is wrong in the file system (fsck, scrub, demo)";
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> ExitCode {

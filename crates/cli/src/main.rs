@@ -16,6 +16,7 @@ mod mount_options;
 mod mounts;
 mod new_cluster;
 mod processes;
+mod scrub_options;
 mod signals;
 mod source;
 mod table;
@@ -72,6 +73,7 @@ enum Command {
     Status(cmd::status::Status),
     Dir(cmd::dir::Dir),
     Fsck(cmd::fsck::Fsck),
+    Scrub(cmd::scrub::Scrub),
     Format(cmd::format::Format),
     Serve(cmd::serve::Serve),
     Demo(cmd::demo::Demo),
@@ -115,6 +117,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Status(status) => status.run(),
         Command::Dir(dir) => dir.run(),
         Command::Fsck(fsck) => fsck.run(),
+        Command::Scrub(scrub) => scrub.run(),
         Command::Format(format) => format.run(),
         Command::Serve(serve) => serve.run(),
         Command::Demo(demo) => demo.run(),

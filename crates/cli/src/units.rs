@@ -65,7 +65,26 @@ pub fn bar(part: u64, whole: u64, width: usize) -> String {
     bar
 }
 
-/// Reads a length of time: `500ms`, `30s`, `5min`, `1h`, or a number of seconds.
+/// Reads a number of bytes: `4096`, `500K`, `20M`, `1G`, `1T`; `KiB` and the like mean the same.
+///
+/// # Errors
+/// A text that says how to write one.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no number of bytes: write 4096, 500K, 20M or 1G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+/// Reads a length of time: `500ms`, `30s`, `5min`, `1h`, `14d`, or a number of seconds.
 ///
 /// # Errors
 /// A text that says how to write one.
@@ -76,15 +95,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "min" | "m" => 60.0,
         "h" => 3_600.0,
+        "d" => 86_400.0,
         _ => {
             return Err(format!(
-                "'{text}' is no length of time: write 500ms, 30s, 5min or 1h"
+                "'{text}' is no length of time: write 500ms, 30s, 5min, 1h or 14d"
             ));
         }
     };
     let number: f64 = digits
         .parse()
-        .map_err(|_| format!("'{text}' is no length of time: write 500ms, 30s, 5min or 1h"))?;
+        .map_err(|_| format!("'{text}' is no length of time: write 500ms, 30s, 5min, 1h or 14d"))?;
     Duration::try_from_secs_f64(number * seconds_in_unit)
         .map_err(|error| format!("'{text}' is no length of time: {error}"))
 }
@@ -156,8 +176,20 @@ mod tests {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("1.5"), Ok(Duration::from_millis(1_500)));
         assert_eq!(parse_duration("5min"), Ok(Duration::from_secs(300)));
-        for wrong in ["", "s", "five", "-1s", "1d", "1e400s"] {
+        assert_eq!(parse_duration("14d"), Ok(Duration::from_secs(14 * 86_400)));
+        for wrong in ["", "s", "five", "-1s", "1y", "1e400s"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_bytes_are_read() {
+        assert_eq!(parse_bytes("0"), Ok(0));
+        assert_eq!(parse_bytes("4096"), Ok(4_096));
+        assert_eq!(parse_bytes("500K"), Ok(512_000));
+        assert_eq!(parse_bytes("20MiB"), Ok(20 << 20));
+        for wrong in ["", "M", "-1", "1.5G", "1X", "99999999999T"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -27,6 +27,7 @@ mod mailbox;
 mod peers;
 mod readers;
 mod recovery;
+mod scrub;
 mod server;
 mod sessions;
 mod shards;

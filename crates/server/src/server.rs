@@ -7,6 +7,7 @@ use crate::error::{ServerError, StartError};
 use crate::lane::{Lane, LaneParts, WAKER};
 use crate::mailbox::{Mail, Mailbox};
 use crate::recovery::{self, Replayed};
+use crate::scrub::Schedule;
 use crate::shards::Shards;
 use pandofs_log::Log;
 use pandofs_log_raft_engine::RaftEngineLog;
@@ -15,7 +16,8 @@ use pandofs_shard::{Environment, Shard};
 use pandofs_store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::limits::{
-    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES, MAX_CONNECTIONS, MAX_OPEN_OBJECTS,
+    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE,
+    DEFAULT_WRITE_BUFFER_BYTES, MAX_CONNECTIONS, MAX_OPEN_OBJECTS,
 };
 use pandofs_types::{Credentials, ServerId};
 use pandofs_wire::address::{Address, Listener};
@@ -25,6 +27,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Files that a server needs beside connections and data objects.
 const OTHER_FILES: u64 = 1_024;
@@ -42,6 +45,10 @@ pub struct Options {
     pub block_cache_bytes: usize,
     /// Bytes of writes kept in memory before the store writes them to files by itself.
     pub write_buffer_bytes: usize,
+    /// From the end of one scrub to the beginning of the next; 0: only when it is asked for.
+    pub scrub_interval: Duration,
+    /// Bytes a second that such a scrub reads at most; 0: as many as can be.
+    pub scrub_rate: u64,
 }
 
 impl Options {
@@ -53,6 +60,15 @@ impl Options {
             id,
             block_cache_bytes: DEFAULT_BLOCK_CACHE_BYTES,
             write_buffer_bytes: DEFAULT_WRITE_BUFFER_BYTES,
+            scrub_interval: DEFAULT_SCRUB_INTERVAL,
+            scrub_rate: DEFAULT_SCRUB_RATE,
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule {
+            interval: self.scrub_interval,
+            rate: self.scrub_rate,
         }
     }
 
@@ -129,12 +145,14 @@ impl Server {
         let log = RaftEngineLog::open(&directory.log(), log_options())?;
         let store = RocksStore::open(directory.store(), options.store())?;
         let data = directory.data();
+        let schedule = options.schedule();
         serve(
             options.map,
             options.id,
             Arc::new(store),
             Arc::new(log),
             &data,
+            schedule,
             Some(directory),
         )
     }
@@ -152,7 +170,11 @@ impl Server {
         data: &Path,
     ) -> Result<ServerHandle, StartError> {
         check_map(&map, id)?;
-        serve(map, id, store, log, data, None)
+        let schedule = Schedule {
+            interval: DEFAULT_SCRUB_INTERVAL,
+            rate: DEFAULT_SCRUB_RATE,
+        };
+        serve(map, id, store, log, data, schedule, None)
     }
 }
 
@@ -175,6 +197,7 @@ fn serve(
     store: Arc<dyn Store>,
     log: Arc<dyn Log>,
     data: &Path,
+    schedule: Schedule,
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
     raise_file_limit();
@@ -217,6 +240,7 @@ fn serve(
         store,
         log,
         holdings: Arc::new(holdings),
+        schedule,
         unflushed_bytes: replayed.bytes,
     })
     .map_err(StartError::System)?;

@@ -17,6 +17,10 @@ impl StoreAt {
         StoreAt(path.to_path_buf())
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// What `error` means when it comes from an open store that was to `action`.
     pub fn failure(&self, action: &str, error: Error) -> StoreError {
         self.meaning(action, error.kind(), error.into_string())

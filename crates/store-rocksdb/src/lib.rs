@@ -15,6 +15,7 @@ mod tuning;
 use failure::{StoreAt, open_failure};
 use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
 use rocksdb::{DB, ErrorKind, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
+use std::ops::ControlFlow;
 use std::path::Path;
 use tuning::Access;
 
@@ -170,5 +171,49 @@ impl Store for RocksStore {
     /// The files in use, and what is still in memory only.
     fn size_bytes(&self) -> u64 {
         self.figure("rocksdb.live-sst-files-size") + self.figure("rocksdb.cur-size-all-mem-tables")
+    }
+
+    /// Through an instance of its own that only reads: what the store has in its cache was checked
+    /// long ago, and would not be read again.
+    fn verify(&self, read: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StoreError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let reader = RocksStore::open_read_only(self.at.path(), VERIFYING);
+            match reader.and_then(|reader| reader.scan_everything(read)) {
+                // A file may go while the list is read that names it: then there is another list.
+                Err(StoreError::Corrupt { .. }) if attempts < VERIFY_ATTEMPTS => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Bytes of memory for a reader that checks: nothing is read twice.
+const VERIFYING: Options = Options {
+    block_cache_bytes: 4 << 20,
+    write_buffer_bytes: 64 << 10,
+};
+/// Times that a damaged block has to be seen.
+const VERIFY_ATTEMPTS: u32 = 3;
+
+impl RocksStore {
+    fn scan_everything(
+        &self,
+        read: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut reads = tuning::reads();
+        reads.fill_cache(false);
+        let mut iterator = self.db.raw_iterator_opt(reads);
+        iterator.seek_to_first();
+        while let Some((key, value)) = iterator.item() {
+            if read((key.len() + value.len()) as u64).is_break() {
+                return Ok(());
+            }
+            iterator.next();
+        }
+        iterator
+            .status()
+            .map_err(|error| self.at.failure("verify", error))
     }
 }

@@ -178,6 +178,48 @@ fn a_flipped_bit_in_a_table_is_found_when_it_is_read() {
     assert!(is_corrupt(&scan.unwrap_err()));
 }
 
+/// Also of a block that the open store has read already, and would not read again.
+#[test]
+fn a_flipped_bit_in_a_table_is_found_by_looking_for_it() {
+    let directory = stopped_store();
+    let store = open(directory.path()).unwrap();
+    assert_a_prefix(&store);
+    let (mut bytes, mut calls) = (0, 0);
+    let mut count = |more| {
+        bytes += more;
+        calls += 1;
+        std::ops::ControlFlow::Continue(())
+    };
+    store.verify(&mut count).unwrap();
+    assert!(bytes > 0 && calls > 1, "{bytes} bytes in {calls} calls");
+    let file = file_that(directory.path(), |name| name.ends_with(".sst"));
+    let right = fs::read(&file).unwrap();
+    let mut wrong = right.clone();
+    wrong[10] ^= 1;
+    // In place: the open store and the reader that looks see the same file.
+    overwrite(&file, &wrong);
+    store.get(b"count").unwrap();
+    let error = store
+        .verify(&mut |_| std::ops::ControlFlow::Continue(()))
+        .unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains(".sst"), "{error}");
+    overwrite(&file, &right);
+    let mut calls = 0;
+    let end_at_once = &mut |_| {
+        calls += 1;
+        std::ops::ControlFlow::Break(())
+    };
+    store.verify(end_at_once).unwrap();
+    assert_eq!(calls, 1);
+}
+
+fn overwrite(file: &Path, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+}
+
 #[test]
 fn a_store_is_open_once() {
     let directory = stopped_store();

@@ -68,4 +68,19 @@ pub trait Store: KvRead + Send + Sync {
 
     /// Bytes that keys and values take, roughly: on the disk after compression where there is one.
     fn size_bytes(&self) -> u64;
+
+    /// Reads all that is stored, from the disk where there is one, and checks it. Tells `read` every now and
+    /// then how many more bytes that were; [`ControlFlow::Break`] ends it. Waits for the disk, and holds
+    /// nothing up.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] with the place that is damaged, the first one found; [`StoreError::Io`].
+    fn verify(&self, read: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StoreError> {
+        self.scan(&[], &LAST_KEY, &mut |key, value| {
+            read((key.len() + value.len()) as u64)
+        })
+    }
 }
+
+/// No key is after it: the first byte of a key is its kind.
+const LAST_KEY: [u8; 1] = [u8::MAX];

@@ -6,6 +6,7 @@ pub mod dir;
 pub mod format;
 pub mod fsck;
 pub mod mount;
+pub mod scrub;
 pub mod serve;
 pub mod status;
 pub mod umount;

@@ -3,6 +3,7 @@
 use crate::backend;
 use crate::daemon::StartedBy;
 use crate::exit::Outcome;
+use crate::scrub_options::ScrubOptions;
 use crate::source::read_cluster;
 use anyhow::Result;
 use clap::Args;
@@ -35,6 +36,8 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
+    scrub: ScrubOptions,
+    #[command(flatten)]
     started_by: StartedBy,
 }
 
@@ -46,7 +49,8 @@ impl Serve {
     pub fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
         let map = read_cluster(&self.cluster, None)?.map;
-        backend::serve(&self.data, &map, ServerId(self.id), &self.started_by)?;
+        let id = ServerId(self.id);
+        backend::serve(&self.data, &map, id, &self.scrub, &self.started_by)?;
         Ok(Outcome::Done)
     }
 }

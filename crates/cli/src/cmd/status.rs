@@ -8,7 +8,7 @@ use crate::table::{Align, Table};
 use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_api::ShardStatus;
+use pandofs_api::{ScrubReport, ScrubState, ShardStatus};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -226,13 +226,40 @@ fn text(
             }
             _ => String::new(),
         };
-        text.push_str(&format!("{}  {address}{epoch}\n", view.info.id));
+        text.push_str(&format!(
+            "{}  {address}{epoch}{}\n",
+            view.info.id,
+            scrubbing(view)
+        ));
     }
     if all_shards {
         text.push('\n');
         text.push_str(&shard_table(views).to_string());
     }
     text
+}
+
+/// What there is to say of damage and of looking for it.
+fn scrubbing(view: &ServerView) -> String {
+    let Some(scrub) = &view.scrub else {
+        return String::new();
+    };
+    let share = u64::from(scrub.share) / 10;
+    let mut text = match scrub.state {
+        ScrubState::Idle => String::new(),
+        ScrubState::Running => format!("  scrubbing, {share} %"),
+        ScrubState::Paused => "  scrubbing is paused".to_owned(),
+    };
+    if damaged(scrub) > 0 {
+        let places = units::plural(damaged(scrub), "place is", "places are");
+        text.push_str(&format!("  {places} damaged (see 'pandofs scrub')"));
+    }
+    text
+}
+
+/// Blocks of data objects, and other things.
+fn damaged(scrub: &ScrubReport) -> u64 {
+    (scrub.damaged.len() + scrub.faults.len()) as u64
 }
 
 fn shard_table(views: &[ServerView]) -> Table {
@@ -341,7 +368,39 @@ struct UpReport {
     log_records: u64,
     log_batches: u64,
     store_bytes: u64,
+    #[serde(flatten)]
+    scrub: Option<Scrubbing>,
     shard_details: Vec<ShardStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct Scrubbing {
+    /// Known to be damaged: blocks of data objects, and other things.
+    damaged: u64,
+    /// Requests refused because of damaged blocks.
+    refused_damaged: u64,
+    /// `idle`, `running` or `paused`.
+    scrub: &'static str,
+    /// How far the pass under way or the last one is, in thousandths.
+    scrub_share: u16,
+    /// When the last pass ended, in seconds since 1970; 0 for never.
+    scrub_ended: u64,
+}
+
+impl Scrubbing {
+    fn new(scrub: &ScrubReport) -> Scrubbing {
+        Scrubbing {
+            damaged: damaged(scrub),
+            refused_damaged: scrub.refused,
+            scrub: match scrub.state {
+                ScrubState::Idle => "idle",
+                ScrubState::Running => "running",
+                ScrubState::Paused => "paused",
+            },
+            scrub_share: scrub.share,
+            scrub_ended: scrub.ended,
+        }
+    }
 }
 
 impl Report {
@@ -393,6 +452,7 @@ impl ServerReport {
             log_records: status.log_records,
             log_batches: status.log_batches,
             store_bytes: status.store_bytes,
+            scrub: view.scrub.as_ref().map(Scrubbing::new),
             shard_details: status.shards.clone(),
         });
         ServerReport {
@@ -448,14 +508,23 @@ mod tests {
             log_batches: 0,
             store_bytes: 0,
         };
+        let scrub = ScrubReport {
+            state: ScrubState::Running,
+            share: 345,
+            damaged: vec![(1, 2)],
+            faults: vec!["the store".into()],
+            ..ScrubReport::default()
+        };
         let views = vec![
             ServerView {
                 info: map.servers[0].clone(),
                 status: Ok(status),
+                scrub: Some(scrub),
             },
             ServerView {
                 info: map.servers[1].clone(),
                 status: Err(AdminError::NoAddress),
+                scrub: None,
             },
         ];
         (
@@ -482,10 +551,13 @@ mod tests {
             ("redirected", 3),
             ("log_bytes", 4_096),
             ("inodes", 0),
+            ("damaged", 2),
+            ("scrub_share", 345),
         ] {
             assert_eq!(up[field], value, "{field}");
         }
         assert_eq!(up["address"], "unix:/a");
+        assert_eq!(up["scrub"], "running");
         let away = &report["servers"][1];
         assert_eq!(away["state"], "away");
         assert!(away.get("entries").is_none());
@@ -501,6 +573,10 @@ mod tests {
         assert!(
             row.contains("1,234") && row.contains("5,000") && row.contains("4.0 KiB"),
             "{row}"
+        );
+        assert!(
+            text.contains("scrubbing, 34 %  2 places are damaged"),
+            "{text}"
         );
         let row = text.lines().find(|line| line.starts_with("1 ")).unwrap();
         assert!(row.contains("away"), "{row}");

@@ -4,6 +4,7 @@ use crate::datadir::DataDir;
 use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
+use crate::scrub_options::ScrubOptions;
 use crate::unmount::clean_dead_mount;
 use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
 use crate::{mounts, processes, units};
@@ -65,6 +66,8 @@ pub struct Up {
     no_restart: bool,
     #[command(flatten)]
     mount_options: MountOptions,
+    #[command(flatten)]
+    scrub: ScrubOptions,
     #[command(flatten)]
     options: FsOptions,
     /// A command to run once everything serves
@@ -128,6 +131,7 @@ impl Up {
             arguments.extend(cluster.iter().cloned());
             arguments.extend(["--id".into(), server.id.to_string().into()]);
             arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
+            arguments.extend(self.scrub.arguments());
             Recipe {
                 role: Role::Server(server.id),
                 arguments,

@@ -2,7 +2,8 @@
 
 use super::{FILE, Named};
 use pandofs_api::{
-    AdminReply, AdminRequest, Allocation, DataReply, DataRequest, ServerStatus, ShardStatus,
+    AdminReply, AdminRequest, Allocation, DataReply, DataRequest, ScrubOrder, ScrubReport,
+    ScrubState, ServerStatus, ShardStatus,
 };
 use pandofs_types::{Epoch, FsError, FsId, ServerId, ShardId};
 
@@ -99,6 +100,13 @@ pub fn admin_requests() -> Named<AdminRequest> {
             },
         ),
         ("Flush", AdminRequest::Flush),
+        ("Scrub look", AdminRequest::Scrub(ScrubOrder::Look)),
+        (
+            "Scrub begin",
+            AdminRequest::Scrub(ScrubOrder::Begin { rate: 16 << 20 }),
+        ),
+        ("Scrub pause", AdminRequest::Scrub(ScrubOrder::Pause)),
+        ("Scrub resume", AdminRequest::Scrub(ScrubOrder::Resume)),
     ]
 }
 
@@ -123,6 +131,23 @@ pub fn admin_replies() -> Named<AdminReply> {
             },
         ),
         ("Failed", AdminReply::Failed("no such shard".to_owned())),
+        (
+            "Scrub",
+            AdminReply::Scrub(Box::new(ScrubReport {
+                state: ScrubState::Paused,
+                pass: 2,
+                finished: 1,
+                share: 125,
+                rate: 300,
+                objects: 4,
+                bytes: 5,
+                ended: 6,
+                damaged: vec![(FILE.0, 7)],
+                faults: vec!["the store".to_owned()],
+                taken: 8,
+                refused: 9,
+            })),
+        ),
     ]
 }
 

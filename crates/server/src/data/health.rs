@@ -46,6 +46,12 @@ impl Health {
         self.known.store(damaged.len() as u64, Ordering::Relaxed);
     }
 
+    /// Whether any of these blocks is known to be damaged.
+    pub fn is_any_of(&self, ino: Ino, blocks: Range<u64>) -> bool {
+        let range = (ino, blocks.start)..(ino, blocks.end);
+        self.known.load(Ordering::Relaxed) > 0 && self.damaged().range(range).next().is_some()
+    }
+
     /// Inode numbers and blocks.
     pub fn list(&self) -> Vec<(u64, u64)> {
         let damaged = self.damaged();
@@ -89,6 +95,7 @@ mod tests {
         assert!(health.found(Ino(1), 5) && health.found(Ino(1), 7) && health.found(Ino(2), 5));
         assert!(!health.found(Ino(1), 5));
         assert_eq!(health.list(), [(1, 5), (1, 7), (2, 5)]);
+        assert!(health.is_any_of(Ino(1), 6..8) && !health.is_any_of(Ino(1), 8..9));
         health.gone(Ino(1), 0..7);
         assert_eq!((health.known(), health.list()), (2, vec![(1, 7), (2, 5)]));
         health.gone(Ino(1), 0..u64::MAX);

@@ -2,7 +2,9 @@
 
 use super::objects::{SUMS_SUFFIX, directory};
 use pandofs_api::AdminReply;
+use pandofs_types::Ino;
 use pandofs_types::limits::MAX_OBJECTS_LISTED;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -57,16 +59,41 @@ fn list_directory(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(objects)
 }
 
+/// Files of one directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// In ascending order.
+    pub objects: Vec<Ino>,
+    /// Checksums whose object is not there.
+    pub sums_alone: Vec<Ino>,
+}
+
+/// Those below `root` whose numbers end with this byte.
+pub(crate) fn names(root: &Path, last_byte: u8) -> io::Result<Names> {
+    let (mut objects, mut sums) = (BTreeSet::new(), BTreeSet::new());
+    for entry in fs::read_dir(directory(root, last_byte))? {
+        match name_of(&entry?) {
+            Some(Name::Object(number)) => objects.insert(Ino(number)),
+            Some(Name::Sums(number)) => sums.insert(Ino(number)),
+            None => false,
+        };
+    }
+    Ok(Names {
+        sums_alone: sums.difference(&objects).copied().collect(),
+        objects: objects.into_iter().collect(),
+    })
+}
+
 /// What a file in a directory of objects is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+enum Name {
     Object(u64),
     /// The checksums of the object with this number.
     Sums(u64),
 }
 
 /// `None` for what should not be there, which is logged.
-pub(super) fn name_of(entry: &fs::DirEntry) -> Option<Name> {
+fn name_of(entry: &fs::DirEntry) -> Option<Name> {
     let name = entry.file_name();
     let parsed = name.to_str().and_then(|name| {
         let (digits, make): (_, fn(u64) -> Name) = match name.strip_suffix(SUMS_SUFFIX) {

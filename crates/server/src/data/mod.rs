@@ -4,6 +4,7 @@
 //! server's directory: the last byte of the number spreads files that were made one after the other
 //! over 256 directories. Holes are holes. Its checksums are `data/ef/0123456789abcdef.sums`.
 
+mod direct;
 mod generation;
 mod health;
 mod listing;
@@ -18,5 +19,8 @@ mod syncer;
 mod tests;
 mod worker;
 
-pub(crate) use listing::list;
-pub(crate) use objects::Holdings;
+pub(crate) use direct::DirectFile;
+pub(crate) use listing::{list, names};
+pub(crate) use objects::{Holdings, directory, path, sums_path};
+pub(crate) use sums::{BLOCK, HEADER_BYTES, block_at, fit, has_broken_header, place};
+pub(crate) use worker::{Job, Judged};

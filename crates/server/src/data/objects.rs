@@ -1,5 +1,6 @@
 //! What is done to data objects, on one thread.
 
+use super::direct;
 use super::generation::{Generations, boot_id};
 use super::health::Health;
 use super::open::{OpenObject, OpenObjects};
@@ -53,7 +54,7 @@ impl Holdings {
 }
 
 /// The directory of all objects whose inode number ends with this byte.
-pub(super) fn directory(root: &Path, last_byte: u8) -> PathBuf {
+pub(crate) fn directory(root: &Path, last_byte: u8) -> PathBuf {
     root.join(format!("{last_byte:02x}"))
 }
 
@@ -62,12 +63,12 @@ pub(super) fn last_byte(ino: Ino) -> u8 {
     ino.0 as u8
 }
 
-pub(super) fn path(root: &Path, ino: Ino) -> PathBuf {
+pub(crate) fn path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}", ino.0))
 }
 
 /// Where an object's checksums are.
-pub(super) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
+pub(crate) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}{SUMS_SUFFIX}", ino.0))
 }
 
@@ -103,7 +104,7 @@ impl Objects {
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
     /// written or cut is answered once it is on disk, if that is asked for.
     pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
-        match self.to_unsettle(&request) {
+        match self.object_to_unsettle(&request) {
             Ok(None) => {}
             Ok(Some(object)) => return Outcome::Unsettle(object, request),
             Err(error) => return Outcome::Done(DataReply::Failed(error)),
@@ -152,7 +153,10 @@ impl Objects {
     }
 
     /// The object that the request changes, if it has to be unsettled first.
-    fn to_unsettle(&mut self, request: &DataRequest) -> Result<Option<Arc<OpenObject>>, FsError> {
+    fn object_to_unsettle(
+        &mut self,
+        request: &DataRequest,
+    ) -> Result<Option<Arc<OpenObject>>, FsError> {
         let Some(ino) = changed(request) else {
             return Ok(None);
         };
@@ -314,7 +318,7 @@ impl Objects {
     }
 
     /// An object that was not changed for long, if it has to be forced before it is settled.
-    pub fn to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
+    pub fn object_to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
         // It does not push out one that is in use: it is opened for this alone.
         let object = match self.open.peek(ino) {
             Some(object) => object,
@@ -349,6 +353,72 @@ impl Objects {
         }
         if let Err(error) = object.checked.settle() {
             self.failure("write the checksums of", object.ino, &error);
+        }
+    }
+
+    /// Looks at blocks as the disk has them, and makes known what is damaged.
+    pub fn judge(&mut self, ino: Ino, first: u64, count: u64) -> Result<(), FsError> {
+        let Some(object) = self.object(ino)? else {
+            return Ok(());
+        };
+        let length = (count * BLOCK) as usize;
+        let path = path(&self.holdings.root, ino);
+        let mut bytes = direct::read_range(&path, first * BLOCK, length)
+            .map_err(|error| self.failure("read", ino, &error))?;
+        let filled = bytes.len();
+        bytes.resize(length, 0);
+        let blocks = match object.checked.judge(first, &bytes, filled) {
+            Ok(()) => Vec::new(),
+            Err(SumsError::Damaged(blocks)) => blocks,
+            Err(SumsError::Io(error)) => {
+                return Err(self.failure("read the checksums of", ino, &error));
+            }
+        };
+        // What fits now, by whatever, is not damaged any more.
+        let mut right = first;
+        for &block in &blocks {
+            self.holdings.health.gone(ino, right..block);
+            right = block + 1;
+        }
+        self.holdings.health.gone(ino, right..first + count);
+        self.report(ino, &blocks);
+        Ok(())
+    }
+
+    /// Every block of an object has been looked at: whatever doubt there was ends.
+    pub fn looked_at(&mut self, ino: Ino) -> Result<(), FsError> {
+        // It does not push out one that is in use.
+        let object = match self.open.peek(ino) {
+            Some(object) => object,
+            None => match self.open_files(ino) {
+                Ok(object) => Arc::new(object),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(self.failure("open", ino, &error)),
+            },
+        };
+        if object.checked.is_doubtful() {
+            object
+                .checked
+                .end_doubt()
+                .map_err(|error| self.failure("write the checksums of", ino, &error))?;
+        }
+        if !object.checked.is_settled() {
+            self.unsettled.changed(ino, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Removes checksums that have no object.
+    pub fn remove_alone(&mut self, ino: Ino) {
+        let root = &self.holdings.root;
+        if matches!(fs::exists(path(root, ino)), Ok(false)) {
+            let path = sums_path(root, ino);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    failure("remove", &path, &error);
+                }
+                _ => {}
+            }
         }
     }
 

@@ -16,8 +16,8 @@ pub(crate) struct OpenObject {
     /// Whether the directory entries are known to be on disk. Not known of an object that was just opened,
     /// even if it was there: who made it may not have forced it.
     entry_forced: AtomicBool,
-    /// Changes since it was opened, and how many of them are known to be on disk. What happened before
-    /// it was opened is not.
+    /// Changes since it was opened, and how many of them are known to be on disk with their checksums.
+    /// What happened before it was opened is not.
     changes: AtomicU64,
     forced: AtomicU64,
 }
@@ -46,11 +46,19 @@ impl OpenObject {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Waits until what was changed before is on disk, in the object and in its checksums.
+    /// Waits until its data is on disk. Its checksums need not be: it is unsettled.
     ///
     /// # Errors
     /// The system's.
-    pub fn force(&self) -> io::Result<()> {
+    pub fn force_data(&self) -> io::Result<()> {
+        self.checked.data().sync_data()
+    }
+
+    /// Waits until what was changed before is on disk, data and checksums.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn force_all(&self) -> io::Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         self.checked.force(File::sync_data)?;
         self.forced.fetch_max(changes, Ordering::AcqRel);

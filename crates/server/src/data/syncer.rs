@@ -16,8 +16,10 @@ use std::sync::mpsc::{Receiver, Sender};
 /// What is to be forced.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// An object's data and checksums, and its directory entries if these may not be on disk.
+    /// An object's data, and its directory entries if these may not be on disk.
     Object(Arc<OpenObject>),
+    /// An object's data and its checksums.
+    Settling(Arc<OpenObject>),
     /// The header of its checksums.
     Header(Arc<OpenObject>),
     /// That an object is gone from the directory of those that end with this byte.
@@ -46,6 +48,9 @@ impl Work {
     pub fn force(&self, root: &Path) -> Result<(), FsError> {
         match self {
             Work::Object(object) => force_object(root, object),
+            Work::Settling(object) => object.force_all().map_err(|error| {
+                objects::failure("force", &objects::path(root, object.ino), &error)
+            }),
             Work::Header(object) => object.force_header().map_err(|error| {
                 objects::failure("force", &objects::sums_path(root, object.ino), &error)
             }),
@@ -64,7 +69,9 @@ pub(super) fn run(root: &Path, received: &Receiver<(Waiter, Work)>, mailbox: &Ma
         for (waiter, work) in std::iter::once(first).chain(received.try_iter()) {
             match work {
                 Work::Removal { last_byte } => removals.entry(last_byte).or_default().push(waiter),
-                Work::Object(_) | Work::Header(_) => objects.push((waiter, work)),
+                Work::Object(_) | Work::Settling(_) | Work::Header(_) => {
+                    objects.push((waiter, work));
+                }
             }
         }
         for (last_byte, waiters) in removals {
@@ -87,7 +94,10 @@ fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsErr
             let reply = result.map_or_else(DataReply::Failed, |()| DataReply::Done);
             mailbox.post(Mail::DataDone { origin, reply });
         }
-        (Waiter::Thread(thread, purpose), Work::Object(object) | Work::Header(object)) => {
+        (
+            Waiter::Thread(thread, purpose),
+            Work::Object(object) | Work::Settling(object) | Work::Header(object),
+        ) => {
             let object = Arc::clone(object);
             // Where it is gone, so is the server.
             let _ = thread.send(Job::Forced {
@@ -102,7 +112,7 @@ fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsErr
 
 fn force_object(root: &Path, object: &OpenObject) -> Result<(), FsError> {
     object
-        .force()
+        .force_data()
         .map_err(|error| objects::failure("force", &objects::path(root, object.ino), &error))?;
     if !object.is_entry_forced() {
         force_directory(root, objects::last_byte(object.ino))?;

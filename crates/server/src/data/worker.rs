@@ -12,7 +12,7 @@ use pandofs_api::{DataReply, DataRequest};
 use pandofs_types::{FsError, Ino};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
 /// What the thread is to do.
@@ -34,9 +34,23 @@ pub(crate) enum Job {
         purpose: Purpose,
         result: Result<(), FsError>,
     },
+    /// Look at blocks as the disk has them, from `first` on.
+    Judge {
+        ino: Ino,
+        first: u64,
+        count: u64,
+        reply: Sender<Judged>,
+    },
+    /// All blocks of the object have been looked at.
+    LookedAt { ino: Ino, reply: Sender<Judged> },
+    /// There were checksums without this object.
+    SumsAlone { ino: Ino },
     /// To end when nothing is under way any more.
     Stop,
 }
+
+/// Whether that could be done; damage is made known otherwise.
+pub(crate) type Judged = Result<(), FsError>;
 
 /// Requests for one object that wait until that it is unsettled is on disk.
 type Held = VecDeque<(DataOrigin, DataRequest)>;
@@ -88,11 +102,10 @@ impl Worker {
         match due.filter(|_| !self.is_settling) {
             // This thread has the other end.
             None => received.recv().ok(),
-            Some(due) => match received.recv_timeout(due.saturating_duration_since(Instant::now()))
-            {
-                Ok(job) => Some(job),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Some(due) => {
+                let wait = due.saturating_duration_since(Instant::now());
+                received.recv_timeout(wait).ok()
+            }
         }
     }
 
@@ -134,6 +147,15 @@ impl Worker {
                     self.objects.settle(&object);
                 }
             }
+            // Who asked may not wait any more.
+            Job::Judge {
+                ino,
+                first,
+                count,
+                reply,
+            } => drop(reply.send(self.objects.judge(ino, first, count))),
+            Job::LookedAt { ino, reply } => drop(reply.send(self.objects.looked_at(ino))),
+            Job::SumsAlone { ino } => self.objects.remove_alone(ino),
             Job::Stop => {}
         }
     }
@@ -180,10 +202,10 @@ impl Worker {
         let Some(ino) = self.objects.unsettled.take_due(Instant::now()) else {
             return;
         };
-        if let Some(object) = self.objects.to_settle(ino) {
+        if let Some(object) = self.objects.object_to_settle(ino) {
             self.is_settling = true;
             let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Settle);
-            self.force(waiter, Work::Object(object));
+            self.force(waiter, Work::Settling(object));
         }
     }
 
@@ -193,7 +215,9 @@ impl Worker {
 
     fn force(&self, waiter: Waiter, work: Work) {
         let syncer = match &work {
-            Work::Object(object) | Work::Header(object) => share(object.ino, self.syncers.len()),
+            Work::Object(object) | Work::Settling(object) | Work::Header(object) => {
+                share(object.ino, self.syncers.len())
+            }
             Work::Removal { last_byte } => usize::from(*last_byte) % self.syncers.len(),
         };
         if self.syncers[syncer].send((waiter, work)).is_err() {

@@ -347,6 +347,10 @@ impl Lane {
                 return Ok(());
             }
             AdminRequest::Objects { after, max } => return self.data.list(key, id, after, max),
+            AdminRequest::Scrub(order) => {
+                let report = self.scrubber.order(order, &self.holdings);
+                AdminReply::Scrub(Box::new(report))
+            }
             AdminRequest::Flush => {
                 let waiter: FlushWaiter = (key, id);
                 self.flush.wanted.push(waiter);

@@ -27,6 +27,7 @@ use crate::forcer::Forcer;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
+use crate::scrub::{Schedule, Scrubber, Subject};
 use crate::sessions::Sessions;
 use crate::shards::Shards;
 use crate::slots::{SlotKey, Slots};
@@ -63,6 +64,7 @@ pub(crate) struct LaneParts {
     pub store: Arc<dyn Store>,
     pub log: Arc<dyn Log>,
     pub holdings: Arc<Holdings>,
+    pub schedule: Schedule,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
 }
@@ -109,7 +111,9 @@ pub(crate) struct Lane {
     forcer: Forcer,
     flusher: Flusher,
     readers: Readers,
+    holdings: Arc<Holdings>,
     data: DataPool,
+    scrubber: Scrubber,
 
     next_tick: Instant,
     next_look: Instant,
@@ -184,6 +188,7 @@ impl Lane {
             store,
             log,
             holdings,
+            schedule,
             unflushed_bytes,
         } = parts;
         let now = Instant::now();
@@ -194,6 +199,19 @@ impl Lane {
             .map(|server| server.id)
             .filter(|&other| other != id);
         let peers = Peers::new(others, now);
+        let data = DataPool::start(&holdings, &mailbox)?;
+        let subject = Subject {
+            holdings: Arc::clone(&holdings),
+            workers: data.workers(),
+            store: Arc::clone(&store),
+            log: Arc::clone(&log),
+            streams: shards
+                .ids()
+                .into_iter()
+                .map(|shard| u64::from(shard.0))
+                .collect(),
+        };
+        let scrubber = Scrubber::start(subject, schedule, &mailbox)?;
         let mut lane = Lane {
             id,
             boot: random.random(),
@@ -221,7 +239,9 @@ impl Lane {
             forcer: Forcer::start(Arc::clone(&log), &mailbox)?,
             flusher: Flusher::start(Arc::clone(&store), Arc::clone(&log), &mailbox)?,
             readers: Readers::start(&store, &mailbox)?,
-            data: DataPool::start(&holdings, &mailbox)?,
+            holdings,
+            data,
+            scrubber,
             next_tick: now,
             next_look: now + LOOK_INTERVAL,
             next_force: now,
@@ -427,6 +447,8 @@ impl Lane {
         self.forcer.stop();
         self.flusher.stop();
         self.readers.stop();
+        // It gives orders to the threads of the data objects.
+        self.scrubber.stop();
         self.data.stop();
     }
 }

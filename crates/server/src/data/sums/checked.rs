@@ -117,6 +117,11 @@ impl<F: Raw> Checked<F> {
             }
         };
         header.doubtful |= !header.settled && is_lost(header.generation);
+        if header.doubtful {
+            // The header may be older than the data: a cut that was done long ago would be done again to
+            // what was written and forced since. And there is no need: all checksums are in doubt.
+            header.under_way = None;
+        }
         let object = Checked {
             data,
             sums,

@@ -39,20 +39,23 @@
 //! there has to be something on the disk beforehand from which one learns that an object was being changed,
 //! and that costs a force: without it no order of writes tells the loss of a page of checksums from damage to
 //! the data. To pay it for each change, or for each first one after `fsync`, would double what a database
-//! costs. As with the write-intent bitmaps of RAID, what is changed often stays marked:
+//! costs, and to force the checksums whenever the data is would do so again. As with the write-intent bitmaps of
+//! RAID, what is changed often stays marked:
 //!
 //! - An object begins *unsettled*, in the present *generation* ([`super::generation`]: a start of the machine).
 //!   No force is needed: a header that has not reached the disk (a missing or an empty file) says as much as
 //!   one that has.
-//! - An object that was forced, data and checksums, and then was not changed for a minute is *settled*:
-//!   its header says so, and need not be forced, as it is true whenever it reaches the disk.
+//! - `fsync` forces the data alone: what the checksums on the disk say is not believed of an unsettled object.
+//! - An object that was not changed for a minute is forced, data and checksums, and *settled*: its header
+//!   says so, and need not be forced, as it is true whenever it reaches the disk.
 //! - Before the first change of a settled object its header says that it is unsettled, and *that* is forced,
 //!   while other objects are served (`pool.rs`). So an object costs one more force once it has lain
 //!   still for a minute, and a new one, or one in steady use, none.
 //!
 //! A generation that is followed by another one is *lost*: what was not forced of it may be gone. An
 //! unsettled object of a lost generation is *doubtful*: a block that does not fit its checksum is taken as
-//! it is, gets the checksum that it should have, and the log says so. That ends when the whole object has
+//! it is, gets the checksum that it should have, and the log says so. Nor is a change believed to be under way: the
+//! header on the disk may be older than data that was forced. That ends when the whole object has
 //! been looked at (`scrub`). A settled object is not doubtful, whatever happened to the machine.
 //!
 //! Invariant: no block is given to a reader, or merged with what a writer has for a part of it, unless it
@@ -70,6 +73,7 @@ mod tests;
 
 pub(crate) use checked::{Checked, Note, SumsError};
 pub(crate) use raw::Raw;
+pub(crate) use sidecar::{HEADER_BYTES, block_at, has_broken_header, place};
 
 use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 
@@ -93,6 +97,18 @@ pub(crate) fn sum(block: &[u8]) -> u32 {
     } else {
         crc32c::crc32c_append(sum, missing) ^ SUM_OF_ZEROS
     }
+}
+
+/// Whether bytes that were read from the start of a block on fit the checksums that were read for them;
+/// where either ends, there is nothing more.
+pub(crate) fn fit(bytes: &[u8], stored: &[u8]) -> bool {
+    let stored = sidecar::decode_sums(stored);
+    let blocks = bytes.len().div_ceil(CHECKSUM_BLOCK_BYTES).max(stored.len());
+    (0..blocks).all(|at| {
+        let start = (at * CHECKSUM_BLOCK_BYTES).min(bytes.len());
+        let end = (start + CHECKSUM_BLOCK_BYTES).min(bytes.len());
+        sum(&bytes[start..end]) == stored.get(at).copied().unwrap_or(0)
+    })
 }
 
 /// The number of the first block that begins at `offset` or later.

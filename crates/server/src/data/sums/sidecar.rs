@@ -25,7 +25,7 @@ use std::ops::Range;
 
 /// Version of the file.
 pub(super) const VERSION: u16 = 1;
-pub(super) const HEADER_BYTES: usize = 64;
+pub(crate) const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"pandosum";
 const SETTLED: u8 = 1;
 const DOUBTFUL: u8 = 2;
@@ -137,6 +137,14 @@ impl Header {
     }
 }
 
+/// Whether what is where the header should be is none.
+pub(crate) fn has_broken_header(bytes: &[u8]) -> bool {
+    let mut header = [0; HEADER_BYTES];
+    let count = bytes.len().min(HEADER_BYTES);
+    header[..count].copy_from_slice(&bytes[..count]);
+    Header::decode(&header) == Found::Broken
+}
+
 /// The file.
 #[derive(Debug)]
 pub(super) struct Sidecar<F>(pub F);
@@ -202,7 +210,7 @@ pub(crate) fn block_at(place: u64) -> u64 {
 }
 
 /// Checksums as they are in the file.
-pub(crate) fn decode_sums(bytes: &[u8]) -> Vec<u32> {
+pub(super) fn decode_sums(bytes: &[u8]) -> Vec<u32> {
     let (sums, _) = bytes.as_chunks::<{ SUM_BYTES as usize }>();
     sums.iter().map(|&sum| u32::from_be_bytes(sum)).collect()
 }

@@ -236,9 +236,15 @@ impl Server {
         self.forced = None;
     }
 
+    /// As `fsync` does it.
     fn force(&mut self) {
-        self.object.force(SimFile::force).unwrap();
+        self.object.data().force().unwrap();
         self.forced = Some(self.machine.data.bytes());
+    }
+
+    fn settle(&mut self) {
+        self.object.force(SimFile::force).unwrap();
+        self.object.settle().unwrap();
     }
 }
 
@@ -259,7 +265,7 @@ fn a_loss_of_power_leaves_every_block_readable_and_what_was_forced_right() {
             for _ in 0..random.random_range(0..8) {
                 match random.random_range(0..4) {
                     0 => server.force(),
-                    1 if server.forced.is_some() => server.object.settle().unwrap(),
+                    1 if server.forced.is_some() => server.settle(),
                     // Killed and started again.
                     2 => server.object = server.machine.open(generation - 1, &lost).unwrap(),
                     _ => server.change(&Op::random(&mut random)),
