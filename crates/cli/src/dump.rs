@@ -24,6 +24,15 @@ pub struct ServerAway {
     error: AdminError,
 }
 
+/// A server that cannot read what it has stored.
+#[derive(Debug, thiserror::Error)]
+#[error("server {server}: {why}")]
+pub struct Unreadable {
+    pub server: ServerId,
+    /// In its words.
+    pub why: String,
+}
+
 /// One server's part.
 struct Part {
     shards: Vec<(ShardId, ShardPairs)>,
@@ -33,7 +42,7 @@ struct Part {
 /// Asks all servers at once. The dump, and how many records it has.
 ///
 /// # Errors
-/// [`ServerAway`].
+/// [`ServerAway`] and [`Unreadable`].
 pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(ClusterDump, u64)> {
     let records = AtomicU64::new(0);
     let parts = std::thread::scope(|scope| {
@@ -58,10 +67,15 @@ pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(Cluste
     };
     for (server, part) in map.servers.iter().zip(parts) {
         let part = match part {
-            Ok(part) => part.map_err(|error| ServerAway {
-                server: server.id,
-                error,
-            })?,
+            Ok(Ok(part)) => part,
+            Ok(Err(AdminError::Failed(why))) => {
+                let server = server.id;
+                return Err(Unreadable { server, why }.into());
+            }
+            Ok(Err(error)) => {
+                let server = server.id;
+                return Err(ServerAway { server, error }.into());
+            }
             Err(_) => bail!("the thread that asked server {} panicked", server.id),
         };
         dump.shards.extend(part.shards);

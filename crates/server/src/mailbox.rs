@@ -5,6 +5,7 @@ use crate::error::ServerError;
 use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, DataReply};
 use pandofs_shard::Input;
+use pandofs_store::StoreError;
 use pandofs_types::{ServerId, ShardId};
 use pandofs_wire::address::Stream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,12 @@ pub(crate) enum Mail {
     Warmed {
         shard: ShardId,
         input: Input,
+    },
+    /// The key that the input needs cannot be read.
+    Unreadable {
+        shard: ShardId,
+        input: Input,
+        error: StoreError,
     },
     /// The force that the lane asked for has finished.
     Forced(Result<(), ServerError>),

@@ -91,7 +91,11 @@ fn perform(store: &dyn Store, job: ReadJob) -> Mail {
                 shard,
                 input: *input,
             },
-            Err(error) => Mail::Failed(error.into()),
+            Err(error) => Mail::Unreadable {
+                shard,
+                input: *input,
+                error,
+            },
         },
         ReadJob::Dump {
             connection,

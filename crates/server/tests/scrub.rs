@@ -6,11 +6,15 @@ mod common;
 
 use common::{Connection, DEADLINE, Memory};
 use pandofs_api::{
-    AdminReply, AdminRequest, DataReply, DataRequest, ScrubOrder, ScrubReport, ScrubState,
+    AdminReply, AdminRequest, DataReply, DataRequest, Refusal, ScrubOrder, ScrubReport, ScrubState,
 };
+use pandofs_server::Server;
+use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
 use pandofs_types::{FsError, Ino};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 const BLOCK: usize = 4_096;
@@ -245,4 +249,70 @@ fn a_start_of_the_machine_is_followed_by_a_scrub_that_ends_all_doubt() {
     flip(path(&memory, 20), BLOCK + 5);
     flip(path(&memory, 21), 5);
     assert_eq!(scrub(&mut admin).damaged, [(20, 1), (21, 0)]);
+}
+
+/// A store in which everything about names that end with "bad" is damaged.
+struct Damaged(MemoryStore);
+
+fn corrupt() -> StoreError {
+    let what = "somewhere".to_owned();
+    StoreError::Corrupt { what }
+}
+
+impl KvRead for Damaged {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if key.ends_with(b"bad") {
+            return Err(corrupt());
+        }
+        self.0.get(key)
+    }
+
+    fn get_cached(&self, key: &[u8]) -> Result<Cached, StoreError> {
+        if key.ends_with(b"bad") {
+            return Ok(Cached::Cold);
+        }
+        self.0.get_cached(key)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.0.scan(start, end, visit)
+    }
+}
+
+impl Store for Damaged {
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.0.write(batch)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.0.flush()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn verify(&self, read: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), StoreError> {
+        assert!(read(1 << 30).is_continue());
+        Err(corrupt())
+    }
+}
+
+#[test]
+fn of_a_damaged_store_the_rest_is_served_and_a_scrub_says_so() {
+    let memory = Memory::new();
+    let store = MemoryStore::new();
+    Server::format_store(&memory.map, memory.id, &store).unwrap();
+    let server = memory.start_on(Arc::new(Damaged(store)), memory.log.clone());
+    let mut client = Connection::client(server.address(), 1);
+    for _ in 0..3 {
+        let refused = client.create("bad").unwrap_err();
+        assert_eq!(refused, Refusal::Fs(FsError::Io));
+    }
+    client.create("good").unwrap();
+    let report = scrub(&mut Connection::admin(server.address()));
+    assert_eq!(report.faults, ["the store is damaged: somewhere"]);
+    assert!(report.bytes >= 1 << 30);
+    server.stop();
+    server.join().unwrap();
 }

@@ -2,6 +2,7 @@
 
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_placement::ClusterMap;
+use pandofs_store::StoreError;
 use pandofs_types::{ServerId, SessionId, ShardId, Time};
 use std::sync::Arc;
 
@@ -70,6 +71,9 @@ pub enum Output {
     /// The session has locks here and may not know it yet: it counts as heard of now, so that it is found to
     /// be gone if it is never heard of.
     Watch { session: SessionId },
+    /// What the request needs is damaged in the store. Nothing was changed; tell that who asked, and who
+    /// looks after the server.
+    Unreadable { ticket: Ticket, error: StoreError },
 }
 
 /// A record to append to the shard's log stream.

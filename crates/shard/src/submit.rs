@@ -12,7 +12,7 @@ use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
-use pandofs_store::Overlay;
+use pandofs_store::{Overlay, StoreError};
 use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{Ino, Position, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
@@ -111,6 +111,10 @@ impl Shard {
             Err(Stop::Cold(key)) => {
                 let input = Input::Request { ticket, request };
                 self.outputs.push(Output::Warm { key, input });
+                return Ok(());
+            }
+            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+                self.outputs.push(Output::Unreadable { ticket, error });
                 return Ok(());
             }
             Err(stop) => return Err(stop),
@@ -244,6 +248,10 @@ impl Shard {
                 let input = Input::Request { ticket, request };
                 self.outputs.push(Output::Warm { key, input });
             }
+            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
+                self.outputs.push(Output::Unreadable { ticket, error });
+            }
             Err(stop @ (Stop::Store(_) | Stop::Broken(_))) => return Err(stop),
         }
         Ok(())
@@ -282,6 +290,9 @@ impl Shard {
             Err(Stop::Cold(key)) => {
                 let input = Input::Request { ticket, request };
                 self.outputs.push(Output::Warm { key, input });
+            }
+            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+                self.outputs.push(Output::Unreadable { ticket, error });
             }
             Err(stop) => return Err(stop),
         }

@@ -99,7 +99,10 @@ impl Fsck {
                 eprintln!("pandofs: {}", told(&error));
                 return Ok(Outcome::ServerAway);
             }
-            Err(error) => return Err(error),
+            Err(error) => match error.downcast::<dump::Unreadable>() {
+                Ok(unreadable) => damaged(unreadable),
+                Err(error) => return Err(error),
+            },
         };
         if self.json {
             crate::print(&json(&checked)?)?;
@@ -163,10 +166,26 @@ impl Fsck {
     }
 }
 
+/// What cannot be read is a problem, and keeps others from being looked for.
+fn damaged(unreadable: dump::Unreadable) -> Checked {
+    let problem = Problem {
+        oracle: "readable",
+        subject: format!("server {}", unreadable.server),
+        text: unreadable.why,
+        patience: Duration::ZERO,
+    };
+    Checked {
+        problems: vec![problem],
+        undecided: Vec::new(),
+        records: 0,
+        passes: 1,
+    }
+}
+
 /// Checks a file system in use; `progress` gets the number of records read so far.
 ///
 /// # Errors
-/// [`dump::ServerAway`] when a server does not answer.
+/// [`dump::ServerAway`] when a server does not answer, [`dump::Unreadable`] when it cannot read its store.
 pub fn check_online(cluster: &Cluster, progress: &mut dyn FnMut(u64)) -> Result<Checked> {
     let started = Instant::now();
     let mut checks = Vec::new();

@@ -9,6 +9,8 @@ use crate::readers::ReadJob;
 use crate::slots::SlotKey;
 use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Output, Ticket};
+use pandofs_store::StoreError;
+use pandofs_types::limits::MAX_DAMAGE_LISTED;
 use pandofs_types::{FsError, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};
@@ -28,7 +30,7 @@ impl Lane {
                     // It waited for the disk before it was sent the first time.
                     Asked::Again => false,
                 },
-                Output::Warm { .. } | Output::Watch { .. } => false,
+                Output::Warm { .. } | Output::Watch { .. } | Output::Unreadable { .. } => false,
             };
             if !durable {
                 self.carry_out(shard, output)?;
@@ -58,6 +60,7 @@ impl Lane {
             } => {
                 return self.ask_for_data(shard, server, ticket, request);
             }
+            Output::Unreadable { ticket, error } => self.unreadable(shard, ticket, &error),
             Output::Warm { key, input } => {
                 let input = Box::new(input);
                 return self.readers.order(ReadJob::Warm { key, shard, input });
@@ -65,6 +68,18 @@ impl Lane {
             Output::Watch { session } => self.sessions.expect(session, Instant::now()),
         }
         Ok(())
+    }
+
+    /// Refuses a request whose answer is damaged in the store. The rest of the store is served: what fits
+    /// its checksum is what was written.
+    pub(super) fn unreadable(&mut self, shard: ShardId, ticket: Ticket, error: &StoreError) {
+        let error = error.to_string();
+        // Each place once: whoever walks a tree comes to it again and again.
+        if self.damage_told.len() < MAX_DAMAGE_LISTED && !self.damage_told.contains(&error) {
+            tracing::error!("damage: a request to shard {shard} cannot be answered: {error}");
+            self.damage_told.insert(error);
+        }
+        self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)));
     }
 
     pub(super) fn send(&mut self, server: ServerId, message: PeerMessage) {

@@ -6,6 +6,7 @@ use crate::error::ServerError;
 use crate::mailbox::Mail;
 use pandofs_api::{AdminReply, DataReply, PeerMessage};
 use pandofs_shard::Input;
+use pandofs_store::StoreError;
 use pandofs_wire::message::AnswerBody;
 use std::time::Instant;
 
@@ -22,6 +23,14 @@ impl Lane {
                     self.answer(connection, id, AnswerBody::Admin(reply));
                 }
                 Mail::Warmed { shard, input } => self.inbox.push((shard, input)),
+                Mail::Unreadable {
+                    shard,
+                    input: Input::Request { ticket, .. },
+                    error: error @ StoreError::Corrupt { .. },
+                } => self.unreadable(shard, ticket, &error),
+                // Other servers, and operations that are under way, go by what has been decided: there is
+                // nothing that they could be told.
+                Mail::Unreadable { error, .. } => return Err(error.into()),
                 Mail::Forced(result) => {
                     result?;
                     self.counters.log_forces += 1;

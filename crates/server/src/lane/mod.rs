@@ -41,7 +41,7 @@ use pandofs_types::{ServerId, ShardId};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,6 +123,8 @@ pub(crate) struct Lane {
     force_interval: Duration,
     stop: Option<Stop>,
     counters: Counters,
+    /// Damaged places of the store that the log names already.
+    damage_told: BTreeSet<String>,
 }
 
 /// A request that a shard is dealing with.
@@ -248,6 +250,7 @@ impl Lane {
             force_interval: Duration::from_millis(map.settings.flush_interval_ms),
             stop: None,
             counters: Counters::default(),
+            damage_told: BTreeSet::new(),
             map,
             random,
             poll,

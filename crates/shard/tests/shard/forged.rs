@@ -233,6 +233,7 @@ impl Run {
                 }
                 Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
                 Output::Watch { .. } => {}
+                Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             }
         }
     }

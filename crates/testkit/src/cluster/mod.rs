@@ -294,6 +294,7 @@ impl Cluster {
             }
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
             Output::Watch { .. } => {}
+            Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
         }
     }
 
