@@ -152,7 +152,9 @@ mount_also() {
     shift
     # What a killed mount left there is no directory.
     mkdir -p "$point" 2>/dev/null || true
-    "$PANDOFS" mount --data "$DATA" "$@" "$point" >"$point-log.txt" 2>&1 &
+    # At once: what an earlier mount there said is not what this one says.
+    : >"$point-log.txt"
+    "$PANDOFS" mount --data "$DATA" "$@" "$point" >>"$point-log.txt" 2>&1 &
     MOUNT_PID=$!
     started+=("$MOUNT_PID")
     wait_until "$point to be mounted" has_mounted_or_ended "$point" "$MOUNT_PID"

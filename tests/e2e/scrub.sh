@@ -25,8 +25,6 @@ scrub() {
 # remount: so that nothing is read from the kernel's memory.
 remount() {
     expect umount "$PANDOFS" umount "$MNT"
-    # What the last mount said there is not what the next one says.
-    rm -f "$MNT-log.txt"
     mount_also "$MNT"
 }
 
