@@ -13,8 +13,8 @@ use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
     INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow,
-    WriteFlags,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyStatx, ReplyWrite, ReplyXattr, Request, RequestId,
+    TimeOrNow, WriteFlags,
 };
 use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
@@ -62,6 +62,21 @@ impl Filesystem for PandoFs {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attr(ino(number)) {
             Ok((attr, timeout)) => reply.attr(&timeout, &convert::file_attr(&attr)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Asked instead of `getattr` where a program wants to know when a file was made.
+    fn statx(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: Option<FileHandle>,
+        _mask: u32,
+        reply: ReplyStatx,
+    ) {
+        match self.attr(ino(number)) {
+            Ok((attr, timeout)) => reply.statx(&timeout, &convert::file_attr(&attr)),
             Err(error) => reply.error(error),
         }
     }

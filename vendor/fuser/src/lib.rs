@@ -71,6 +71,7 @@ pub use crate::reply::ReplyLseek;
 pub use crate::reply::ReplyOpen;
 pub use crate::reply::ReplyPoll;
 pub use crate::reply::ReplyStatfs;
+pub use crate::reply::ReplyStatx;
 pub use crate::reply::ReplyWrite;
 pub use crate::reply::ReplyXattr;
 pub use crate::request_param::Request;
@@ -184,7 +185,7 @@ pub struct FileAttr {
     pub mtime: SystemTime,
     /// Time of last change
     pub ctime: SystemTime,
-    /// Time of creation (macOS only)
+    /// Time of creation (macOS, and where it is an answer to [`Filesystem::statx`])
     pub crtime: SystemTime,
     /// Kind of file (directory, file, pipe, etc)
     pub kind: FileType,
@@ -1014,6 +1015,21 @@ pub trait Filesystem: Send + Sync + 'static {
             offset_in: {offset_in}, ino_out: {ino_out:#x?}, fh_out: {fh_out}, \
             offset_out: {offset_out}, len: {len}, flags: {flags:?})"
         );
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// Get file attributes and what else `statx()` asks for by `mask`. Asked instead of
+    /// [`Filesystem::getattr`] where a program wants the time of birth.
+    /// # Errors
+    /// After `ENOSYS` (the default) the kernel asks for attributes alone.
+    fn statx(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: Option<FileHandle>,
+        _mask: u32,
+        reply: ReplyStatx,
+    ) {
         reply.error(Errno::ENOSYS);
     }
 
