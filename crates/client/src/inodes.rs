@@ -94,6 +94,11 @@ impl Client {
         }
     }
 
+    /// Whether this client has it open.
+    pub fn is_open(&self, ino: Ino) -> bool {
+        self.core().opens.file(ino).is_some()
+    }
+
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
     /// attributes. Until it was released as often as it was opened, the inode stays, also without a
     /// name.

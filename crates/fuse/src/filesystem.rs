@@ -98,6 +98,7 @@ impl Filesystem for PandoFs {
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
         _flags: Option<BsdFileFlags>,
+        kill_suidgid: bool,
         reply: ReplyAttr,
     ) {
         let set = SetAttr {
@@ -107,6 +108,7 @@ impl Filesystem for PandoFs {
             size,
             atime: atime.map(convert::set_time),
             mtime: mtime.map(convert::set_time),
+            clear_set_id: kill_suidgid,
         };
         let (ino, opened) = (ino(number), handle.is_some());
         let result = set_attr::set_attr(

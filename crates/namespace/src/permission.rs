@@ -101,6 +101,9 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
             _ => return Err(FsError::Invalid),
         }
     }
+    if set.clear_set_id && !owner {
+        check_inode(caller, WRITE, inode)?;
+    }
     let times = [set.atime, set.mtime];
     if times
         .iter()
@@ -117,14 +120,12 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
 }
 
 /// Permission bits after the changes. A new owner or group takes the set-id bits of what is no
-/// directory; set-group-id is not given for a group the caller is not in.
+/// directory, and so does who asks for that; set-group-id is not given for a group the caller is not in.
 pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u16 {
     let mut mode = inode.mode;
-    if (set.uid.is_some() || set.gid.is_some()) && inode.kind != FileKind::Dir {
-        mode &= !SET_UID;
-        if mode & GROUP_EXECUTE != 0 {
-            mode &= !SET_GID;
-        }
+    let clears = set.uid.is_some() || set.gid.is_some() || set.clear_set_id;
+    if clears && inode.kind != FileKind::Dir {
+        mode = without_set_id(mode);
     }
     if let Some(new) = set.mode {
         mode = new;
@@ -139,8 +140,14 @@ pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u
 /// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
 pub fn mode_after_write(caller: &Credentials, mode: u16) -> u16 {
     if caller.is_superuser() {
-        return mode;
+        mode
+    } else {
+        without_set_id(mode)
     }
+}
+
+/// A set-group-id bit without a right to execute gives nobody a group and stays.
+fn without_set_id(mode: u16) -> u16 {
     let mode = mode & !SET_UID;
     if mode & GROUP_EXECUTE != 0 {
         mode & !SET_GID

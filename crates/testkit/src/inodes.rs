@@ -579,16 +579,9 @@ fn set_size<I: Inodes>(inodes: &mut I, handle: &Handle, size: u64) -> Done<()> {
         Err(Failure::Fs(FsError::Access)) => {}
         other => return other,
     }
-    inodes.set_attr(*client, &Credentials::ROOT, *ino, set)?;
-    let mode = inodes.attr(*client, by, *ino)?.mode;
-    let group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
-    let without = mode & !(0o4000 | group);
-    if without == mode {
-        return Ok(());
-    }
     let set = SetAttr {
-        mode: Some(without),
-        ..SetAttr::default()
+        clear_set_id: true,
+        ..set
     };
     inodes.set_attr(*client, &Credentials::ROOT, *ino, set)
 }

@@ -230,6 +230,7 @@ impl Filesystem for MemFs {
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
         _: Option<fuser::BsdFileFlags>,
+        _kill_suidgid: bool,
         reply: ReplyAttr,
     ) {
         let Ok(node) = self.node(ino.0) else {

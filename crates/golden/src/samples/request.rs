@@ -67,6 +67,7 @@ pub fn requests() -> Named<Request> {
         size: Some(10_000),
         atime: Some(SetTime::Now),
         mtime: Some(SetTime::At(TIME)),
+        clear_set_id: true,
     };
     vec![
         (

@@ -9,6 +9,7 @@ mod exchange;
 mod forged;
 mod locks;
 mod opens;
+mod set_id;
 mod set_mtime;
 mod splits;
 mod support;

@@ -151,7 +151,20 @@ impl Cluster {
 
     /// Asks, and carries every message until nothing moves; the answer.
     pub fn call(&mut self, shard: u16, request: Request) -> Result<Reply, Refusal> {
-        let input = self.request(shard, request);
+        self.call_by(&Credentials::ROOT, shard, request)
+    }
+
+    /// The same in somebody's name.
+    pub fn call_by(
+        &mut self,
+        caller: &Credentials,
+        shard: u16,
+        request: Request,
+    ) -> Result<Reply, Refusal> {
+        let mut input = self.request(shard, request);
+        if let Input::Request { request, .. } = &mut input {
+            request.caller = caller.clone();
+        }
         let step = self.input(shard, input);
         let mut answer = None;
         self.carry(step.outputs, &mut answer);

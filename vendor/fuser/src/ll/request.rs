@@ -435,6 +435,11 @@ mod op {
                 None
             }
         }
+        /// Whether set-user-id and set-group-id are to be taken off, because the caller may not keep them.
+        /// Only with `FUSE_HANDLE_KILLPRIV_V2`.
+        pub(crate) fn kill_suidgid(&self) -> bool {
+            self.valid().contains(FattrFlags::FATTR_KILL_SUIDGID)
+        }
         /// The value set by the [`Open`] method. See [`FileHandle`].
         ///
         /// This will only be set if the user passed a file-descriptor to set the
