@@ -6,7 +6,6 @@ use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
 use crate::options::negotiate;
 use crate::reply::{GENERATION, reply_empty};
-use crate::set_attr;
 use crate::space;
 use crate::xattr;
 use fuser::{
@@ -110,24 +109,7 @@ impl Filesystem for PandoFs {
             mtime: mtime.map(convert::set_time),
             clear_set_id: kill_suidgid,
         };
-        let (ino, opened) = (ino(number), handle.is_some());
-        let result = set_attr::set_attr(
-            &self.client,
-            &self.callers,
-            request.into(),
-            ino,
-            set.clone(),
-            opened,
-        );
-        self.dir_attrs.forget(ino);
-        let result = match result.map_err(errno) {
-            Err(Errno::ESTALE) => self
-                .dead_dirs
-                .set(ino, &set, convert::now())
-                .ok_or(Errno::ESTALE),
-            result => result,
-        };
-        match result {
+        match self.set_attr(request.into(), ino(number), set, handle.is_some()) {
             Ok(attr) => {
                 self.no_xattrs.told(&attr);
                 reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr));
@@ -657,10 +639,15 @@ impl Filesystem for PandoFs {
         pid: u32,
         reply: ReplyLock,
     ) {
-        match locks::record(owner, start, end, typ, pid) {
-            Some(lock) => self.lock_holder(ino(number), lock, reply),
-            None => reply.error(Errno::EINVAL),
-        }
+        let asked = locks::Asked {
+            owner,
+            first: start,
+            last: end,
+            typ,
+            pid,
+            flock: false,
+        };
+        self.lock_holder(ino(number), asked, reply);
     }
 
     fn setlk(
@@ -677,19 +664,15 @@ impl Filesystem for PandoFs {
         flock: bool,
         reply: ReplyEmpty,
     ) {
-        let lock = match flock {
-            true => locks::flock(owner, typ, pid),
-            false => locks::record(owner, start, end, typ, pid),
+        let asked = locks::Asked {
+            owner,
+            first: start,
+            last: end,
+            typ,
+            pid,
+            flock,
         };
-        let ino = ino(number);
-        match lock {
-            Some(lock) => self.set_lock(request.unique(), ino, handle, lock, sleep, reply),
-            None if typ == libc::F_UNLCK => {
-                let unlocked = self.unlock(ino, handle, owner, flock, start, end);
-                reply_empty(reply, unlocked);
-            }
-            None => reply.error(Errno::EINVAL),
-        }
+        self.change_lock(request.unique(), ino(number), handle, asked, sleep, reply);
     }
 
     fn interrupt(&self, _: &Request, request: RequestId) -> Result<(), Errno> {

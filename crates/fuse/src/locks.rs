@@ -57,33 +57,48 @@ pub(crate) fn negotiate(kernel: &mut KernelConfig, local: LocalLocks) {
     }
 }
 
-/// A lock of `fcntl()`; none if it is to unlock.
-pub(crate) fn record(
-    owner: LockOwner,
-    first: u64,
-    last: u64,
-    typ: i32,
-    pid: u32,
-) -> Option<FileLock> {
-    let lock = FileLock {
-        kind: LockKind::Record,
-        owner: owner.0,
-        pid,
-        mode: mode(typ)?,
-        range: LockRange { first, last },
-    };
-    lock.is_valid().then_some(lock)
+/// What the kernel says of a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub owner: LockOwner,
+    pub first: u64,
+    pub last: u64,
+    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
+    pub typ: i32,
+    pub pid: u32,
+    /// It is one of `flock()`, not of `fcntl()`.
+    pub flock: bool,
 }
 
-/// A lock of `flock()`; none if it is to unlock.
-pub(crate) fn flock(owner: LockOwner, typ: i32, pid: u32) -> Option<FileLock> {
-    Some(FileLock {
-        kind: LockKind::Flock,
-        owner: owner.0,
-        pid,
-        mode: mode(typ)?,
-        range: LockRange::WHOLE,
-    })
+impl Asked {
+    fn kind(self) -> LockKind {
+        if self.flock {
+            LockKind::Flock
+        } else {
+            LockKind::Record
+        }
+    }
+
+    fn range(self) -> LockRange {
+        let (first, last) = (self.first, self.last);
+        if self.flock {
+            LockRange::WHOLE
+        } else {
+            LockRange { first, last }
+        }
+    }
+
+    /// The lock; none if it is to unlock.
+    fn lock(self) -> Option<FileLock> {
+        let lock = FileLock {
+            kind: self.kind(),
+            owner: self.owner.0,
+            pid: self.pid,
+            mode: mode(self.typ)?,
+            range: self.range(),
+        };
+        lock.is_valid().then_some(lock)
+    }
 }
 
 fn mode(typ: i32) -> Option<LockMode> {
@@ -227,7 +242,26 @@ impl PandoFs {
         answer
     }
 
-    pub fn set_lock(
+    /// Locks or unlocks.
+    pub fn change_lock(
+        &self,
+        request: RequestId,
+        ino: Ino,
+        handle: FileHandle,
+        asked: Asked,
+        blocking: bool,
+        reply: ReplyEmpty,
+    ) {
+        match asked.lock() {
+            Some(lock) => self.set_lock(request, ino, handle, lock, blocking, reply),
+            None if asked.typ == libc::F_UNLCK => {
+                reply_empty(reply, self.unlock(ino, handle, asked));
+            }
+            None => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn set_lock(
         &self,
         request: RequestId,
         ino: Ino,
@@ -265,29 +299,21 @@ impl PandoFs {
         }
     }
 
-    pub fn unlock(
-        &self,
-        ino: Ino,
-        handle: FileHandle,
-        owner: LockOwner,
-        flock: bool,
-        first: u64,
-        last: u64,
-    ) -> Result<()> {
-        let (kind, range) = match flock {
-            true => (LockKind::Flock, LockRange::WHOLE),
-            false => (LockKind::Record, LockRange { first, last }),
-        };
+    fn unlock(&self, ino: Ino, handle: FileHandle, asked: Asked) -> Result<()> {
+        let range = asked.range();
         if !range.is_valid() {
             return Err(Errno::EINVAL);
         }
         self.report(ino);
         self.client
-            .unlock(ino, handle.0, kind, owner.0, range)
+            .unlock(ino, handle.0, asked.kind(), asked.owner.0, range)
             .map_err(errno)
     }
 
-    pub fn lock_holder(&self, ino: Ino, lock: FileLock, reply: ReplyLock) {
+    pub fn lock_holder(&self, ino: Ino, asked: Asked, reply: ReplyLock) {
+        let Some(lock) = asked.lock() else {
+            return reply.error(Errno::EINVAL);
+        };
         match self.client.lock_holder(ino, lock, false) {
             // It takes a moment until locks are known again after a restart.
             Ok(Holder::NotYet) => {
@@ -325,14 +351,21 @@ mod tests {
 
     #[test]
     fn what_the_kernel_asks_for_is_a_lock_or_to_unlock() {
-        let owner = LockOwner(9);
-        let lock = record(owner, 3, 7, libc::F_RDLCK, 12).unwrap();
+        let asked = |first, last, typ, flock| Asked {
+            owner: LockOwner(9),
+            first,
+            last,
+            typ,
+            pid: 12,
+            flock,
+        };
+        let lock = asked(3, 7, libc::F_RDLCK, false).lock().unwrap();
         assert_eq!((lock.kind, lock.mode), (LockKind::Record, LockMode::Shared));
         assert_eq!((lock.owner, lock.pid), (9, 12));
         assert_eq!(lock.range, LockRange { first: 3, last: 7 });
-        assert_eq!(record(owner, 3, 7, libc::F_UNLCK, 12), None);
-        assert_eq!(record(owner, 8, 7, libc::F_WRLCK, 12), None);
-        let lock = flock(owner, libc::F_WRLCK, 12).unwrap();
+        assert_eq!(asked(3, 7, libc::F_UNLCK, false).lock(), None);
+        assert_eq!(asked(8, 7, libc::F_WRLCK, false).lock(), None);
+        let lock = asked(3, 7, libc::F_WRLCK, true).lock().unwrap();
         assert_eq!(
             (lock.kind, lock.mode),
             (LockKind::Flock, LockMode::Exclusive)

@@ -1,14 +1,39 @@
 //! Changing attributes: on whose authority.
 
+use crate::convert;
 use crate::credentials::{Caller, Callers};
+use crate::ops::{PandoFs, Result, errno};
+use fuser::Errno;
 use pandofs_client::{Client, ClientError};
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
+
+impl PandoFs {
+    /// As the function, also of a directory that is gone and open still.
+    pub fn set_attr(&self, caller: Caller, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
+        let result = set_attr(
+            &self.client,
+            &self.callers,
+            caller,
+            ino,
+            set.clone(),
+            opened,
+        );
+        self.dir_attrs.forget(ino);
+        match result.map_err(errno) {
+            Err(Errno::ESTALE) => {
+                let dead = self.dead_dirs.set(ino, &set, convert::now());
+                dead.ok_or(Errno::ESTALE)
+            }
+            result => result,
+        }
+    }
+}
 
 /// Changes what is `Some`. `opened`: the caller has the file open for writing, as the kernel says.
 ///
 /// A request to change nothing means that set-id bits are to be taken off because the file is about to be
 /// written to, or because somebody calls `chown` with nothing to change, who need not have any right to it.
-pub(crate) fn set_attr(
+fn set_attr(
     client: &Client,
     callers: &Callers,
     caller: Caller,
