@@ -275,6 +275,20 @@ pub enum Request {
         locks: Vec<(Ino, FileLock)>,
         last: bool,
     },
+
+    // By name, as it were.
+    /// Makes a file that has no name and opens it for the session, which keeps it: it is gone when it is
+    /// closed, unless it was given a name. Sent to the shard that holds the partition of this position of the
+    /// directory, by which its inode is placed like that of a name there. With `may_be_named` it may be
+    /// linked as long as it never was. Answers `Entry`.
+    CreateUnnamed {
+        dir: Ino,
+        at: Position,
+        mode: u16,
+        /// As in `Create`.
+        umask: u16,
+        may_be_named: bool,
+    },
 }
 
 /// What [`Request::Create`] makes.
@@ -316,7 +330,8 @@ impl Request {
             | Request::Allocate { .. }
             | Request::AppendInline { .. }
             | Request::Extend { .. }
-            | Request::Accessed { .. } => true,
+            | Request::Accessed { .. }
+            | Request::CreateUnnamed { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             Request::Lookup { .. }
             | Request::GetAttr { .. }

@@ -79,6 +79,7 @@ fn inode(kind: FileKind, nlink: u32, body: Body) -> InodeRecord {
         xattr_bytes: 0,
         trail: vec![],
         acls: pandofs_types::Acls::default(),
+        may_be_named: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Operations on a name in a directory.
 
-use crate::call::Call;
+use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
@@ -8,7 +8,7 @@ use crate::inodes::unexpected;
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request};
 use pandofs_types::limits::MAX_REDIRECTS;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, ShardId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId};
 
 /// How [`Client::create`] opens the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,18 +118,37 @@ impl Client {
             umask: mode.umask,
             open: true,
         };
-        let mut call = Call::shard(core.by_name(dir, name), caller, request);
-        let entry = entry_of(core.ask_call(&mut call)?)?;
-        match &entry.inode {
-            Some(inode) => core.opened(&call, entry.shard, inode, Token::default()),
-            None => {
-                return Err(ClientError::Protocol(format!(
-                    "file {} was made and opened without its attributes",
-                    entry.ino
-                )));
-            }
-        }
-        core.node(caller, entry)
+        core.make_open(
+            caller,
+            Call::shard(core.by_name(dir, name), caller, request),
+        )
+    }
+
+    /// Makes a file without a name and opens it (`O_TMPFILE`). It is to be released, and is gone then unless
+    /// it was given a name by [`Client::link`]; which is allowed once, and only with `may_be_named`. It has
+    /// the group and the access control list that it would have inherited from the directory.
+    ///
+    /// # Errors
+    /// `Access` when the caller may not make files in the directory; `NotDir`.
+    pub fn create_unnamed(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        mode: NewMode,
+        may_be_named: bool,
+    ) -> Result<Node> {
+        // Like names, these spread over all that carries the directory.
+        let at = Position(rand::random_range(Position::FIRST.0..Position::END.0));
+        let request = Request::CreateUnnamed {
+            dir,
+            at,
+            mode: mode.mode,
+            umask: mode.umask,
+            may_be_named,
+        };
+        let target = Target::Name { dir, position: at };
+        self.core()
+            .make_open(caller, Call::shard(target, caller, request))
     }
 
     fn open_existing(
@@ -338,6 +357,21 @@ impl Core {
             name: name.clone(),
         };
         entry_of(self.ask(caller, self.by_name(dir, name), request)?)
+    }
+
+    /// Has a file made and opened.
+    fn make_open(&self, caller: &Credentials, mut call: Call) -> Result<Node> {
+        let entry = entry_of(self.ask_call(&mut call)?)?;
+        match &entry.inode {
+            Some(inode) => self.opened(&call, entry.shard, inode, Token::default()),
+            None => {
+                return Err(ClientError::Protocol(format!(
+                    "file {} was made and opened without its attributes",
+                    entry.ino
+                )));
+            }
+        }
+        self.node(caller, entry)
     }
 
     fn make(&self, caller: &Credentials, dir: Ino, name: &Name, request: Request) -> Result<Node> {

@@ -265,6 +265,7 @@ fn dir(request: &Request) -> Option<Ino> {
     match request {
         Request::Lookup { dir, .. }
         | Request::Create { dir, .. }
+        | Request::CreateUnnamed { dir, .. }
         | Request::Mkdir { dir, .. }
         | Request::Unlink { dir, .. }
         | Request::Rmdir { dir, .. }

@@ -251,18 +251,28 @@ impl Filesystem for PandoFs {
         let mode = convert::new_mode(mode, umask);
         let result = convert::name(name)
             .and_then(|name| self.create_or_open(request.into(), ino(dir), &name, mode, flags));
-        match result {
-            Ok(attr) => {
-                self.no_xattrs.told(&attr);
-                // One time-out has to do for entry and attributes.
-                let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
-                let attr = convert::file_attr(&attr);
-                let handle = self.open_files.next(flags);
-                let flags = self.open_flags(flags);
-                reply.created(&timeout, &attr, GENERATION, handle, flags);
-            }
-            Err(error) => reply.error(error),
-        }
+        self.reply_created(reply, flags, result);
+    }
+
+    /// The directory stays as it is.
+    fn tmpfile(
+        &self,
+        request: &Request,
+        dir: INodeNo,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let caller = request.into();
+        let mode = convert::new_mode(mode, umask);
+        let may_be_named = flags & libc::O_EXCL == 0;
+        let result = self.ask(caller, |c| {
+            with_groups_for(mode, caller, c, |c| {
+                self.client.create_unnamed(c, ino(dir), mode, may_be_named)
+            })
+        });
+        self.reply_created(reply, OpenFlags(flags), result.map(|node| node.attr));
     }
 
     fn read(

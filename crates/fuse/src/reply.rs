@@ -4,9 +4,9 @@ use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
 use crate::ops::{PandoFs, Result, added};
-use fuser::{Generation, INodeNo, ReplyEmpty, ReplyEntry};
+use fuser::{Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry};
 use pandofs_client::{ClientError, Node};
-use pandofs_types::{Credentials, Ino, Name};
+use pandofs_types::{Attr, Credentials, Ino, Name};
 use std::ffi::OsStr;
 
 /// Inode numbers are never used again.
@@ -27,6 +27,22 @@ impl PandoFs {
                 let attr = convert::file_attr(&node.attr);
                 let entry_timeout = self.options.entry_timeout;
                 reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// A file was made and opened with these flags.
+    pub fn reply_created(&self, reply: ReplyCreate, flags: OpenFlags, result: Result<Attr>) {
+        match result {
+            Ok(attr) => {
+                self.no_xattrs.told(&attr);
+                // One time-out has to do for entry and attributes.
+                let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
+                let attr = convert::file_attr(&attr);
+                let handle = self.open_files.next(flags);
+                let flags = self.open_flags(flags);
+                reply.created(&timeout, &attr, GENERATION, handle, flags);
             }
             Err(error) => reply.error(error),
         }

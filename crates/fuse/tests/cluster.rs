@@ -105,6 +105,7 @@ fn a_mount_does_what_the_model_says() {
         max_file_size: pandofs_types::limits::MAX_FILE_BYTES,
         times_only_advance: true,
         allocates: true,
+        makes_unnamed: true,
         inos_are_reused: false,
     };
     let place = mounted.mountpoint().to_owned();

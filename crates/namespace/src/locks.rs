@@ -56,10 +56,19 @@ impl Locks {
         if self.is_empty() {
             return Ok(());
         }
-        let holder = self
-            .conflict(lock, own)
-            .or_else(|| self.changes_rights(lock, own));
+        let holder = self.conflict(lock, own).or_else(|| match lock {
+            Lock::Entry { dir, .. } => self.changes_rights(*dir, own),
+            _ => None,
+        });
         match holder {
+            Some(holder) => Err(Stop::Locked(holder)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails with [`Stop::Locked`] if an operation is changing the rights to the directory.
+    pub fn check_rights(&self, dir: Ino) -> Result<(), Stop> {
+        match self.changes_rights(dir, None) {
             Some(holder) => Err(Stop::Locked(holder)),
             None => Ok(()),
         }
@@ -68,14 +77,11 @@ impl Locks {
     /// Whoever is changing the rights to the directory of a name. The change is answered before this
     /// shard hears that it was decided, and whoever asks after the answer must meet the new rights. (No
     /// conflict in the other direction: rights that were checked may change afterwards.)
-    fn changes_rights(&self, lock: &Lock, own: Option<TxId>) -> Option<TxId> {
-        let Lock::Entry { dir, .. } = lock else {
-            return None;
-        };
-        let tx = self.inodes.get(dir).filter(|tx| Some(**tx) != own)?;
+    fn changes_rights(&self, dir: Ino, own: Option<TxId>) -> Option<TxId> {
+        let tx = self.inodes.get(&dir).filter(|tx| Some(**tx) != own)?;
         // A split only keeps the attributes as they are.
         let splits = |ranges: &Vec<(Position, Position, TxId)>| ranges.iter().any(|r| r.2 == *tx);
-        (!self.ranges.get(dir).is_some_and(splits)).then_some(*tx)
+        (!self.ranges.get(&dir).is_some_and(splits)).then_some(*tx)
     }
 
     /// Operations that change what a reader of `dir` sees from `start` on and that may have been answered

@@ -31,6 +31,8 @@ pub struct InodeRecord {
     /// Shards it was on before, oldest first: they keep forwarding records.
     pub trail: Vec<ShardId>,
     pub acls: Acls,
+    /// It was made without a name and may get one: as long as it has never had any.
+    pub may_be_named: bool,
 }
 
 /// What an inode holds.

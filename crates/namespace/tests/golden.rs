@@ -152,6 +152,7 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
         xattr_bytes: 1_000,
         trail: vec![ShardId(1), ShardId(300)],
         acls: Acls::default(),
+        may_be_named: false,
     }
 }
 
@@ -188,6 +189,14 @@ fn inodes_and_entries_are_pinned() {
             InodeRecord {
                 acls: samples::acls(),
                 ..inode(FileKind::Dir, 0, Body::Dir { parent: Ino::ROOT })
+            },
+        ),
+        (
+            "without a name yet",
+            InodeRecord {
+                nlink: 0,
+                may_be_named: true,
+                ..inode(FileKind::File, 0, Body::Striped(samples::layout()))
             },
         ),
     ];

@@ -123,6 +123,11 @@ impl Shard {
                 Ok(())
             }
             Record::Reclaim { ino } => {
+                if self.locks.check(&Lock::Inode(ino), None).is_err() {
+                    // Since this was proposed another shard's operation has begun to give it a name.
+                    self.reclaims.set_proposed(ino, false);
+                    return Ok(());
+                }
                 let mut txn = self.txn(overlay);
                 if matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Orphan)) {
                     let inode = txn.view().inode(ino)?;
@@ -266,7 +271,7 @@ impl Shard {
                     self.consider_all_splits(overlay, dir)?;
                     self.consider_all_merges(overlay, dir)?;
                 }
-                Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino)?,
+                Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino, false)?,
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}
                 Effect::Shrank { dir, index } => self.consider_merge(overlay, dir, index)?,

@@ -59,9 +59,9 @@ impl Reclaims {
         self.orphans.get(&ino).is_some_and(|orphan| orphan.proposed)
     }
 
-    pub fn set_proposed(&mut self, ino: Ino) {
+    pub fn set_proposed(&mut self, ino: Ino, proposed: bool) {
         if let Some(orphan) = self.orphans.get_mut(&ino) {
-            orphan.proposed = true;
+            orphan.proposed = proposed;
         }
     }
 
@@ -108,24 +108,28 @@ impl Shard {
             Ok(ControlFlow::Continue(()))
         })?;
         for ino in found {
-            self.consider_reclaim(overlay, now, ino)?;
+            let before = true;
+            self.consider_reclaim(overlay, now, ino, before)?;
         }
         Ok(())
     }
 
-    /// There is a new item, or an old one has changed.
+    /// There is a new item, or an old one has changed. `before`: it was there before the restart, whatever the
+    /// clock says.
     pub(crate) fn consider_reclaim(
         &mut self,
         overlay: &Overlay<'_>,
         now: Time,
         ino: Ino,
+        before: bool,
     ) -> Result<(), Stop> {
         let view = view_of(&self.config, overlay, false);
         match view.reclaim(ino)? {
-            None => {}
+            // It got a name, or is gone.
+            None => self.reclaims.done(ino),
             Some(ReclaimRecord::Orphan) => {
                 let born = view.inode(ino)?.btime;
-                let unknown = self.reclaims.may_be_open_unknown(born, now);
+                let unknown = before || self.reclaims.may_be_open_unknown(born, now);
                 let not_before = if unknown {
                     self.reclaims.grace_end()
                 } else {

@@ -150,6 +150,7 @@ impl Shard {
                 xattr_bytes: 0,
                 trail: Vec::new(),
                 acls: Acls::default(),
+                may_be_named: false,
             };
             txn.add_inode(ino, &inode);
             let parts = PartsRecord {

@@ -391,8 +391,10 @@ impl Shard {
 
     /// Nobody has the inode open any more.
     pub(crate) fn closed(&mut self, ino: Ino) {
-        if self.reclaims.is_orphan(ino) && !self.reclaims.is_proposed(ino) {
-            self.reclaims.set_proposed(ino);
+        // While it is locked it may be about to get a name. The next tick looks again.
+        let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
+        if self.reclaims.is_orphan(ino) && !self.reclaims.is_proposed(ino) && !is_locked {
+            self.reclaims.set_proposed(ino, true);
             self.propose(&Record::Reclaim { ino });
         }
     }

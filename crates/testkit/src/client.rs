@@ -66,6 +66,20 @@ impl Inodes for Clients {
         Ok(found.node.ino)
     }
 
+    fn create_unnamed(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        dir: Ino,
+        mode: u16,
+        may_be_named: bool,
+    ) -> Done<Ino> {
+        let client = &self.clients[client];
+        Ok(client
+            .create_unnamed(by, dir, mode.into(), may_be_named)?
+            .ino)
+    }
+
     fn make(
         &mut self,
         client: usize,

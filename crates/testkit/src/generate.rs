@@ -67,7 +67,17 @@ impl Generator {
     fn op(&mut self, model: &Model) -> Op {
         let full = model.census().inodes > ENOUGH;
         match self.rng.below(if full { 160 } else { 100 }) {
-            0..14 => Op::Create {
+            0..3 => Op::CreateUnnamed {
+                dir: if self.rng.chance(1, 10) {
+                    self.old_path(model)
+                } else {
+                    model.any_dir(&mut self.rng)
+                },
+                mode: *self.rng.pick(&FILE_MODES),
+                handle: self.new_handle(),
+                may_be_named: self.rng.chance(4, 5),
+            },
+            3..14 => Op::Create {
                 path: self.new_path(model),
                 mode: *self.rng.pick(&FILE_MODES),
                 handle: self.rng.chance(1, 3).then(|| self.new_handle()),
@@ -189,7 +199,11 @@ impl Generator {
             };
         }
         let handle = *self.rng.pick(&open);
-        match self.rng.below(17) {
+        match self.rng.below(19) {
+            17.. => Op::LinkOpen {
+                handle,
+                to: self.new_path(model),
+            },
             0..2 => Op::Close { handle },
             2..5 => Op::Read {
                 handle,

@@ -46,6 +46,16 @@ pub trait Inodes {
         mode: u16,
     ) -> Done<Ino>;
 
+    /// Makes a file without a name and opens it.
+    fn create_unnamed(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        dir: Ino,
+        mode: u16,
+        may_be_named: bool,
+    ) -> Done<Ino>;
+
     fn make(
         &mut self,
         client: usize,
@@ -241,6 +251,7 @@ pub fn pandofs_traits() -> Traits {
         max_file_size: 8 << 30,
         times_only_advance: true,
         allocates: true,
+        makes_unnamed: true,
         inos_are_reused: false,
     }
 }
@@ -273,6 +284,25 @@ impl<I: Inodes> Subject for Paths<I> {
             } => {
                 let ino = walk.open(path, *read, *write, *truncate)?;
                 self.keep(*handle, Handle { client, by, ino });
+                Ok(Answer::Done)
+            }
+            Op::CreateUnnamed {
+                dir,
+                mode,
+                handle,
+                may_be_named,
+            } => {
+                let ino = walk.create_unnamed(dir, *mode, *may_be_named)?;
+                self.keep(*handle, Handle { client, by, ino });
+                Ok(Answer::Done)
+            }
+            Op::LinkOpen { handle, to } => {
+                let handle = self.handles.get(handle).cloned();
+                let handle = handle.ok_or_else(|| Failure::Other("not open".to_owned()))?;
+                walk.client = handle.client;
+                let (dir, name) = walk.parent(to)?;
+                let (by, ino) = (&handle.by, handle.ino);
+                self.inodes.link(handle.client, by, ino, dir, &name)?;
                 Ok(Answer::Done)
             }
             op => match op.handle() {
@@ -369,6 +399,15 @@ impl<I: Inodes> Walk<'_, I> {
     fn create(&mut self, path: &Path, mode: u16) -> Done<Ino> {
         let (dir, name) = self.parent(path)?;
         self.inodes.create(self.client, self.by, dir, &name, mode)
+    }
+
+    fn create_unnamed(&mut self, path: &Path, mode: u16, may_be_named: bool) -> Done<Ino> {
+        let (dir, kind) = self.find(path)?;
+        if kind != FileKind::Dir {
+            return Err(FsError::NotDir.into());
+        }
+        self.inodes
+            .create_unnamed(self.client, self.by, dir, mode, may_be_named)
     }
 
     fn make(&mut self, path: &Path, make: &Make, mode: u16) -> Outcome {

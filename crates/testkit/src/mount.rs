@@ -68,6 +68,9 @@ impl Mounted {
             root,
             handles: Mutex::new(HashMap::new()),
         });
+        // Not every local file system does.
+        let unnamed = shared.unnamed(&Path::ROOT, mode_of(0o600), false);
+        traits.makes_unnamed &= unnamed.is_ok();
         let callers = callers().into_iter().take(traits.callers);
         let workers = callers
             .map(|caller| Worker::start(caller, Arc::clone(&shared)))
@@ -342,6 +345,22 @@ impl Shared {
                 let file = sys::openat(root, relative(path), flags, Mode::empty())?;
                 self.keep(*handle, file);
             }
+            Op::CreateUnnamed {
+                dir,
+                mode,
+                handle,
+                may_be_named,
+            } => {
+                let file = self.unnamed(dir, mode_of(*mode), *may_be_named)?;
+                self.keep(*handle, file);
+            }
+            Op::LinkOpen { handle, to } => {
+                let handles = self.handles();
+                let file = handles.get(handle).ok_or(Errno::BADF)?;
+                // By the descriptor alone only the superuser may.
+                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+                sys::linkat(sys::CWD, from, root, relative(to), AtFlags::SYMLINK_FOLLOW)?;
+            }
             Op::Close { handle } => {
                 let file = self.handles().remove(handle).ok_or(Errno::BADF)?;
                 drop(file);
@@ -365,6 +384,14 @@ impl Shared {
     fn keep(&self, handle: HandleId, file: OwnedFd) {
         let before = self.handles().insert(handle, file);
         assert!(before.is_none(), "handle {handle} was open");
+    }
+
+    fn unnamed(&self, dir: &Path, mode: Mode, may_be_named: bool) -> Result<OwnedFd, Errno> {
+        let mut flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        if !may_be_named {
+            flags |= OFlags::EXCL;
+        }
+        rustix::fs::openat(&self.root, relative(dir), flags, mode)
     }
 
     /// A path for the calls that take no directory's descriptor. Who may not search the directories

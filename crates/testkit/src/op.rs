@@ -236,6 +236,18 @@ pub enum Op {
         length: u32,
         fill: u64,
     },
+    /// `open` of a directory with `O_TMPFILE | O_RDWR`, and with `O_EXCL` where it may not be linked.
+    CreateUnnamed {
+        dir: Path,
+        mode: u16,
+        handle: HandleId,
+        may_be_named: bool,
+    },
+    /// `linkat` of an open file.
+    LinkOpen {
+        handle: HandleId,
+        to: Path,
+    },
 }
 
 impl Op {
@@ -250,7 +262,8 @@ impl Op {
             | Op::Sync { handle }
             | Op::Allocate { handle, .. }
             | Op::Seek { handle, .. }
-            | Op::Append { handle, .. } => Some(*handle),
+            | Op::Append { handle, .. }
+            | Op::LinkOpen { handle, .. } => Some(*handle),
             _ => None,
         }
     }

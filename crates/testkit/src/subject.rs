@@ -22,6 +22,8 @@ pub struct Traits {
     pub times_only_advance: bool,
     /// It knows [`Op::Allocate`](crate::op::Op::Allocate).
     pub allocates: bool,
+    /// It knows [`Op::CreateUnnamed`](crate::op::Op::CreateUnnamed).
+    pub makes_unnamed: bool,
     /// The inode number of what is gone may be given to something else.
     pub inos_are_reused: bool,
 }

@@ -19,6 +19,7 @@ fn linux_does_what_the_model_says() {
         max_file_size: 8 << 30,
         times_only_advance: false,
         allocates: true,
+        makes_unnamed: true,
         inos_are_reused: true,
     };
     check(Config::from_environment(20_000), || {

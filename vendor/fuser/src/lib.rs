@@ -1020,6 +1020,22 @@ pub trait Filesystem: Send + Sync + 'static {
         reply.error(Errno::ENOSYS);
     }
 
+    /// Create and open a file without a name (`O_TMPFILE`), with 0 links. Unless `O_EXCL` is in `flags` it may
+    /// get one by [`Filesystem::link`]. Otherwise as [`Filesystem::create`].
+    /// # Errors
+    /// After `ENOSYS` (the default) the kernel does not ask again, and programs get `EOPNOTSUPP`.
+    fn tmpfile(
+        &self,
+        _req: &Request,
+        _parent: INodeNo,
+        _mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
     /// Get file attributes and what else `statx()` asks for by `mask`. Asked instead of
     /// [`Filesystem::getattr`] where a program wants the time of birth.
     /// # Errors

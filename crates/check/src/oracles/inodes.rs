@@ -22,6 +22,12 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         if !has_name && !kept && ino != Ino::ROOT {
             report.add(subject(), format!("no name leads to this {:?}", inode.kind));
         }
+        if inode.may_be_named && (has_name || inode.nlink > 0) {
+            report.add(
+                subject(),
+                "it has a name, and seems never to have had one".into(),
+            );
+        }
         if has_name && orphan {
             report.add(subject(), "it has a name, and is to be reclaimed".into());
         }
@@ -83,6 +89,16 @@ mod tests {
             .insert((entry.shard, entry.ino), ReclaimRecord::Orphan);
         let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
         assert!(found(&tables, "inodes", &subject).contains("is to be reclaimed"));
+    }
+
+    #[test]
+    fn an_inode_with_a_name_that_says_it_never_had_one_is_found() {
+        let mut tables = testing::sound();
+        let (_, entry) = key_of(&tables, SHARED, "plain");
+        let inode = tables.inodes.get_mut(&(entry.shard, entry.ino));
+        inode.expect("it is there").may_be_named = true;
+        let subject = format!("inode {} on shard {}", entry.ino, entry.shard);
+        assert!(found(&tables, "inodes", &subject).contains("seems never to have had one"));
     }
 
     #[test]

@@ -246,7 +246,8 @@ mod tests {
         Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen,
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
-        Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock);
+        Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
+        CreateUnnamed);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
         LostLocks);

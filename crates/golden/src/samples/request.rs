@@ -280,5 +280,15 @@ pub fn requests() -> Named<Request> {
                 last: true,
             },
         ),
+        (
+            "CreateUnnamed",
+            Request::CreateUnnamed {
+                dir,
+                at: Position(300),
+                mode: 0o640,
+                umask: 0o022,
+                may_be_named: true,
+            },
+        ),
     ]
 }

@@ -4,12 +4,12 @@
 use super::{Choices, advance, inode_reply};
 use crate::locks::Lock;
 use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
-use crate::records::{Body, EntryRecord, InodeRecord};
+use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
 use crate::{Effect, Locks, Owned, Stop, Txn, View};
 use pandofs_api::{EntryReply, Layout, NewNode, Refusal, Reply};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ServerId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ServerId, Time};
 
 /// What is to be made, and where.
 pub struct Checked {
@@ -32,9 +32,7 @@ pub fn check(
     mode: u16,
     umask: u16,
 ) -> Result<Checked, Stop> {
-    if mode > 0o7777 {
-        return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
-    }
+    too_high(mode)?;
     let (kind, rdev, target) = match node {
         NewNode::File => (FileKind::File, 0, None),
         NewNode::Symlink { target } => (FileKind::Symlink, 0, Some(target.clone())),
@@ -100,39 +98,22 @@ pub fn apply(
         umask,
     } = checked;
     let time = choices.time;
-    let (gid, mode, acls) = inherit(caller, &parts, kind, mode, umask);
     let ino = txn.new_ino();
-    let (size, body) = match (kind, target) {
-        (FileKind::Symlink, Some(target)) => (target.len() as u64, Body::Symlink(target)),
-        (FileKind::File, _) => {
-            let layout = layout(&txn.view(), ino);
-            (
-                0,
-                Body::Inline {
-                    data: Vec::new(),
-                    layout,
-                },
-            )
+    let modes = (mode, umask);
+    let inode = match (kind, target) {
+        (FileKind::File, _) => new_file(&txn.view(), ino, caller, &parts, modes, time),
+        (FileKind::Symlink, Some(target)) => {
+            let size = target.len() as u64;
+            let body = Body::Symlink(target);
+            InodeRecord {
+                size,
+                ..new_inode(caller, &parts, kind, modes, body, time)
+            }
         }
-        _ => (0, Body::Nothing),
-    };
-    let inode = InodeRecord {
-        kind,
-        mode,
-        uid: caller.uid,
-        gid,
-        nlink: 1,
-        rdev,
-        size,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-        body,
-        xattrs: 0,
-        xattr_bytes: 0,
-        trail: Vec::new(),
-        acls,
+        _ => InodeRecord {
+            rdev,
+            ..new_inode(caller, &parts, kind, modes, Body::Nothing, time)
+        },
     };
     txn.add_inode(ino, &inode);
     txn.add_entry(
@@ -165,6 +146,61 @@ pub fn apply(
         shard: txn.shard,
         inode: Some(reply),
     })
+}
+
+pub(super) fn too_high(mode: u16) -> Result<(), Stop> {
+    if mode > 0o7777 {
+        Err(Refusal::Malformed(format!("mode {mode:#o}")).into())
+    } else {
+        Ok(())
+    }
+}
+
+/// A file as it is when it is made in this directory.
+pub(super) fn new_file(
+    view: &View<'_>,
+    ino: Ino,
+    caller: &Credentials,
+    dir: &PartsRecord,
+    modes: (u16, u16),
+    time: Time,
+) -> InodeRecord {
+    let body = Body::Inline {
+        data: Vec::new(),
+        layout: layout(view, ino),
+    };
+    new_inode(caller, dir, FileKind::File, modes, body, time)
+}
+
+/// What is made in a directory with this mode and umask.
+fn new_inode(
+    caller: &Credentials,
+    dir: &PartsRecord,
+    kind: FileKind,
+    (mode, umask): (u16, u16),
+    body: Body,
+    time: Time,
+) -> InodeRecord {
+    let (gid, mode, acls) = inherit(caller, dir, kind, mode, umask);
+    InodeRecord {
+        kind,
+        mode,
+        uid: caller.uid,
+        gid,
+        nlink: 1,
+        rdev: 0,
+        size: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        body,
+        xattrs: 0,
+        xattr_bytes: 0,
+        trail: Vec::new(),
+        acls,
+        may_be_named: false,
+    }
 }
 
 /// The layout that a new file gets: the file system's stripe unit and count, and a first server that

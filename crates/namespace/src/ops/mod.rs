@@ -10,6 +10,7 @@ pub mod acl;
 pub mod allocate;
 pub mod append;
 pub mod create;
+pub mod create_unnamed;
 pub mod dir_part;
 pub mod exchange;
 pub mod getattr;
@@ -153,6 +154,9 @@ pub fn check(
             umask,
             ..
         } => create::check(view, locks, caller, *dir, name, node, *mode, *umask).map(|_| None),
+        Request::CreateUnnamed { dir, at, mode, .. } => {
+            create_unnamed::check(view, locks, caller, *dir, *at, *mode).map(|_| None)
+        }
         Request::Open {
             ino,
             access,
@@ -288,6 +292,17 @@ pub fn mutate(
         } => {
             let checked = create::check(&view, locks, caller, *dir, name, node, *mode, *umask)?;
             create::apply(txn, caller, *dir, name, checked, *open, choices)
+        }
+        Request::CreateUnnamed {
+            dir,
+            at,
+            mode,
+            umask,
+            may_be_named,
+        } => {
+            let parts = create_unnamed::check(&view, locks, caller, *dir, *at, *mode)?;
+            let modes = (*mode, *umask);
+            create_unnamed::apply(txn, caller, &parts, modes, *may_be_named, choices)
         }
         Request::Open {
             ino,

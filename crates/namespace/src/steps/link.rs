@@ -1,10 +1,11 @@
-//! A file gets one more name.
+//! A file gets one more name, or its first.
 
 use super::Prepared;
 use super::insert::no_longer;
 use crate::locks::Lock;
 use crate::ops::{advance, inode_reply};
-use crate::{Locks, Stop, Txn, View};
+use crate::records::ReclaimRecord;
+use crate::{Effect, Locks, Stop, Txn, View};
 use pandofs_api::StepResult;
 use pandofs_types::limits::MAX_LINKS;
 use pandofs_types::{FileKind, FsError, Ino, Time, TxId};
@@ -22,7 +23,7 @@ pub fn prepare(
     if inode.kind == FileKind::Dir {
         return Err(FsError::NotPermitted.into());
     }
-    if inode.nlink == 0 {
+    if inode.nlink == 0 && !inode.may_be_named {
         return Err(FsError::NotFound.into());
     }
     if inode.nlink >= MAX_LINKS {
@@ -43,6 +44,14 @@ pub fn prepare(
 
 pub fn execute(txn: &mut Txn<'_, '_>, ino: Ino, time: Time) -> Result<(), Stop> {
     let mut inode = txn.view().inode(ino).map_err(no_longer)?;
+    if inode.nlink == 0 {
+        // A cut or a filling goes on; whoever finishes it finds that the inode has a name.
+        if matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Orphan)) {
+            txn.delete_reclaim(ino);
+            txn.effects.push(Effect::Reclaim { ino });
+        }
+        inode.may_be_named = false;
+    }
     inode.nlink += 1;
     advance(&mut inode.ctime, time);
     txn.put_inode(ino, &inode);

@@ -96,6 +96,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
         xattr_bytes: 0,
         trail: Vec::new(),
         acls: new.acls.clone(),
+        may_be_named: false,
     };
     txn.add_inode(ino, &inode);
     let parts = PartsRecord {

@@ -126,5 +126,6 @@ fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRe
         xattr_bytes: 0,
         trail: Vec::new(),
         acls: parts.acls.clone(),
+        may_be_named: false,
     }
 }

@@ -13,3 +13,4 @@ mod set_id;
 mod set_mtime;
 mod splits;
 mod support;
+mod unnamed;

@@ -123,6 +123,29 @@ impl Inodes for Cluster {
         Ok(entry.ino)
     }
 
+    fn create_unnamed(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        dir: Ino,
+        mode: u16,
+        may_be_named: bool,
+    ) -> Done<Ino> {
+        let at = Position(self.rng.below(Position::END.0));
+        let request = Request::CreateUnnamed {
+            dir,
+            at,
+            mode,
+            umask: 0,
+            may_be_named,
+        };
+        let target = Target::Place { dir, position: at };
+        let reply = self.expect(client, by, target, request)?;
+        let entry = self.entry(client, reply)?;
+        self.sessions[client].opened(entry.ino);
+        Ok(entry.ino)
+    }
+
     fn make(
         &mut self,
         client: usize,

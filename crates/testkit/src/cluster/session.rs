@@ -310,6 +310,7 @@ fn dir_of(request: &Request) -> Ino {
     match request {
         Request::Lookup { dir, .. }
         | Request::Create { dir, .. }
+        | Request::CreateUnnamed { dir, .. }
         | Request::Mkdir { dir, .. }
         | Request::Unlink { dir, .. }
         | Request::Rmdir { dir, .. }

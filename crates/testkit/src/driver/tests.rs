@@ -33,6 +33,7 @@ fn traits() -> Traits {
         max_file_size: 1 << 33,
         times_only_advance: false,
         allocates: true,
+        makes_unnamed: true,
         inos_are_reused: false,
     }
 }

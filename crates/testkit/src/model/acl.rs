@@ -1,6 +1,6 @@
 //! Access control lists, from acl(5) and what Linux does where that says nothing.
 
-use super::{Checked, Errors, Expected, Model, NodeId, SET_GID};
+use super::{Checked, Errors, Expected, Model, Node, NodeId, SET_GID};
 use pandofs_types::{Credentials, FileKind, FsError};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -184,6 +184,8 @@ impl Model {
             return Ok(Expected::Done);
         }
         let node = self.node_mut(id);
+        let rights = |node: &Node| (node.mode, node.access.clone(), node.default.clone());
+        let before = rights(node);
         if name == DEFAULT {
             node.default = acl;
         } else {
@@ -195,7 +197,12 @@ impl Model {
             }
             node.access = acl.filter(|acl| !acl.is_mode());
         }
-        self.touch_ctime(id);
+        if rights(node) == before {
+            // Linux may find that there is nothing to do.
+            node.ctime.may_touch(now);
+        } else {
+            self.touch_ctime(id);
+        }
         Ok(Expected::Done)
     }
 

@@ -30,6 +30,22 @@ impl Model {
         mode: u16,
         body: Body,
     ) -> NodeId {
+        let id = self.make_unnamed(by, dir, kind, mode, body);
+        self.node_mut(id).names = u32::from(kind != FileKind::Dir);
+        self.entries_mut(dir).insert(name, id);
+        self.touch_dir(dir);
+        id
+    }
+
+    /// As it is when it is made in the directory, without a name there.
+    pub(super) fn make_unnamed(
+        &mut self,
+        by: &Credentials,
+        dir: NodeId,
+        kind: FileKind,
+        mode: u16,
+        body: Body,
+    ) -> NodeId {
         let above = self.node(dir);
         let (mut gid, mut mode) = (by.gid, mode);
         if above.mode & SET_GID != 0 {
@@ -42,13 +58,14 @@ impl Model {
         }
         let (access, default, mode) = self.inherited(dir, kind, mode);
         let born = Stamps::one(Stamp::During(self.now));
-        let id = self.add(Node {
+        self.add(Node {
             kind,
             mode,
             uid: by.uid,
             gid,
             rdev: 0,
-            names: u32::from(kind != FileKind::Dir),
+            names: 0,
+            may_be_named: false,
             opens: 0,
             atime: born.clone(),
             mtime: born.clone(),
@@ -57,10 +74,7 @@ impl Model {
             access,
             default,
             body,
-        });
-        self.entries_mut(dir).insert(name, id);
-        self.touch_dir(dir);
-        id
+        })
     }
 
     pub(super) fn create_file(
@@ -84,18 +98,22 @@ impl Model {
             Body::File(Bytes::default()),
         );
         if let Some(handle) = handle {
-            self.handles.insert(
-                handle,
-                Handle {
-                    node: id,
-                    caller,
-                    read: true,
-                    write: true,
-                },
-            );
-            self.node_mut(id).opens += 1;
+            self.keep(handle, caller, id);
         }
         Ok(Expected::Done)
+    }
+
+    /// The file was opened by who made it.
+    pub(super) fn keep(&mut self, handle: HandleId, caller: usize, node: NodeId) {
+        let (read, write) = (true, true);
+        let opened = Handle {
+            node,
+            caller,
+            read,
+            write,
+        };
+        self.handles.insert(handle, opened);
+        self.node_mut(node).opens += 1;
     }
 
     pub(super) fn mkdir(&mut self, by: &Credentials, path: &Path, mode: u16) -> Checked<Expected> {
@@ -170,6 +188,15 @@ impl Model {
     /// Links to symbolic links themselves.
     pub(super) fn link(&mut self, by: &Credentials, from: &Path, to: &Path) -> Checked<Expected> {
         let found = self.find(by, from);
+        self.link_found(by, found, to)
+    }
+
+    pub(super) fn link_found(
+        &mut self,
+        by: &Credentials,
+        found: Checked<NodeId>,
+        to: &Path,
+    ) -> Checked<Expected> {
         let place = self.place(by, to);
         let (file, place) = match (found, place) {
             (Ok(file), Ok(place)) => (file, place),
@@ -198,7 +225,10 @@ impl Model {
         };
         let is_dir = self.node(file).kind == FileKind::Dir;
         let protected = self.protected(by, file);
+        let node = self.node(file);
+        let is_there = is_dir || node.names > 0 || node.may_be_named;
         let mut errors = Errors::default();
+        errors.none_if(is_there, FsError::NotFound);
         errors.none_if(place.node.is_none(), FsError::Exists);
         errors.none_if(self.may(by, CHANGE, place.dir), FsError::Access);
         errors.none_if(!is_dir, FsError::NotPermitted);
@@ -211,6 +241,7 @@ impl Model {
         }
         self.entries_mut(place.dir).insert(place.name, file);
         self.node_mut(file).names += 1;
+        self.node_mut(file).may_be_named = false;
         self.touch_ctime(file);
         self.touch_dir(place.dir);
         Ok(Expected::Done)

@@ -14,6 +14,7 @@ mod remove;
 mod rename;
 mod space;
 mod tree;
+mod unnamed;
 mod xattr;
 
 pub use acl::{Acl, encode_acl};
@@ -77,6 +78,8 @@ pub struct Node {
     pub rdev: u32,
     /// Names of what is no directory.
     pub names: u32,
+    /// It was made without a name and has had none since, and may get one.
+    pub may_be_named: bool,
     pub opens: u32,
     pub atime: Stamps,
     pub mtime: Stamps,
@@ -222,6 +225,7 @@ impl Model {
             gid: 0,
             rdev: 0,
             names: 0,
+            may_be_named: false,
             opens: 0,
             atime: born.clone(),
             mtime: born.clone(),
@@ -334,6 +338,13 @@ impl Model {
                 length,
                 fill,
             } => self.append(*handle, *length, *fill),
+            Op::CreateUnnamed {
+                dir,
+                mode,
+                handle,
+                may_be_named,
+            } => self.create_unnamed(by, step.caller, dir, *mode, *handle, *may_be_named),
+            Op::LinkOpen { handle, to } => self.link_open(*handle, to),
         }
     }
 

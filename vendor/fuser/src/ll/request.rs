@@ -1881,6 +1881,12 @@ mod op {
                 header,
                 arg: data.fetch()?,
             }),
+            // A name comes along that says nothing.
+            fuse_opcode::FUSE_TMPFILE => Operation::TmpFile(Create {
+                header,
+                arg: data.fetch()?,
+                name: data.fetch_str()?.as_ref(),
+            }),
             fuse_opcode::FUSE_STATX => Operation::Statx(Statx {
                 header,
                 arg: data.fetch()?,
@@ -1959,6 +1965,7 @@ pub(crate) enum Operation<'a> {
     Rename2(Rename2<'a>),
     Lseek(Lseek<'a>),
     CopyFileRange(CopyFileRange<'a>),
+    TmpFile(Create<'a>),
     Statx(Statx<'a>),
 
     #[cfg(target_os = "macos")]
@@ -2136,6 +2143,9 @@ impl fmt::Display for Operation<'_> {
                 x.dest(),
                 x.len()
             ),
+            Operation::TmpFile(x) => {
+                write!(f, "TMPFILE mode {:#05o}, flags {:#x}", x.mode(), x.flags())
+            }
             Operation::Statx(x) => write!(f, "STATX mask {:#x}", x.mask()),
 
             #[cfg(target_os = "macos")]
