@@ -29,6 +29,9 @@ pub fn start(default: &str) -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        // It would be said on standard error, which cannot be written to either, and end the process: a
+        // server whose log is on a full disk is to serve.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }
