@@ -64,6 +64,8 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system (as root
 	cargo build --release $(BENCHMARKS)
 	target=$$(scripts/cargo-target.sh)/release && $$target/pandofs-bench run --pandofs $$target/pandofs \
 		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH) && \
+		$$target/pandofs-bench neighbours --pandofs $$target/pandofs \
+			--commit "$$(git describe --always --dirty)" && \
 		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench
 
 clean: ## Remove what was built

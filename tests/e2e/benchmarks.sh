@@ -20,6 +20,13 @@ for target in memfs mount library; do
     expect_equal "figures of $target" "$(grep -c "\"target\":\"$target\"" "$SCRATCH/figures.jsonl")" 2
 done
 
+# What neighbours wait: each of two, for five operations, while each of four tools runs and before it.
+"$programs/pandofs-bench" neighbours --pandofs "$PANDOFS" --entries 3000 --idle 0.1 --scratch "$SCRATCH" \
+    --json "$SCRATCH/neighbours.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+expect_equal 'figures of neighbours' "$(jq -s 'map(select(.count > 0 and .most_us > 0)) | length' \
+    "$SCRATCH/neighbours.jsonl")" 80
+
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000
 "$programs/examples/log_bench" --ops 500 --dir "$SCRATCH"

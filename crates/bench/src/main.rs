@@ -4,7 +4,9 @@
 //! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
 //! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
 
+mod neighbours;
 mod report;
+mod running;
 mod target;
 mod worker;
 
@@ -24,6 +26,8 @@ struct Arguments {
 enum Command {
     /// Run the whole comparison.
     Run(Run),
+    /// What others wait while somebody lists, searches and removes a large directory.
+    Neighbours(neighbours::Options),
     /// One process of a run.
     #[command(hide = true)]
     Worker(worker::Worker),
@@ -68,6 +72,7 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Worker(worker) => worker.run(),
         Command::Run(run) => compare(&run),
+        Command::Neighbours(options) => neighbours::run(&options),
     }
 }
 

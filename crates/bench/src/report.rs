@@ -168,7 +168,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
 }
 
 /// Processors and their kind.
-fn machine() -> String {
+pub fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |key: &str| {
         text.lines()

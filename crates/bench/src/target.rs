@@ -1,19 +1,16 @@
 //! What is measured: how each is set up and taken down.
 
 use crate::Run;
+use crate::running::Running;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// Bytes of the file behind the loop device.
 const IMAGE_BYTES: u64 = 4 << 30;
-/// How long a target may take to start.
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,7 +57,7 @@ pub struct Target {
     /// The cluster map, for the library.
     pub cluster: Option<PathBuf>,
     mounted: Vec<PathBuf>,
-    child: Option<Child>,
+    program: Option<Running>,
 }
 
 impl Target {
@@ -72,7 +69,7 @@ impl Target {
             root: base.join("mnt"),
             cluster: None,
             mounted: Vec::new(),
-            child: None,
+            program: None,
         };
         std::fs::create_dir(&target.root)?;
         match kind {
@@ -85,8 +82,9 @@ impl Target {
                 target.mounted.push(target.root.clone());
             }
             Kind::Memfs => {
-                target.child = Some(start(Command::new(&run.memfs).arg(&target.root))?);
-                target.wait_for_mount()?;
+                let mut memfs = Running::start(Command::new(&run.memfs).arg(&target.root))?;
+                memfs.wait_for_mount(&target.root)?;
+                target.program = Some(memfs);
             }
             Kind::Mount | Kind::Library => {
                 let data = base.join("data");
@@ -101,14 +99,15 @@ impl Target {
                 } else {
                     up.arg("--no-mount");
                 }
-                target.child = Some(start(&mut up)?);
+                let mut up = Running::start(&mut up)?;
                 if kind == Kind::Mount {
-                    target.wait_for_mount()?;
+                    up.wait_for_mount(&target.root)?;
                 } else {
                     target.cluster = Some(data.join("cluster.json"));
                     target.root = PathBuf::from("/");
-                    target.wait_for_cluster(run, &data)?;
+                    up.wait_until(|| all_answer(run, &data))?;
                 }
+                target.program = Some(up);
             }
         }
         Ok(target)
@@ -127,48 +126,6 @@ impl Target {
         Ok(())
     }
 
-    fn wait_for_mount(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        let parent = std::fs::metadata(self.root.join(".."))?;
-        loop {
-            use std::os::unix::fs::MetadataExt;
-            if std::fs::metadata(&self.root).is_ok_and(|root| root.dev() != parent.dev()) {
-                return Ok(());
-            }
-            self.still_starting(begun)?;
-        }
-    }
-
-    fn wait_for_cluster(&mut self, run: &Run, data: &Path) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            let mut status = Command::new(&run.pandofs);
-            status.arg("status").arg("--data").arg(data);
-            status.stdout(Stdio::null()).stderr(Stdio::null());
-            if status.status()?.success() {
-                return Ok(());
-            }
-            self.still_starting(begun)?;
-        }
-    }
-
-    fn still_starting(&mut self, begun: Instant) -> Result<()> {
-        if let Some(child) = &mut self.child
-            && let Some(status) = child.try_wait()?
-        {
-            bail!("{} ended with {status} before it was ready", self.kind);
-        }
-        if begun.elapsed() > START_LIMIT {
-            bail!(
-                "{} is not ready after {} s",
-                self.kind,
-                START_LIMIT.as_secs()
-            );
-        }
-        std::thread::sleep(Duration::from_millis(20));
-        Ok(())
-    }
-
     /// Takes everything down; the first thing that fails is told, the rest is still tried.
     pub fn stop(mut self) -> Result<()> {
         self.take_down()
@@ -176,12 +133,8 @@ impl Target {
 
     fn take_down(&mut self) -> Result<()> {
         let mut first = Ok(());
-        if let Some(mut child) = self.child.take() {
-            let pid = Pid::from_child(&child);
-            let ended = kill_process(pid, Signal::INT)
-                .map_err(anyhow::Error::from)
-                .and_then(|()| Ok(child.wait()?));
-            first = first.and(ended.map(|_| ()));
+        if let Some(program) = self.program.take() {
+            first = first.and(program.stop());
             if self.kind == Kind::Memfs {
                 // It may have left its mount behind.
                 let mut umount = Command::new("umount");
@@ -203,9 +156,11 @@ impl Drop for Target {
     }
 }
 
-fn start(command: &mut Command) -> Result<Child> {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-    child.with_context(|| format!("cannot start {command:?}"))
+fn all_answer(run: &Run, data: &Path) -> Result<bool> {
+    let mut status = Command::new(&run.pandofs);
+    status.arg("status").arg("--data").arg(data);
+    status.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(status.status()?.success())
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
