@@ -21,6 +21,8 @@ pub enum ServerError {
     Log(#[from] LogError),
     #[error("waiting for the network failed: {0}")]
     Poll(io::Error),
+    #[error("a fault point cannot be noted: {0}")]
+    FaultPoints(io::Error),
     #[error("the helper thread '{name}' panicked; its message is above")]
     HelperPanicked { name: &'static str },
     #[error("the helper thread '{name}' has ended")]

@@ -19,6 +19,7 @@ mod directory;
 mod dump;
 mod durable;
 mod error;
+mod faults;
 mod flusher;
 mod forcer;
 mod helper;
@@ -37,6 +38,7 @@ mod stored;
 mod testing;
 
 pub use error::{ServerError, StartError};
+pub use faults::FOLDER_VARIABLE;
 pub use recovery::Replayed;
 pub use server::{Options, Server, ServerHandle, Stopper};
 pub use stored::{Pairs, Stored, stored};

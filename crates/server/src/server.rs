@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::data::Holdings;
 use crate::directory::ServerDirectory;
 use crate::error::{ServerError, StartError};
+use crate::faults::Faults;
 use crate::lane::{Lane, LaneParts, WAKER};
 use crate::mailbox::{Mail, Mailbox};
 use crate::recovery::{self, Replayed};
@@ -237,6 +238,7 @@ fn serve(
         mailbox: mailbox.clone(),
         listeners,
         shards: Shards::new(shards),
+        faults: Faults::from_environment(id).map_err(StartError::System)?,
         store,
         log,
         holdings: Arc::new(holdings),

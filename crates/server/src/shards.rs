@@ -1,6 +1,7 @@
 //! The shards a lane leads, and how a batch of inputs goes through them.
 
 use crate::error::ServerError;
+use crate::faults::{Faults, Stage, name_of_record};
 use pandofs_api::ShardStatus;
 use pandofs_log::{Entry, Log};
 use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
@@ -119,9 +120,11 @@ impl Shards {
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
         log: &dyn Log,
+        faults: &mut Option<Faults>,
     ) -> Result<Appended, ServerError> {
         let mut total = Appended::default();
         let mut proposals = Vec::new();
+        let mut names = Vec::new();
         loop {
             for &id in &self.touched {
                 let led = get(&mut self.led, id);
@@ -136,9 +139,19 @@ impl Shards {
                 }
             }
             if proposals.is_empty() {
+                pass_all(faults, Stage::Applied, &names)?;
                 return Ok(total);
             }
+            let begun = names.len();
+            if faults.is_some() {
+                for (id, proposal) in &proposals {
+                    let name = name_of_record(&proposal.payload);
+                    names.push(name.map_err(|source| failure(*id, source))?);
+                }
+            }
+            pass_all(faults, Stage::Appending, &names[begun..])?;
             total.batches += append(log, &proposals)?;
+            pass_all(faults, Stage::Appended, &names[begun..])?;
             for (id, proposal) in proposals.drain(..) {
                 let led = get(&mut self.led, id);
                 led.shard
@@ -210,6 +223,21 @@ impl Shards {
             .zip(0..)
             .filter_map(|(led, id)| led.as_ref().map(|led| (ShardId(id), led)))
     }
+}
+
+/// # Errors
+/// When a point cannot be noted.
+fn pass_all(
+    faults: &mut Option<Faults>,
+    stage: Stage,
+    names: &[String],
+) -> Result<(), ServerError> {
+    if let Some(faults) = faults {
+        for name in names {
+            faults.pass(stage, name).map_err(ServerError::FaultPoints)?;
+        }
+    }
+    Ok(())
 }
 
 fn get(led: &mut [Option<Led>], shard: ShardId) -> &mut Led {

@@ -1,10 +1,11 @@
 //! What all trials need of a cluster.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pandofs_api::ServerStatus;
 use pandofs_client::{Client, Options};
 use pandofs_types::{Credentials, Ino, Name};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Who asks.
@@ -81,4 +82,24 @@ pub fn entries(status: &ServerStatus) -> u64 {
 /// Milliseconds with one digit.
 pub fn ms(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+}
+
+/// Checks the whole file system with the `pandofs` program.
+///
+/// # Errors
+/// What it found.
+pub fn fsck(pandofs: &Path, cluster: &Path) -> Result<()> {
+    let mut command = Command::new(pandofs);
+    command.arg("fsck").arg("--cluster").arg(cluster);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {}", pandofs.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "fsck ended with {}: {said}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }

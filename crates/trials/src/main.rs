@@ -6,6 +6,7 @@
 
 mod clients;
 mod cluster;
+mod fault_points;
 mod history;
 mod kill;
 mod readdir;
@@ -28,6 +29,7 @@ enum Trial {
     Spread(spread::Options),
     Kill(kill::Options),
     Clients(clients::Options),
+    FaultPoints(fault_points::Options),
 }
 
 fn main() -> Result<()> {
@@ -36,5 +38,6 @@ fn main() -> Result<()> {
         Trial::Spread(options) => spread::run(&options),
         Trial::Kill(options) => kill::run(&options),
         Trial::Clients(options) => clients::run(&options),
+        Trial::FaultPoints(options) => fault_points::run(&options),
     }
 }

@@ -1,10 +1,11 @@
 //! What shards want done, and answers.
 
-use super::Lane;
+use super::{Lane, pass};
 use crate::connection::Role;
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Asked;
 use crate::error::ServerError;
+use crate::faults::{Stage, name_of_data_request, name_of_message};
 use crate::readers::ReadJob;
 use crate::slots::SlotKey;
 use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
@@ -45,6 +46,9 @@ impl Lane {
         match output {
             Output::Answer { ticket, result, .. } => self.answer_ticket(ticket, result),
             Output::Send { to, message, .. } => {
+                pass(&mut self.faults, Stage::Sending, || {
+                    name_of_message(&message)
+                })?;
                 let server = self.map.server_of(to);
                 if server == self.id {
                     self.inbox.push((to, Input::Peer(message)));
@@ -100,6 +104,9 @@ impl Lane {
             self.data_tickets.forget(shard, ticket);
             return Ok(());
         }
+        pass(&mut self.faults, Stage::Sending, || {
+            name_of_data_request(&request)
+        })?;
         let (number, is_first) = self.data_tickets.send(shard, ticket);
         if server != self.id {
             self.send(

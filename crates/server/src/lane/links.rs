@@ -1,10 +1,11 @@
 //! Talking with the other servers.
 
-use super::Lane;
+use super::{Lane, pass};
 use crate::connection::Role;
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Again;
 use crate::error::ServerError;
+use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
 use crate::peers;
 use crate::slots::SlotKey;
@@ -83,6 +84,9 @@ impl Lane {
         else {
             panic!("a server's message on another's connection");
         };
+        pass(&mut self.faults, Stage::Received, || {
+            name_of_message(&message)
+        })?;
         match message {
             PeerMessage::Data { ticket, request } => {
                 match self.peer_requests.begin(sender, ticket) {

@@ -1,8 +1,9 @@
 //! What helper threads and the server's handle report.
 
-use super::{Lane, Stop};
+use super::{Lane, Stop, pass};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
+use crate::faults::Stage;
 use crate::mailbox::Mail;
 use pandofs_api::{AdminReply, DataReply, PeerMessage};
 use pandofs_shard::Input;
@@ -33,6 +34,7 @@ impl Lane {
                 Mail::Unreadable { error, .. } => return Err(error.into()),
                 Mail::Forced(result) => {
                     result?;
+                    pass(&mut self.faults, Stage::Forced, || "the log".to_string())?;
                     self.counters.log_forces += 1;
                     self.shards.force_ended();
                     for (shard, output) in self.durable.finish() {
@@ -41,6 +43,7 @@ impl Lane {
                 }
                 Mail::Flushed(result) => {
                     result?;
+                    pass(&mut self.faults, Stage::Flushed, || "the store".to_string())?;
                     self.flush_done();
                 }
                 Mail::LinkOpened { server, result } => self.link_opened(server, result, now),

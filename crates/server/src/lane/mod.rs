@@ -22,6 +22,7 @@ use crate::data::pool::DataPool;
 use crate::data_tickets::{DataTickets, PeerRequests};
 use crate::durable::Durable;
 use crate::error::ServerError;
+use crate::faults::{Faults, Stage, name_of_message};
 use crate::flusher::{self, Flusher};
 use crate::forcer::Forcer;
 use crate::mailbox::Mailbox;
@@ -61,6 +62,7 @@ pub(crate) struct LaneParts {
     pub mailbox: Mailbox,
     pub listeners: Vec<Listener>,
     pub shards: Shards,
+    pub faults: Option<Faults>,
     pub store: Arc<dyn Store>,
     pub log: Arc<dyn Log>,
     pub holdings: Arc<Holdings>,
@@ -99,6 +101,7 @@ pub(crate) struct Lane {
     peer_requests: PeerRequests,
 
     shards: Shards,
+    faults: Option<Faults>,
     /// For the next batch.
     inbox: Vec<(ShardId, Input)>,
     durable: Durable<(ShardId, Output)>,
@@ -187,6 +190,7 @@ impl Lane {
             mailbox,
             listeners,
             shards,
+            faults,
             store,
             log,
             holdings,
@@ -231,6 +235,7 @@ impl Lane {
             data_tickets: DataTickets::new(random.random()),
             peer_requests: PeerRequests::default(),
             shards,
+            faults,
             inbox: Vec::new(),
             durable: Durable::new(),
             dumps: Vec::new(),
@@ -339,6 +344,9 @@ impl Lane {
     /// Takes the inbox through the shards, log and store, and carries out what comes of it. Messages
     /// between shards of this lane that need not wait for the disk stay within the batch.
     fn run_batch(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
+        if let Some(faults) = &mut self.faults {
+            faults.look().map_err(ServerError::FaultPoints)?;
+        }
         let now = self.clock.now();
         let random = &mut self.random;
         let mut draw = || random.random();
@@ -355,7 +363,9 @@ impl Lane {
                 self.shards
                     .submit(overlay, &mut environment, shard, input)?;
             }
-            let appended = self.shards.settle(overlay, &mut environment, &*self.log)?;
+            let appended =
+                self.shards
+                    .settle(overlay, &mut environment, &*self.log, &mut self.faults)?;
             if appended.records > 0 {
                 if !self.durable.is_behind() {
                     self.next_force = Instant::now() + self.force_interval;
@@ -372,6 +382,9 @@ impl Lane {
                         message,
                         durable: false,
                     } if self.map.server_of(to) == self.id => {
+                        pass(&mut self.faults, Stage::Sending, || {
+                            name_of_message(&message)
+                        })?;
                         self.inbox.push((to, Input::Peer(message)));
                     }
                     other => outputs.push((shard, other)),
@@ -403,6 +416,7 @@ impl Lane {
         let is_due =
             self.durable.is_behind() && (self.force_interval.is_zero() || self.next_force <= now);
         if (is_due || self.durable.is_wanted()) && !self.durable.is_under_way() {
+            pass(&mut self.faults, Stage::Forcing, || "the log".to_string())?;
             self.durable.begin();
             self.shards.force_begins();
             self.forcer.begin()?;
@@ -413,6 +427,9 @@ impl Lane {
             self.flush.under_way = Some(self.flush.unflushed_bytes);
             self.flush.waiting = std::mem::take(&mut self.flush.wanted);
             self.write_to_store(overlay)?;
+            pass(&mut self.faults, Stage::Flushing, || {
+                "the store".to_string()
+            })?;
             self.flusher.begin(self.shards.appended())?;
         }
         if !self.dumps.is_empty() {
@@ -453,5 +470,22 @@ impl Lane {
         // It gives orders to the threads of the data objects.
         self.scrubber.stop();
         self.data.stop();
+    }
+}
+
+/// Passes a fault point; what it is called is only asked for when somebody wants to know.
+///
+/// # Errors
+/// When it cannot be noted.
+fn pass(
+    faults: &mut Option<Faults>,
+    stage: Stage,
+    what: impl FnOnce() -> String,
+) -> Result<(), ServerError> {
+    match faults {
+        Some(faults) => faults
+            .pass(stage, &what())
+            .map_err(ServerError::FaultPoints),
+        None => Ok(()),
     }
 }

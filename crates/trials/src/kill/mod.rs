@@ -5,7 +5,7 @@ mod files;
 mod filler;
 mod worker;
 
-use crate::cluster::{CALLER, Common, fresh_directory, ms};
+use crate::cluster::{CALLER, Common, fresh_directory, fsck, ms};
 use anyhow::{Context, Result, bail, ensure};
 use disk::DiskWatch;
 use filler::{Filler, Grain};
@@ -18,7 +18,6 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use worker::{Tally, Worker};
@@ -354,22 +353,6 @@ impl<'o> Trial<'o> {
         };
         fsck(pandofs, &self.options.common.cluster)
     }
-}
-
-fn fsck(pandofs: &Path, cluster: &Path) -> Result<()> {
-    let mut command = Command::new(pandofs);
-    command.arg("fsck").arg("--cluster").arg(cluster);
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {}", pandofs.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "fsck ended with {}: {said}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
 }
 
 fn kill_when_due(

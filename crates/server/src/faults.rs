@@ -1,0 +1,234 @@
+//! Fault points: steps of a server's work at which it can be told to die, so that a test can kill it at each of
+//! them in turn.
+//!
+//! They are in the server as it is delivered, not in a build of their own, and cost one comparison each. They
+//! work only in a server that was started with [`FOLDER_VARIABLE`] set, the path of a folder that is there. In
+//! it the server with number `N`
+//!
+//! - appends to `server-N.seen` each point that it passes for the first time since its start, a line each;
+//! - takes a point from `server-N.armed`, which it removes, and ends itself with SIGKILL when it comes to it.
+//!
+//! A point is a [`Stage`] and what is at that stage, in words: `appended request Mkdir`,
+//! `sending Commit Do Insert, deciding`.
+
+use pandofs_api::{CommitMessage, DataRequest, PeerMessage};
+use pandofs_shard::{Record, ShardError};
+use pandofs_types::ServerId;
+use rustix::process::{Signal, getpid, kill_process};
+use std::collections::BTreeSet;
+use std::env;
+use std::fmt::{Debug, Display};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Environment variable with the folder of the points; without it there are none.
+pub const FOLDER_VARIABLE: &str = "PANDOFS_FAULT_POINTS";
+
+/// When in the life of a record or a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The record is proposed, and nowhere but in memory.
+    Appending,
+    /// The log has it; neither the store nor anybody else knows.
+    Appended,
+    /// It is applied; its answers and messages have not left.
+    Applied,
+    /// The message is about to leave.
+    Sending,
+    /// It has come, and nothing was done about it.
+    Received,
+    /// The log is about to be forced, or was, and those who wait for it have not been told.
+    Forcing,
+    Forced,
+    /// The store is about to be flushed, or was, and the log still has what it has now.
+    Flushing,
+    Flushed,
+}
+
+/// The points of one server.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    armed_path: PathBuf,
+    seen_file: File,
+    seen: BTreeSet<String>,
+    armed: Option<String>,
+}
+
+impl Faults {
+    /// Those that the environment asks for.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn from_environment(server: ServerId) -> io::Result<Option<Faults>> {
+        match env::var_os(FOLDER_VARIABLE) {
+            Some(folder) => Faults::open(Path::new(&folder), server).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn open(folder: &Path, server: ServerId) -> io::Result<Faults> {
+        let seen_path = folder.join(format!("server-{server}.seen"));
+        Ok(Faults {
+            armed_path: folder.join(format!("server-{server}.armed")),
+            seen_file: OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(seen_path)?,
+            seen: BTreeSet::new(),
+            armed: None,
+        })
+    }
+
+    /// Takes a new order, if there is one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn look(&mut self) -> io::Result<()> {
+        match fs::read_to_string(&self.armed_path) {
+            Ok(point) => {
+                fs::remove_file(&self.armed_path)?;
+                self.armed = Some(point.trim_end().to_string());
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that the server passes a point, and ends it if it was to end there.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn pass(&mut self, stage: Stage, what: &dyn Display) -> io::Result<()> {
+        let point = format!("{stage:?} {what}");
+        if self.armed.as_deref() == Some(&point) {
+            kill_process(getpid(), Signal::KILL)?;
+            // The signal is on its way to this very thread.
+            loop {
+                std::thread::park();
+            }
+        }
+        if !self.seen.contains(&point) {
+            self.seen_file.write_all(format!("{point}\n").as_bytes())?;
+            self.seen.insert(point);
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// For bytes that are no record.
+pub(crate) fn name_of_record(payload: &[u8]) -> Result<String, ShardError> {
+    Ok(match Record::decode(payload)? {
+        Record::Request { request, .. } => format!("request {}", variant(&request.request)),
+        Record::Commit { message, .. } => format!("commit {}", name_of_commit(&message)),
+        other => variant(&other),
+    })
+}
+
+pub(crate) fn name_of_message(message: &PeerMessage) -> String {
+    match message {
+        PeerMessage::Commit { message, .. } => format!("Commit {}", name_of_commit(message)),
+        PeerMessage::Data { request, .. } => name_of_data_request(request),
+        other => variant(other),
+    }
+}
+
+pub(crate) fn name_of_data_request(request: &DataRequest) -> String {
+    format!("Data {}", variant(request))
+}
+
+fn name_of_commit(message: &CommitMessage) -> String {
+    match message {
+        CommitMessage::Do { step, decide, .. } => {
+            let decides = if *decide { ", deciding" } else { "" };
+            format!("Do {}{decides}", variant(step))
+        }
+        CommitMessage::Outcome { commit, .. } => format!("Outcome, commit {commit}"),
+        other => variant(other),
+    }
+}
+
+/// The name of an enumeration's variant, with which its derived `Debug` begins.
+fn variant(value: &impl Debug) -> String {
+    let mut text = format!("{value:?}");
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+    text.truncate(end.unwrap_or(text.len()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_api::{Step, StepNumber};
+    use pandofs_types::{Ino, ShardId};
+
+    #[test]
+    fn points_are_noted_once_and_orders_are_taken_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut faults = Faults::open(folder.path(), ServerId(3)).unwrap();
+        let seen = || fs::read_to_string(folder.path().join("server-3.seen")).unwrap();
+        faults.look().unwrap();
+        assert_eq!(faults.armed, None);
+        for what in ["a", "b", "a"] {
+            faults.pass(Stage::Appended, &what).unwrap();
+        }
+        assert_eq!(seen(), "Appended a\nAppended b\n");
+
+        let order = folder.path().join("server-3.armed");
+        fs::write(&order, "Applied c\n").unwrap();
+        faults.look().unwrap();
+        assert_eq!(faults.armed.as_deref(), Some("Applied c"));
+        assert!(!order.exists());
+        // The same thing at another stage is another point.
+        faults.pass(Stage::Appended, &"c").unwrap();
+        assert_eq!(seen(), "Appended a\nAppended b\nAppended c\n");
+        // A server that was started again notes them again, after those of before.
+        let mut again = Faults::open(folder.path(), ServerId(3)).unwrap();
+        again.pass(Stage::Appended, &"a").unwrap();
+        assert_eq!(
+            seen().lines().filter(|line| *line == "Appended a").count(),
+            2
+        );
+    }
+
+    #[test]
+    fn names_tell_kinds_apart_and_nothing_else() {
+        let record = Record::Reclaim { ino: Ino(7) };
+        assert_eq!(name_of_record(&record.encode()).unwrap(), "Reclaim");
+        assert!(name_of_record(&[]).is_err());
+        let tx = pandofs_types::TxId {
+            coordinator: ShardId(1),
+            sequence: 9,
+        };
+        let message = |message| PeerMessage::Commit {
+            from: ShardId(1),
+            to: ShardId(2),
+            horizon: 0,
+            message,
+        };
+        let step = Step::DropPart { dir: Ino(5) };
+        let number = StepNumber(1);
+        let age = pandofs_api::Age {
+            time: pandofs_types::Time::default(),
+            tx,
+        };
+        for (decide, name) in [
+            (false, "Commit Do DropPart"),
+            (true, "Commit Do DropPart, deciding"),
+        ] {
+            let step = step.clone();
+            let asked = message(CommitMessage::Do {
+                tx,
+                number,
+                step,
+                decide,
+                age,
+            });
+            assert_eq!(name_of_message(&asked), name);
+        }
+        let ack = message(CommitMessage::Ack { tx, number });
+        assert_eq!(name_of_message(&ack), "Commit Ack");
+    }
+}
