@@ -24,7 +24,7 @@ mod txn;
 mod view;
 
 pub use locks::{LockSet, Locks};
-pub use ops::{Choices, Plan, PlanAnswer};
+pub use ops::{Admission, Choices, Plan, PlanAnswer};
 pub use stop::Stop;
 pub use txn::{Effect, Meta, Txn};
 pub use view::{Owned, View};

@@ -16,6 +16,7 @@ mod connection;
 mod data;
 mod data_tickets;
 mod directory;
+mod disk;
 mod dump;
 mod durable;
 mod error;

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::data::Holdings;
 use crate::directory::ServerDirectory;
+use crate::disk::{Disk, Disks, Room, log_file_bytes};
 use crate::error::{ServerError, StartError};
 use crate::faults::Faults;
 use crate::lane::{Lane, LaneParts, WAKER};
@@ -99,7 +100,7 @@ impl Server {
         let store = RocksStore::open(directory.store(), options)?;
         Server::format_store(map, id, &store)?;
         drop(store);
-        drop(RaftEngineLog::open(&directory.log(), log_options())?);
+        drop(RaftEngineLog::open(&directory.log(), log_options(dir)?)?);
         directory.mark(map.fs, id)
     }
 
@@ -143,16 +144,25 @@ impl Server {
         let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
         // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
         // to be changed when the log is refused.
-        let log = RaftEngineLog::open(&directory.log(), log_options())?;
+        let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
         let store = RocksStore::open(directory.store(), options.store())?;
         let data = directory.data();
         let schedule = options.schedule();
+        let disks = [
+            (directory.log(), "the log"),
+            (directory.store(), "metadata"),
+        ];
+        let disks = disks.map(|(path, holds)| {
+            Disk::new(&path, holds).map_err(|source| StartError::io(&path, source))
+        });
+        let disks = Disks::new(disks.into_iter().collect::<Result<_, _>>()?);
         serve(
             options.map,
             options.id,
             Arc::new(store),
             Arc::new(log),
             &data,
+            disks,
             schedule,
             Some(directory),
         )
@@ -175,12 +185,21 @@ impl Server {
             interval: DEFAULT_SCRUB_INTERVAL,
             rate: DEFAULT_SCRUB_RATE,
         };
-        serve(map, id, store, log, data, schedule, None)
+        // Where the caller keeps store and log is not known.
+        let disks = Disks::default();
+        serve(map, id, store, log, data, disks, schedule, None)
     }
 }
 
-pub(crate) fn log_options() -> pandofs_log_raft_engine::Options {
-    pandofs_log_raft_engine::Options::default()
+/// For a log in this directory.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn log_options(dir: &Path) -> Result<pandofs_log_raft_engine::Options, StartError> {
+    let room = Room::of(dir).map_err(|source| StartError::io(dir, source))?;
+    Ok(pandofs_log_raft_engine::Options {
+        target_file_bytes: log_file_bytes(room.total),
+    })
 }
 
 pub(crate) fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
@@ -192,12 +211,14 @@ pub(crate) fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 fn serve(
     map: ClusterMap,
     id: ServerId,
     store: Arc<dyn Store>,
     log: Arc<dyn Log>,
     data: &Path,
+    disks: Disks,
     schedule: Schedule,
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
@@ -242,6 +263,7 @@ fn serve(
         store,
         log,
         holdings: Arc::new(holdings),
+        disks,
         schedule,
         unflushed_bytes: replayed.bytes,
     })

@@ -40,7 +40,7 @@ pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, Star
     check_map(map, id)?;
     let directory = ServerDirectory::open(dir, map.fs, id)?;
     // In the order of `Server::start`.
-    let log = RaftEngineLog::open(&directory.log(), log_options())?;
+    let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
     let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
     let mut stored = Stored {
         shards: Vec::new(),

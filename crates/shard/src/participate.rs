@@ -8,9 +8,9 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::{Age, CommitMessage, PeerMessage, Refused, Step, StepNumber};
 use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::records::encode;
-use pandofs_namespace::{Choices, Stop, keys, steps};
+use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{Position, ShardId, TxId};
+use pandofs_types::{FsError, Position, ShardId, TxId};
 
 impl Shard {
     /// A message of another server, or of another shard of this one.
@@ -33,7 +33,8 @@ impl Shard {
             }
             PeerMessage::SplitChunk { from, chunk, .. } => {
                 // Whoever sends another shard's split is wrong; nothing is kept of it.
-                if chunk.split.source == from {
+                // On a disk without room the split waits: its source sends the chunk again.
+                if chunk.split.source == from && !self.disk_low {
                     self.splits.saw_staging(chunk.split, env.now);
                     self.propose(&Record::SplitStage {
                         chunk: Box::new(chunk),
@@ -163,7 +164,11 @@ impl Shard {
                     return Ok(());
                 }
                 let own = [(self.config.shard, step.clone())];
-                choices.busy = self.is_gated(&own);
+                if self.is_gated(&own) {
+                    choices.admission = Admission::Busy;
+                } else if self.disk_low && steps::needs_space(step) {
+                    choices.admission = Admission::Full;
+                }
                 match self.choose(&view, &own, &mut choices) {
                     Ok(()) => {}
                     Err(Stop::Cold(key)) => {
@@ -309,7 +314,9 @@ impl Shard {
         choices: &Choices,
         tx: TxId,
     ) -> Result<(), Stop> {
-        let prepared = if choices.busy || self.would_change_time_again(&step, age) {
+        let prepared = if choices.admission == Admission::Full {
+            Err(FsError::NoSpace.into())
+        } else if choices.admission == Admission::Busy || self.would_change_time_again(&step, age) {
             Err(Stop::Refuse(pandofs_api::Refusal::TryAgain))
         } else {
             let locks = std::mem::take(&mut self.locks);

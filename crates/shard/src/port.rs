@@ -40,6 +40,8 @@ pub enum Input {
     /// The session said goodbye (`ended`), or was silent for so long that what it has open is let go. A
     /// silent one may still repeat a request and then wants the first one's answer.
     SessionGone { session: SessionId, ended: bool },
+    /// Whether the disk of the log or of the store is `low`: what needs space on it is refused from here on.
+    Space { low: bool },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

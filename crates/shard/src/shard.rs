@@ -93,6 +93,8 @@ pub struct Shard {
     pub(crate) finished: Finished,
     /// Locks of files; `locks` are those of operations.
     pub(crate) lockers: Lockers,
+    /// What needs space is refused.
+    pub(crate) disk_low: bool,
 }
 
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
@@ -237,6 +239,7 @@ impl Shard {
             sequence_of_retry: 0,
             finished: Finished::default(),
             lockers: Lockers::default(),
+            disk_low: false,
         };
         this.load(store).map_err(broken)?;
         Ok(this)

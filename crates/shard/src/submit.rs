@@ -14,7 +14,7 @@ use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::{Overlay, StoreError};
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{Ino, Position, SessionId, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, Position, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -38,6 +38,10 @@ impl Shard {
             }
             Input::SessionGone { session, ended } => {
                 self.session_gone(session, ended);
+                Ok(())
+            }
+            Input::Space { low } => {
+                self.disk_low = low;
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -206,6 +210,11 @@ impl Shard {
             None => Ok(None),
         })
         .and_then(|plan| {
+            // Whoever waits for the end of an operation, or for a key, comes here again and may be refused
+            // then; what has a record was taken on.
+            if self.disk_low && ops::needs_space::needs_space(&view, &request.request)? {
+                return Err(FsError::NoSpace.into());
+            }
             Ok((
                 plan,
                 ops::changes_nothing(&view, &request.request, &choices)?,

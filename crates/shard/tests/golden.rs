@@ -8,7 +8,7 @@ use pandofs_golden::samples::{self, DIR, FILE, TIME};
 use pandofs_golden::{check, variants};
 use pandofs_namespace::keys::FORMAT_VERSION;
 use pandofs_namespace::records::{ReclaimRecord, decode, encode};
-use pandofs_namespace::{Choices, PlanAnswer};
+use pandofs_namespace::{Admission, Choices, PlanAnswer};
 use pandofs_placement::PartitionIndex;
 use pandofs_shard::{Coordinated, LOG_FORMAT_VERSION, Origin, Record};
 use pandofs_types::{SessionId, ShardId};
@@ -39,7 +39,7 @@ fn choices() -> Choices {
         time: TIME,
         random: u64::MAX,
         closed: vec![FILE],
-        busy: true,
+        admission: Admission::Busy,
         slots: vec![ShardId(2), ShardId(300)],
     }
 }

@@ -251,6 +251,32 @@ pub const MAX_LOG_BYTES: u64 = 50 << 20;
 /// Bytes of one log file, unless told: the grain in which the space of pruned records comes back,
 /// and the most that the switch to the next file has to force at once.
 pub const LOG_FILE_BYTES: u64 = 8 << 20;
+/// Bytes of one log file on the smallest disk.
+pub const MIN_LOG_FILE_BYTES: u64 = 1 << 20;
+/// A log takes no more than one in so many bytes of its disk, or four of the smallest files.
+pub const SMALL_DISK_LOG_SHARE: u64 = 16;
+/// One in so many bytes of a disk that a server uses are kept back, within the next two limits: what needs
+/// space is refused when no more is left, so that there is room to make room.
+pub const DISK_RESERVE_SHARE: u64 = 20;
+/// Bytes of a disk that are kept back at least, but for small disks: there, one in
+/// `MIN_DISK_RESERVE_SHARE`.
+pub const MIN_DISK_RESERVE_BYTES: u64 = 64 << 20;
+/// See `MIN_DISK_RESERVE_BYTES`.
+pub const MIN_DISK_RESERVE_SHARE: u64 = 4;
+/// Bytes of a disk that are kept back at most.
+pub const MAX_DISK_RESERVE_BYTES: u64 = 1 << 30;
+/// One in so many inodes of a disk are kept back, up to the next limit.
+pub const DISK_INODE_RESERVE_SHARE: u64 = 20;
+/// Inodes of a disk that are kept back at most.
+pub const MAX_DISK_INODE_RESERVE: u64 = 4_096;
+/// How long a server that writes little believes what it knows of a disk's room.
+pub const DISK_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes of a disk that a server takes in one step when it is asked for much at once: others may be using
+/// the disk, and it looks again before each step.
+pub const MAX_ALLOCATION_STEP_BYTES: u64 = 256 << 20;
+/// A step takes no more than one in so many bytes of the disk's reserve: that many servers on a disk may
+/// take one at the same time.
+pub const ALLOCATION_STEP_SHARE: u64 = 8;
 /// Bytes of the records in one append to the log.
 pub const MAX_LOG_APPEND_BYTES: usize = 64 << 20;
 /// Bytes of records that reading the log keeps in memory at once, unless one record is larger.
@@ -347,6 +373,9 @@ const _: () = {
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
+    assert!(MIN_LOG_FILE_BYTES <= LOG_FILE_BYTES);
+    assert!(MIN_DISK_RESERVE_BYTES <= MAX_DISK_RESERVE_BYTES);
+    assert!(MIN_DISK_RESERVE_SHARE < DISK_RESERVE_SHARE);
     assert!(MAX_IO_BYTES <= MAX_OWED_BYTES && MAX_OWED_BYTES * 2 <= MAX_UNSENT_BYTES);
     assert!(MAX_LINK_BACKLOG_BYTES >= MAX_FRAME_BYTES);
     assert!(MAX_OBJECTS_LISTED * 20 <= MAX_FRAME_BYTES);

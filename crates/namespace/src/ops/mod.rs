@@ -17,6 +17,7 @@ pub mod getattr;
 pub mod link;
 pub mod lookup;
 pub mod mkdir;
+pub mod needs_space;
 pub mod open;
 pub mod read_inline;
 pub mod readdir;
@@ -42,11 +43,21 @@ pub struct Choices {
     /// Inodes known not to be open: losing its last name frees such a one at once. Any other is kept
     /// as an orphan until the shard's driver finds that nobody has it open.
     pub closed: Vec<Ino>,
-    /// The shard's driver wants a step of another shard's operation refused for now: it would take a
-    /// lock that a split is waiting to see gone.
-    pub busy: bool,
+    /// Whether a step of another shard's operation is taken on.
+    pub admission: Admission,
     /// The slot array, should a directory need one.
     pub slots: Vec<ShardId>,
+}
+
+/// What the shard's driver wants done with a step of another shard's operation. (A format: 0, 1, 2.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Admission {
+    #[default]
+    Open,
+    /// It would take a lock that a split is waiting to see gone: refused for now.
+    Busy,
+    /// It needs space, and the disk has none to give: refused with `NoSpace`.
+    Full,
 }
 
 /// An operation as steps of shards, in the order of execution.

@@ -136,6 +136,27 @@ pub fn execute(
     }
 }
 
+/// Whether a step that another shard asks for takes up space that this shard's operations did not have
+/// before. What gives some back at the same time, as an exchange does, is not counted.
+pub fn needs_space(step: &Step) -> bool {
+    match step {
+        Step::Insert { .. } | Step::NewDir { .. } | Step::NewPart { .. } => true,
+        Step::Remove { .. }
+        | Step::Link { .. }
+        | Step::Unlink { .. }
+        | Step::Touch { .. }
+        | Step::DropDir { .. }
+        | Step::DropPart { .. }
+        | Step::SetParent { .. }
+        | Step::HoldAncestors { .. }
+        | Step::SetDir { .. }
+        | Step::Adopt { .. }
+        | Step::GiveUp { .. }
+        | Step::Swap { .. }
+        | Step::SetAcl { .. } => false,
+    }
+}
+
 /// The locks of a step that was prepared before a restart, from the state, which has not changed in
 /// what they guard.
 pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {

@@ -5,6 +5,7 @@
 //! over 256 directories. Holes are holes. Its checksums are `data/ef/0123456789abcdef.sums`.
 
 mod direct;
+mod extents;
 mod generation;
 mod health;
 mod listing;

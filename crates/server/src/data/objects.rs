@@ -1,12 +1,14 @@
 //! What is done to data objects, on one thread.
 
 use super::direct;
+use super::extents::without_space;
 use super::generation::{Generations, boot_id};
 use super::health::Health;
 use super::open::{OpenObject, OpenObjects};
 use super::settling::Unsettled;
-use super::sums::{BLOCK, Checked, Note, SumsError};
+use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
+use crate::disk::{Disk, Need, Room};
 use pandofs_api::{DataReply, DataRequest};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
@@ -26,6 +28,7 @@ pub(crate) struct Holdings {
     pub root: PathBuf,
     pub generations: Generations,
     pub health: Health,
+    pub disk: Disk,
 }
 
 impl Holdings {
@@ -49,6 +52,7 @@ impl Holdings {
             root: root.to_owned(),
             generations: Generations::open(root, is_new)?,
             health: Health::default(),
+            disk: Disk::new(root, "data")?,
         })
     }
 }
@@ -102,8 +106,14 @@ impl Objects {
     }
 
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
-    /// written or cut is answered once it is on disk, if that is asked for.
+    /// written or cut is answered once it is on disk, if that is asked for: by a shard, which has promised
+    /// somebody that it will be done.
     pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
+        if let DataRequest::Write { ino, offset, data } = &request
+            && let Err(error) = self.check_room(*ino, *offset, data.len(), forced)
+        {
+            return Outcome::Done(DataReply::Failed(error));
+        }
         match self.object_to_unsettle(&request) {
             Ok(None) => {}
             Ok(Some(object)) => return Outcome::Unsettle(object, request),
@@ -172,7 +182,7 @@ impl Objects {
         }
     }
 
-    fn read(&mut self, ino: Ino, offset: u64, length: u32) -> Result<Vec<u8>, FsError> {
+    pub(super) fn read(&mut self, ino: Ino, offset: u64, length: u32) -> Result<Vec<u8>, FsError> {
         check_range(offset, length as usize)?;
         let Some(object) = self.object(ino)? else {
             return Ok(Vec::new());
@@ -198,6 +208,46 @@ impl Objects {
         let whole = offset.div_ceil(BLOCK)..(offset + data.len() as u64) / BLOCK;
         self.holdings.health.gone(ino, whole);
         Ok(object)
+    }
+
+    /// Whether there is room for a write, above what is kept back of the disk. What it needs may have been
+    /// reserved before, or have been written.
+    fn check_room(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        length: usize,
+        promised: bool,
+    ) -> Result<(), FsError> {
+        check_range(offset, length)?;
+        let range = offset..offset + length as u64;
+        let mut need = Need {
+            bytes: with_sums(range.end - range.start),
+            files: self.open.peek(ino).is_none(),
+            promised,
+        };
+        let root = &self.holdings.root;
+        let failed = |error| failure("statvfs", root, &error);
+        if self.holdings.disk.has_room(need).map_err(failed)? {
+            return Ok(());
+        }
+        let Some(object) = self.object(ino)? else {
+            return Err(FsError::NoSpace);
+        };
+        need.files = false;
+        let missing = without_space(object.checked.data(), &range);
+        let missing = missing.map_err(|error| self.failure("ask for the space of", ino, &error))?;
+        need.bytes = missing.iter().map(|gap| gap.end - gap.start).sum();
+        if need.bytes == 0 {
+            return Ok(());
+        }
+        need.bytes = with_sums(need.bytes);
+        let failed = |error| failure("statvfs", &self.holdings.root, &error);
+        if self.holdings.disk.has_room(need).map_err(failed)? {
+            Ok(())
+        } else {
+            Err(FsError::NoSpace)
+        }
     }
 
     /// The object, if there is one.
@@ -232,11 +282,11 @@ impl Objects {
     /// Without the inodes, which only the lane knows.
     fn space(&self) -> Result<DataReply, FsError> {
         let space = || {
-            let space = rustix::fs::statvfs(&self.holdings.root)?;
+            let room = Room::of(&self.holdings.root)?;
             io::Result::Ok(DataReply::Space {
-                total: space.f_blocks.saturating_mul(space.f_frsize),
-                free: space.f_bfree.saturating_mul(space.f_frsize),
-                available: space.f_bavail.saturating_mul(space.f_frsize),
+                total: room.total,
+                free: room.free,
+                available: room.spare(),
                 inodes: 0,
                 disk: disk_number(&self.holdings.root)?,
             })
@@ -244,7 +294,7 @@ impl Objects {
         space().map_err(|error| failure("statvfs", &self.holdings.root, &error))
     }
 
-    fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
+    pub(super) fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
         self.open.remove(ino);
         self.holdings.health.gone(ino, 0..u64::MAX);
         // The checksums last: an object without them would look damaged. Also when there is none any
@@ -507,6 +557,16 @@ fn check_range(offset: u64, length: usize) -> Result<(), FsError> {
         Some(end) if end <= MAX_FILE_BYTES => Ok(()),
         _ => Err(FsError::FileTooBig),
     }
+}
+
+/// Bytes that data of this length takes of the disk with its checksums, at most: whole blocks.
+pub(super) fn with_sums(length: u64) -> u64 {
+    /// Bytes that a change may take besides: the ends of the range and of its checksums, and what the local
+    /// file system notes.
+    const BESIDES: u64 = 4 * BLOCK;
+    length
+        .saturating_add(length / BLOCK * SUM_BYTES)
+        .saturating_add(BESIDES)
 }
 
 /// What the client is told of the system's error; what it does not explain goes to the log.

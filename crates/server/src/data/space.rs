@@ -1,20 +1,21 @@
 //! Space of data objects: had in advance, given back, and looked for.
 
-use super::objects::Objects;
+use super::extents::without_space;
+use super::objects::{Objects, failure, with_sums};
 use super::open::OpenObject;
-use super::sums::BLOCK;
+use super::sums::{BLOCK, Raw};
+use crate::disk::{Need, reserve};
 use pandofs_api::{Allocation, DataReply};
-use pandofs_types::limits::MAX_FILE_BYTES;
+use pandofs_types::limits::{ALLOCATION_STEP_SHARE, MAX_ALLOCATION_STEP_BYTES, MAX_FILE_BYTES};
 use pandofs_types::{FsError, Ino};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use std::fs::File;
 use std::io;
+use std::iter::repeat;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::slice;
 use std::sync::Arc;
-
-/// Bytes of the unit in which Linux counts space.
-const SPACE_UNIT: u64 = 512;
 
 impl Objects {
     /// The object, if there is one afterwards.
@@ -26,16 +27,31 @@ impl Objects {
         allocation: Allocation,
     ) -> Result<Option<Arc<OpenObject>>, FsError> {
         let range = checked(offset, length)?;
+        if allocation.reserves() {
+            let has = self.object(ino)?;
+            let missing = match &has {
+                Some(object) => without_space(object.checked.data(), &range)
+                    .map_err(|error| self.failure("ask for the space of", ino, &error))?,
+                None => vec![range.clone()],
+            };
+            self.check_room_for(&missing, has.is_none())?;
+            let is_new = has.is_none();
+            let object = match has {
+                Some(object) => object,
+                None => self.create(ino)?,
+            };
+            if let Err(error) = self.take(&object, &missing) {
+                if is_new {
+                    self.remove(ino)?;
+                }
+                return Err(error);
+            }
+        }
         let object = match self.object(ino)? {
             Some(object) => object,
             // All of it is a hole already.
-            None if !allocation.reserves() => return Ok(None),
-            None => self.create(ino)?,
+            None => return Ok(None),
         };
-        // The local file system would find out too, once it has given away all it has.
-        if allocation.reserves() && length > self.room_for(ino, &object)? {
-            return Err(FsError::NoSpace);
-        }
         let allocated = object.checked.allocate(&range, allocation);
         self.count_change(&object);
         allocated.map_err(|error| self.failure("allocate", ino, &error))?;
@@ -46,19 +62,55 @@ impl Objects {
         Ok(Some(object))
     }
 
-    /// Bytes that the object has and those that it could get besides.
-    fn room_for(&self, ino: Ino, object: &OpenObject) -> Result<u64, FsError> {
-        let room = || {
-            let space = rustix::fs::fstatvfs(object.checked.data())?;
-            let has = object
-                .checked
-                .data()
-                .metadata()?
-                .blocks()
-                .saturating_mul(SPACE_UNIT);
-            io::Result::Ok(space.f_bfree.saturating_mul(space.f_frsize) + has)
+    /// Whether all of this can be had, above what is kept back of the disk.
+    fn check_room_for(&self, missing: &[Range<u64>], files: bool) -> Result<(), FsError> {
+        let bytes = missing.iter().map(|gap| gap.end - gap.start).sum();
+        let need = Need {
+            bytes: with_sums(bytes),
+            files,
+            promised: false,
         };
-        room().map_err(|error| self.failure("statvfs", ino, &error))
+        let disk = &self.holdings.disk;
+        match disk.has_room(need) {
+            Ok(true) => Ok(()),
+            // What is there already needs no room.
+            Ok(false) if bytes == 0 && !files => Ok(()),
+            Ok(false) => Err(FsError::NoSpace),
+            Err(error) => Err(failure("statvfs", &self.holdings.root, &error)),
+        }
+    }
+
+    /// Gives an object the space that it has not, step by step: the local file system would give all it has
+    /// before it says that it has no more, and whoever else uses the disk would be left without any. When it
+    /// is not to be had after all, what was taken is given back.
+    fn take(&self, object: &OpenObject, missing: &[Range<u64>]) -> Result<(), FsError> {
+        let data = object.checked.data();
+        let reserve = reserve(self.holdings.disk.room().total);
+        let step = (reserve / ALLOCATION_STEP_SHARE).clamp(BLOCK, MAX_ALLOCATION_STEP_BYTES);
+        let steps = missing.iter().flat_map(|gap| {
+            (gap.start..gap.end)
+                .step_by(step as usize)
+                .zip(repeat(gap.end))
+        });
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (start, end) in steps {
+            let part = start..end.min(start + step);
+            let had = self
+                .check_room_for(slice::from_ref(&part), false)
+                .and_then(|()| {
+                    // Also a part of it may have been had when this fails.
+                    taken.push(part.clone());
+                    data.allocate(&part, Allocation::Reserve { keep_size: true })
+                        .map_err(|error| self.failure("allocate", object.ino, &error))
+                });
+            if let Err(error) = had {
+                if let Err(error) = give_back(data, &taken) {
+                    self.failure("give back space of", object.ino, &error);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn seek(&mut self, ino: Ino, offset: u64, data: bool) -> Result<DataReply, FsError> {
@@ -84,6 +136,18 @@ impl Objects {
     }
 }
 
+/// Lets go of space that was reserved and never written to.
+fn give_back(data: &File, taken: &[Range<u64>]) -> io::Result<()> {
+    for part in taken {
+        // Beyond a file's end Linux makes no holes. What lies there reads as zeros either way.
+        if data.length()? < part.end {
+            data.set_length(part.end)?;
+        }
+        data.allocate(part, Allocation::Punch)?;
+    }
+    Ok(())
+}
+
 /// Objects are no longer than files; the end of the range.
 fn checked(offset: u64, length: u64) -> Result<Range<u64>, FsError> {
     match offset.checked_add(length) {
@@ -96,10 +160,14 @@ fn checked(offset: u64, length: u64) -> Result<Range<u64>, FsError> {
 mod tests {
     use super::super::objects::Holdings;
     use super::*;
+    use crate::disk::Room;
     use pandofs_types::limits::SETTLE_AFTER;
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
     use tempfile::TempDir;
 
+    /// Bytes of the unit in which Linux counts space.
+    const SPACE_UNIT: u64 = 512;
     const INO: Ino = Ino(7);
     /// Bytes of a block of any file system that tests run on.
     const UNIT: u64 = 64 << 10;
@@ -178,8 +246,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_leaves_what_was_there() {
+        let (dir, mut objects) = objects();
+        objects.write(INO, UNIT, &vec![9; UNIT as usize]).unwrap();
+        let reserve = Allocation::Reserve { keep_size: true };
+        objects.allocate(INO, 6 * UNIT, UNIT, reserve).unwrap();
+        let before = blocks(&mut objects);
+        let object = objects.object(INO).unwrap().unwrap();
+        let data = object.checked.data();
+        let all = 0..10 * UNIT;
+        let missing = without_space(data, &all).unwrap();
+        assert_eq!(missing, [0..UNIT, 2 * UNIT..6 * UNIT, 7 * UNIT..10 * UNIT]);
+        objects.take(&object, &missing).unwrap();
+        assert_eq!(without_space(data, &all).unwrap(), []);
+        give_back(data, &missing).unwrap();
+        assert_eq!(without_space(data, &all).unwrap(), missing);
+        assert_eq!(blocks(&mut objects), before);
+        let content = content(&dir);
+        let written = UNIT as usize..2 * UNIT as usize;
+        assert!(
+            content
+                .iter()
+                .enumerate()
+                .all(|(at, &byte)| { byte == if written.contains(&at) { 9 } else { 0 } })
+        );
+        assert_eq!(objects.read(INO, 0, 100).unwrap(), [0; 100]);
+    }
+
+    #[test]
     fn what_cannot_be_had_is_refused() {
-        let (_dir, mut objects) = objects();
+        let (dir, mut objects) = objects();
         let mut fails = |offset, length| {
             let reserve = Allocation::Reserve { keep_size: false };
             objects.allocate(INO, offset, length, reserve).unwrap_err()
@@ -187,5 +283,10 @@ mod tests {
         assert_eq!(fails(1, MAX_FILE_BYTES), FsError::FileTooBig);
         assert_eq!(fails(u64::MAX, 2), FsError::FileTooBig);
         assert_eq!(fails(0, 1 << 60), FsError::NoSpace);
+        // What is kept back is not to be had.
+        let room = Room::of(dir.path()).unwrap();
+        let above = room.spare() + reserve(room.total) / 2;
+        assert_eq!(fails(0, above), FsError::NoSpace);
+        assert!(!super::super::objects::path(dir.path(), INO).exists());
     }
 }

@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::data::Holdings;
 use crate::data::pool::DataPool;
 use crate::data_tickets::{DataTickets, PeerRequests};
+use crate::disk::Disks;
 use crate::durable::Durable;
 use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_message};
@@ -37,7 +38,7 @@ use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
-use pandofs_types::limits::{MAX_LANE_BATCH, MAX_LOG_BYTES, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
 use pandofs_types::{ServerId, ShardId};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
@@ -66,6 +67,8 @@ pub(crate) struct LaneParts {
     pub store: Arc<dyn Store>,
     pub log: Arc<dyn Log>,
     pub holdings: Arc<Holdings>,
+    /// Where log and store are.
+    pub disks: Disks,
     pub schedule: Schedule,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
@@ -117,6 +120,9 @@ pub(crate) struct Lane {
     holdings: Arc<Holdings>,
     data: DataPool,
     scrubber: Scrubber,
+    disks: Disks,
+    /// Bytes of records appended since the disks were last asked about.
+    unasked_bytes: u64,
 
     next_tick: Instant,
     next_look: Instant,
@@ -149,6 +155,8 @@ struct FlushState {
     unflushed_bytes: u64,
     /// Of these, what the flush under way covers.
     under_way: Option<u64>,
+    /// A disk has become low.
+    for_room: bool,
     /// Who wait for the flush under way.
     waiting: Vec<FlushWaiter>,
     /// Who wait for one that begins from now on.
@@ -194,6 +202,7 @@ impl Lane {
             store,
             log,
             holdings,
+            disks,
             schedule,
             unflushed_bytes,
         } = parts;
@@ -249,6 +258,8 @@ impl Lane {
             holdings,
             data,
             scrubber,
+            disks,
+            unasked_bytes: 0,
             next_tick: now,
             next_look: now + LOOK_INTERVAL,
             next_force: now,
@@ -275,6 +286,7 @@ impl Lane {
         let store = Arc::clone(&self.store);
         let mut overlay = Overlay::new(&*store);
         let mut events = Events::with_capacity(EVENTS);
+        self.look_at_disks();
         // What recovery wants sent, before anything new is taken up.
         self.shards.touch_all();
         self.run_batch(&mut overlay)?;
@@ -289,6 +301,7 @@ impl Lane {
             let now = Instant::now();
             self.take_events(&events);
             self.take_mail(now)?;
+            self.look_at_disks();
             self.accept(now);
             self.take_requests(now)?;
             self.run_timers(now);
@@ -335,6 +348,16 @@ impl Lane {
         }
     }
 
+    /// Tells the shards whether there is room for what needs some, before they are given that.
+    fn look_at_disks(&mut self) {
+        let used = std::mem::take(&mut self.unasked_bytes);
+        if let Some(low) = self.disks.look(used) {
+            self.tell_all_shards(|| Input::Space { low });
+            // What the store holds need not be in the log as well.
+            self.flush.for_room |= low;
+        }
+    }
+
     fn tell_all_shards(&mut self, input: impl Fn() -> Input) {
         for shard in self.shards.ids() {
             self.inbox.push((shard, input()));
@@ -372,6 +395,8 @@ impl Lane {
                 }
                 self.durable.appended();
                 self.flush.unflushed_bytes += appended.bytes;
+                // Once in the log and once in the store.
+                self.unasked_bytes += 2 * appended.bytes;
                 self.counters.log_records += appended.records;
                 self.counters.log_batches += appended.batches;
             }
@@ -422,8 +447,11 @@ impl Lane {
             self.forcer.begin()?;
             self.next_force = now + self.force_interval;
         }
-        let is_wanted = self.flush.unflushed_bytes > MAX_LOG_BYTES || !self.flush.wanted.is_empty();
+        let is_wanted = self.flush.unflushed_bytes > self.disks.log_bytes()
+            || self.flush.for_room
+            || !self.flush.wanted.is_empty();
         if is_wanted && self.flush.under_way.is_none() {
+            self.flush.for_room = false;
             self.flush.under_way = Some(self.flush.unflushed_bytes);
             self.flush.waiting = std::mem::take(&mut self.flush.wanted);
             self.write_to_store(overlay)?;

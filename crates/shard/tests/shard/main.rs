@@ -8,6 +8,7 @@ mod distributed;
 mod exchange;
 mod forged;
 mod locks;
+mod no_room;
 mod opens;
 mod set_id;
 mod set_mtime;

@@ -73,7 +73,7 @@ mod tests;
 
 pub(crate) use checked::{Checked, Note, SumsError};
 pub(crate) use raw::Raw;
-pub(crate) use sidecar::{HEADER_BYTES, block_at, has_broken_header, place};
+pub(crate) use sidecar::{HEADER_BYTES, SUM_BYTES, block_at, has_broken_header, place};
 
 use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 

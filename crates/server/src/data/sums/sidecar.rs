@@ -29,7 +29,8 @@ pub(crate) const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"pandosum";
 const SETTLED: u8 = 1;
 const DOUBTFUL: u8 = 2;
-const SUM_BYTES: u64 = 4;
+/// Bytes of one checksum.
+pub(crate) const SUM_BYTES: u64 = 4;
 
 /// A change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
