@@ -83,8 +83,8 @@ sub mutate {
     my ($seed, $count, $fs, $peer, $file, $from, $to) = @_;
     srand $seed;
     open my $golden, '<', $file or die "$file: $!\n";
-    # Not `Write`: to a data object it says nothing that a server could find wrong.
-    my @bodies = map { /: ([0-9a-f]+)$/ && !/^Data, Write/ ? pack 'H*', $1 : () }
+    # Not `Write` and `Allocate`: to a data object they say nothing that a server could find wrong.
+    my @bodies = map { /: ([0-9a-f]+)$/ && !/^Data, (?:Write|Allocate)/ ? pack 'H*', $1 : () }
         grep { !defined $from || /^PeerFrame/ } <$golden>;
     die "no messages in $file\n" unless @bodies > 10;
     my %seen = (answered => 0, closed => 0, nothing => 0);

@@ -109,6 +109,23 @@ expect_equal 'the answer to a request in the name of another session' \
     "$(talk "$address" "hello:$fs:$ADMIN" "$(look_up 6e6f6e65)" answer | tail -n 1)" "010001081f$refused"
 same_processes
 
+# Space for a data object: 2^61 bytes of it, which no disk has, and one byte more than files may have. Nothing
+# is taken, and no object made.
+allocate() {
+    printf 'frame:01010781808080808040%s0000' "$1"
+}
+free_bytes() {
+    stat --file-system --format='%a %S' "$DATA" | awk '{ printf "%d\n", $1 * $2 }'
+}
+free=$(free_bytes)
+expect_equal 'the answer to a request for 2 EiB' \
+    "$(talk "$address" "hello:$fs:$CLIENT" "$(allocate 00808080808080808020)" answer | tail -n 1)" 0101040a
+expect_equal 'the answer to a request for more than files may have' \
+    "$(talk "$address" "hello:$fs:$CLIENT" "$(allocate 01808080808080808040)" answer | tail -n 1)" 0101040d
+expect_above 'free bytes' "$(free_bytes)" $((free - (256 << 20)))
+expect_equal 'objects' "$(find "$DATA" -name '*0001000000000001*')" ''
+same_processes
+
 # 4. Golden messages with a few bytes changed, to all servers and from all kinds of peers.
 for ((server = 0; server < 4; server++)); do
     use_server "$server"
