@@ -303,6 +303,16 @@ pub const WALK_DENIALS_BEFORE_PAUSE: u32 = 8;
 pub const WALK_SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 /// The longest it pauses.
 pub const WALK_LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// Between two looks of a process of a tree walk at what others have sent, while there is much to do.
+pub const WALK_SHORTEST_POLL: Duration = Duration::from_micros(50);
+/// The same while there is little; each look in vain doubles the time.
+pub const WALK_LONGEST_POLL: Duration = Duration::from_millis(2);
+/// Pieces of output of one process of a tree walk that the first one has not received yet.
+pub const WALK_UNRECEIVED_OUTPUTS: usize = 4;
+/// Pieces of output that wait for that; whoever has more waits.
+pub const WALK_WAITING_OUTPUTS: usize = 16;
+/// Bytes of one message of MPI; longer ones are sent in pieces.
+pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
 /// Directories that a tree walk keeps open for those below them, if the process may have that many.
 pub const WALK_OPEN_DIRECTORIES: usize = 512;
 /// Bytes into which each thread of a tree walk reads a directory.

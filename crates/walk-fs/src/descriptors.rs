@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct Descriptors<D> {
     limit: usize,
     flags: OFlags,
+    /// Whether it matters on which file system directories are, and which they are.
+    careful: bool,
     /// Those kept open, in the order in which they were opened. Some may be done by now.
     kept: Mutex<VecDeque<Weak<Dir<D>>>>,
 }
@@ -34,6 +36,7 @@ impl<D: DirState> Descriptors<D> {
         Descriptors {
             limit: options.open_directories.max(1),
             flags,
+            careful: options.one_file_system || options.follow == Follow::Always,
             kept: Mutex::new(VecDeque::new()),
         }
     }
@@ -93,11 +96,20 @@ impl<D: DirState> Descriptors<D> {
             _ => self.flags,
         };
         let fd = open_fd(above.as_fd(), dir.name(), flags).map_err(ProblemKind::Open)?;
-        if again
-            && let Some(known) = dir.identity()
-            && identity(fd.as_fd()).map_err(ProblemKind::Open)?.identity() != known
-        {
-            return Err(ProblemKind::Replaced);
+        if again {
+            match dir.identity() {
+                Some(known) => {
+                    let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
+                    if found.identity() != known {
+                        return Err(ProblemKind::Replaced);
+                    }
+                }
+                // It came from another process.
+                None if self.careful => {
+                    dir.set_identity(&identity(fd.as_fd()).map_err(ProblemKind::Open)?);
+                }
+                None => {}
+            }
         }
         Ok(Handle::new(fd))
     }

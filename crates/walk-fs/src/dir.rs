@@ -1,6 +1,7 @@
 //! Directories that are being walked.
 
 use crate::stat::Stat;
+use pandofs_walk::RankId;
 use rustix::fd::OwnedFd;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +11,43 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub trait DirState: Send + Sync + 'static {
     /// From the numbers of [`crate::Flow::Descend`].
     fn new(seed: [u64; 2]) -> Self;
+
+    /// The state of a directory of another process in this one, to which it gave a part of it. What would
+    /// count double when it comes back is not in it.
+    fn elsewhere(seed: [u64; 2]) -> Self
+    where
+        Self: Sized,
+    {
+        Self::new(seed)
+    }
+
+    /// What this process has gathered for a directory of another one.
+    fn gathered(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes up what another process has [gathered](Self::gathered) for this directory.
+    ///
+    /// # Errors
+    /// When that is nothing that `gathered` could give.
+    fn add(&self, _gathered: &[u8]) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+/// Another process sent what this one cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another process sent what this one cannot read")]
+pub struct Unreadable;
+
+/// Of a directory that stands for one of another process, of which this one got a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub rank: RankId,
+    /// A number of that process.
+    pub loan: u64,
+    /// Which directory of the loan.
+    pub place: u32,
 }
 
 impl DirState for () {
@@ -29,6 +67,7 @@ pub struct Dir<D> {
     /// Open, for what is in it. Others may close it at any time: see `descriptors.rs`.
     open: Mutex<Option<Arc<OwnedFd>>>,
     identity: OnceLock<(u64, u64)>,
+    origin: Option<Origin>,
     state: D,
 }
 
@@ -43,6 +82,7 @@ impl<D: DirState> Dir<D> {
             pending: AtomicUsize::new(1),
             open: Mutex::new(None),
             identity: OnceLock::new(),
+            origin: None,
             state: D::new([0, 0]),
         })
     }
@@ -51,6 +91,30 @@ impl<D: DirState> Dir<D> {
     pub(crate) fn child(parent: &Arc<Dir<D>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
         parent.add_part();
         Dir::unspilled(parent, name, seed)
+    }
+
+    /// What stands for a directory of another process. It never ends by itself without an origin.
+    pub(crate) fn proxy(
+        parent: Option<&Arc<Dir<D>>>,
+        name: &CStr,
+        seed: [u64; 2],
+        parts: usize,
+        origin: Option<Origin>,
+    ) -> Dir<D> {
+        Dir {
+            parent: parent.map(Arc::clone),
+            name: name.into(),
+            depth: match parent {
+                Some(parent) if !parent.is_top() => parent.depth + 1,
+                _ => 0,
+            },
+            seed,
+            pending: AtomicUsize::new(if origin.is_some() { parts } else { 1 }),
+            open: Mutex::new(None),
+            identity: OnceLock::new(),
+            origin,
+            state: D::elsewhere(seed),
+        }
     }
 
     /// The same, of which the parent knows already.
@@ -63,6 +127,7 @@ impl<D: DirState> Dir<D> {
             pending: AtomicUsize::new(1),
             open: Mutex::new(None),
             identity: OnceLock::new(),
+            origin: None,
             state: D::new(seed),
         }
     }
@@ -98,6 +163,10 @@ impl<D> Dir<D> {
         self.parent.as_ref()
     }
 
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
     pub(crate) fn seed(&self) -> [u64; 2] {
         self.seed
     }
@@ -109,10 +178,15 @@ impl<D> Dir<D> {
 
     /// A part is done; whether it was the last.
     pub(crate) fn part_done(&self) -> bool {
+        self.parts_done(1)
+    }
+
+    /// Several are.
+    pub(crate) fn parts_done(&self, parts: usize) -> bool {
         // Acquire and release: who does the last part sees what was done to the state by all others.
-        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "a directory was done twice");
-        before == 1
+        let before = self.pending.fetch_sub(parts, Ordering::AcqRel);
+        assert!(before >= parts, "a directory was done twice");
+        before == parts
     }
 
     pub(crate) fn opened(&self) -> Option<Arc<OwnedFd>> {

@@ -21,6 +21,8 @@ pub struct Entry<'a, D> {
     pub(crate) paths: &'a mut Paths<D>,
     pub(crate) fields: StatxFlags,
     pub(crate) follow: Follow,
+    /// What is put off.
+    pub(crate) tasks: Vec<Box<[u8]>>,
 }
 
 impl<D> Entry<'_, D> {
@@ -46,6 +48,16 @@ impl<D> Entry<'_, D> {
     /// The directory that it is in; none for a root.
     pub fn dir(&self) -> Option<&Arc<Dir<D>>> {
         Some(self.dir).filter(|dir| !dir.is_top())
+    }
+
+    /// The same; for a root what all roots are in, whose state starts with zeros and which is never left.
+    pub fn holder(&self) -> &Arc<Dir<D>> {
+        self.dir
+    }
+
+    /// Puts off a part of the work: some thread calls [`crate::Visitor::task`] with this.
+    pub fn later(&mut self, what: impl Into<Box<[u8]>>) {
+        self.tasks.push(what.into());
     }
 
     /// Its directory, open: for calls that take a directory and [`Entry::name`].

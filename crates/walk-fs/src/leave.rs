@@ -42,6 +42,18 @@ impl<'a, D: DirState> Leaving<'a, D> {
         Ok(call(above.as_fd(), self.dir.name()))
     }
 
+    /// Calls with the directory itself, open.
+    ///
+    /// # Errors
+    /// When it had to be opened again and could not be.
+    pub fn in_itself<R>(
+        &self,
+        call: impl FnOnce(rustix::fd::BorrowedFd<'_>) -> R,
+    ) -> Result<R, ProblemKind> {
+        let handle = self.descriptors.open(self.dir)?;
+        Ok(call(handle.as_fd()))
+    }
+
     /// Calls with the directory as an entry of the one that it is in, as it was before it was entered.
     ///
     /// # Errors
@@ -62,6 +74,7 @@ impl<'a, D: DirState> Leaving<'a, D> {
             fields: self.options.fields,
             // What a link led to was entered, so it is looked at again by its name.
             follow: self.options.follow,
+            tasks: Vec::new(),
         };
         if self.options.follow != Follow::Never {
             entry.kind = FileType::Unknown;

@@ -49,6 +49,34 @@ impl Meter {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// What another process has counted: entries, directories, problems, vanished.
+    pub(crate) fn add_all(&self, counted: [u64; 4]) {
+        let [entries, directories, problems, vanished] = counted;
+        self.add_entries(entries);
+        self.directories.fetch_add(directories, Ordering::Relaxed);
+        self.problems.fetch_add(problems, Ordering::Relaxed);
+        self.vanished.fetch_add(vanished, Ordering::Relaxed);
+    }
+
+    pub(crate) fn all(&self) -> [u64; 4] {
+        [
+            self.entries(),
+            self.directories(),
+            self.problems(),
+            self.vanished(),
+        ]
+    }
+
+    /// Something that a visitor could not do with an entry counts as well.
+    pub fn add_problem(&self) {
+        self.problems.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So does an entry that was gone when the visitor came to it.
+    pub fn add_vanished(&self) {
+        self.vanished.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn add_entries(&self, count: u64) {
         self.entries.fetch_add(count, Ordering::Relaxed);
     }
@@ -59,13 +87,5 @@ impl Meter {
 
     pub(crate) fn set_queued(&self, items: u64) {
         self.queued.store(items, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_problem(&self) {
-        self.problems.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_vanished(&self) {
-        self.vanished.fetch_add(1, Ordering::Relaxed);
     }
 }

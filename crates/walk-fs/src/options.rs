@@ -39,6 +39,8 @@ pub struct Options {
     pub spill_directory: PathBuf,
     /// Directories that are kept open for those below them.
     pub open_directories: usize,
+    /// Whether visitors have to be told that directories are done. Over several processes that takes messages.
+    pub leaves: bool,
     /// Told how far the walk is, and asked whether to stop.
     pub meter: Arc<Meter>,
 }
@@ -57,6 +59,7 @@ impl Default for Options {
             spill_chunk: WALK_SPILL_CHUNK_ITEMS,
             spill_directory: std::env::temp_dir(),
             open_directories: open_directories(),
+            leaves: true,
             meter: Arc::new(Meter::default()),
         }
     }

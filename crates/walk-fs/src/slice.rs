@@ -1,4 +1,4 @@
-//! Items of work, and names of a directory put together for another thread.
+//! Items of work; and names of a directory put together for another thread.
 //!
 //! A slice is, for each entry: its kind (one byte), its inode's number (8 bytes, little-endian), its name and
 //! a NUL.
@@ -15,6 +15,8 @@ pub enum Item<D> {
     Directory(Arc<Dir<D>>),
     /// Names of the directory, to be visited.
     Slice(Arc<Dir<D>>, Box<[u8]>),
+    /// Something that a visitor has put off, see [`crate::Entry::later`].
+    Task(Arc<Dir<D>>, Box<[u8]>),
 }
 
 /// Of each entry besides its name: kind and inode number.

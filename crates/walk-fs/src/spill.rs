@@ -28,6 +28,7 @@ struct Piece<D> {
 
 const DIRECTORY: u8 = 0;
 const SLICE: u8 = 1;
+const TASK: u8 = 2;
 
 impl<D: DirState> Spill<D> {
     pub fn new() -> Spill<D> {
@@ -50,6 +51,7 @@ impl<D: DirState> Spill<D> {
                     (DIRECTORY, above, dir.seed(), dir.name().to_bytes_with_nul())
                 }
                 Item::Slice(dir, entries) => (SLICE, dir, [0, 0], &**entries),
+                Item::Task(dir, what) => (TASK, dir, [0, 0], &**what),
             };
             // Items of one directory mostly come one after the other.
             if !dirs.last().is_some_and(|last| Arc::ptr_eq(last, of)) {
@@ -114,6 +116,7 @@ fn take<D: DirState>(rest: &mut &[u8], dirs: &[Arc<Dir<D>>]) -> Option<Item<D>> 
             Some(Item::Directory(Arc::new(Dir::unspilled(dir, name, seed))))
         }
         SLICE => Some(Item::Slice(Arc::clone(dir), content.into())),
+        TASK => Some(Item::Task(Arc::clone(dir), content.into())),
         _ => None,
     }
 }
@@ -132,12 +135,13 @@ mod tests {
         let first = vec![item(&a, c"x\n\xff"), item(&top, c"y"), item(&a, c"z")];
         spill.push(first, &place).unwrap();
         let slice = Item::Slice(Arc::clone(&a), (*b"bytes").into());
-        spill.push(vec![slice], &place).unwrap();
+        let task = Item::Task(Arc::clone(&a), (*b"later").into());
+        spill.push(vec![slice, task], &place).unwrap();
 
         match &spill.pop().unwrap()[..] {
-            [Item::Slice(dir, bytes)] => {
-                assert!(Arc::ptr_eq(dir, &a));
-                assert_eq!(&**bytes, b"bytes");
+            [Item::Slice(dir, bytes), Item::Task(of, later)] => {
+                assert!(Arc::ptr_eq(dir, &a) && Arc::ptr_eq(of, &a));
+                assert_eq!((&**bytes, &**later), (&b"bytes"[..], &b"later"[..]));
             }
             other => panic!("{other:?}"),
         }
@@ -147,7 +151,7 @@ mod tests {
             .iter()
             .map(|item| match item {
                 Item::Directory(dir) => (dir.name().to_owned(), dir.depth(), dir.seed()),
-                Item::Slice(..) => panic!("a slice"),
+                Item::Slice(..) | Item::Task(..) => panic!("no directory"),
             })
             .collect();
         let expected = [(c"x\n\xff", 1), (c"y", 0), (c"z", 1)];

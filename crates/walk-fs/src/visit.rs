@@ -3,6 +3,7 @@
 use crate::dir::DirState;
 use crate::entry::Entry;
 use crate::leave::Leaving;
+use crate::task::Task;
 use rustix::io::Errno;
 
 /// What to do after an entry.
@@ -35,6 +36,9 @@ pub enum ProblemKind {
     /// The directory cannot be read to its end: some entries are missing.
     #[error("cannot read the directory: {0}")]
     Read(Errno),
+    /// What was put off cannot be done, because its directory cannot be opened again.
+    #[error("cannot open its directory again: {0}")]
+    Task(Errno),
     /// A directory was replaced by another one while it was walked: what is below is not what it was.
     #[error("the directory was replaced during the walk")]
     Replaced,
@@ -51,6 +55,10 @@ pub trait Visitor: Send {
     /// An entry, roots included. Entries of one directory may come to several threads; a directory comes
     /// before what is in it.
     fn entry(&mut self, entry: &mut Entry<'_, Self::Dir>) -> Flow;
+
+    /// Something that was put off with [`Entry::later`], by any thread, in any order; before the directory that
+    /// the entry is in is left.
+    fn task(&mut self, _task: &mut Task<'_, Self::Dir>) {}
 
     /// All below a directory that was entered is done, in any order, by any thread. Directories come after
     /// all that is in them. Not called any more once the walk is being ended.

@@ -1,12 +1,13 @@
 //! What a thread does with an item.
 
 use crate::descriptors::{Descriptors, Handle};
-use crate::dir::Dir;
+use crate::dir::{Dir, DirState, Origin};
 use crate::entry::Entry;
 use crate::leave::Leaving;
 use crate::options::{Follow, Options};
 use crate::paths::Paths;
 use crate::slice::{self, Item};
+use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
 use pandofs_types::limits::{WALK_GIVEN_ITEMS, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES};
 use rustix::fd::AsFd;
@@ -25,6 +26,8 @@ pub trait Desk<D> {
     fn is_short_of_work(&self) -> bool;
     /// Takes items while this one goes on.
     fn hand_over(&mut self, items: Vec<Item<D>>);
+    /// What this process was given of another one's directory is done.
+    fn give_back(&mut self, origin: Origin, gathered: Vec<u8>);
 }
 
 /// One thread's part of a walk.
@@ -77,19 +80,28 @@ impl<'w, V: Visitor> Worker<'w, V> {
     /// Does an item to its end; what was found and not handed over.
     pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
         // Once the walk is to end, items are dropped.
-        if !self.options.meter.is_stopped() {
-            let dir = match item {
-                Item::Directory(dir) => {
+        let stopped = self.options.meter.is_stopped();
+        let dir = match item {
+            Item::Directory(dir) => {
+                if !stopped {
                     self.list(&dir, desk);
-                    dir
                 }
-                Item::Slice(dir, entries) => {
+                dir
+            }
+            Item::Slice(dir, entries) => {
+                if !stopped {
                     self.slice(&dir, &entries, desk);
-                    dir
                 }
-            };
-            self.part_done(dir);
-        }
+                dir
+            }
+            Item::Task(dir, what) => {
+                if !stopped {
+                    self.task(&dir, &what);
+                }
+                dir
+            }
+        };
+        self.parts_done(dir, 1, desk);
         std::mem::take(&mut self.found)
     }
 
@@ -205,6 +217,25 @@ impl<'w, V: Visitor> Worker<'w, V> {
         self.options.meter.add_entries(place.visited);
     }
 
+    fn task(&mut self, dir: &Arc<Dir<V::Dir>>, what: &[u8]) {
+        let handle = match self.descriptors.open(dir) {
+            Ok(handle) => handle,
+            Err(kind) => {
+                let kind = match kind {
+                    ProblemKind::Open(error) => ProblemKind::Task(error),
+                    other => other,
+                };
+                return self.directory_problem(dir, kind, false);
+            }
+        };
+        self.visitor.task(&mut Task {
+            dir,
+            fd: handle.as_fd(),
+            what,
+            paths: &mut self.paths,
+        });
+    }
+
     /// Shows an entry to the visitor; whether the walk goes on.
     fn visit(&mut self, place: &mut Place<'_, V::Dir>, listed: Listed<'_>) -> bool {
         let options = self.options;
@@ -218,6 +249,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             paths: &mut self.paths,
             fields: options.fields,
             follow: options.follow,
+            tasks: Vec::new(),
         };
         // Names that come from a directory are there; roots have to be looked for.
         let mut enters = None;
@@ -243,7 +275,14 @@ impl<'w, V: Visitor> Worker<'w, V> {
         if careful && enters.is_some() && entry.stat().is_err() {
             enters = None;
         }
-        let stat = entry.stat;
+        let (stat, tasks) = (entry.stat, entry.tasks);
+        if !tasks.is_empty() {
+            self.keep(place);
+            for what in tasks {
+                place.dir.add_part();
+                self.found.push(Item::Task(Arc::clone(place.dir), what));
+            }
+        }
         if let Some(Err(error)) = stat {
             let vanished = error == Errno::NOENT && !place.dir.is_top();
             self.entry_problem(place.dir, listed.name, ProblemKind::Stat(error), vanished);
@@ -272,19 +311,36 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    /// A part of a directory is done, and with it maybe the directory, and with that its parent, and so on.
-    fn part_done(&mut self, dir: Arc<Dir<V::Dir>>) {
+    /// Parts of a directory are done, and with them maybe the directory, and with that its parent, and so on.
+    pub fn parts_done(
+        &mut self,
+        dir: Arc<Dir<V::Dir>>,
+        parts: usize,
+        desk: &mut impl Desk<V::Dir>,
+    ) {
         let mut dir = dir;
-        while dir.part_done() && !dir.is_top() && !self.options.meter.is_stopped() {
+        let mut parts = parts;
+        while dir.parts_done(parts) {
+            if let Some(origin) = dir.origin() {
+                desk.give_back(origin, dir.state().gathered());
+                return;
+            }
+            if dir.is_top() {
+                return;
+            }
             dir.set_open(None);
-            self.visitor.leave(&mut Leaving {
-                dir: &dir,
-                paths: &mut self.paths,
-                descriptors: self.descriptors,
-                options: self.options,
-            });
+            // Once the walk is stopped, nobody knows of a directory that all below it was visited.
+            if self.options.leaves && !self.options.meter.is_stopped() {
+                self.visitor.leave(&mut Leaving {
+                    dir: &dir,
+                    paths: &mut self.paths,
+                    descriptors: self.descriptors,
+                    options: self.options,
+                });
+            }
             let Some(above) = dir.above() else { break };
             dir = Arc::clone(above);
+            parts = 1;
         }
     }
 

@@ -1,0 +1,323 @@
+//! The ranks of one process, and what happens to them.
+//!
+//! Each rank is behind a lock; whoever has something to tell it, a worker of its own or another rank's, takes
+//! the lock, lets it step, and carries out what it wants. Messages to other ranks of this process leave after
+//! the lock is let go, one after the other: two locks are never held at once. Those to other processes become
+//! letters, which the thread that speaks with these sends.
+
+use crate::dir::{Dir, DirState, Origin, Unreadable};
+use crate::letter::{self, Body, Letter, Loans};
+use crate::options::Options;
+use crate::slice::Item;
+use crate::spill::Spill;
+use crate::threads::WalkError;
+use pandofs_walk::{Command, Config, Event, Failure, Rank, RankId, Topology};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Where the ranks of this process are.
+pub struct Floor<'f, D> {
+    options: &'f Options,
+    /// The first of them.
+    first: u32,
+    ranks: Vec<Shared<D>>,
+    /// For ranks in other processes, of which each has one.
+    away: Option<Away>,
+}
+
+/// Letters that are to be sent.
+pub struct Away {
+    walk: u32,
+    letters: Mutex<VecDeque<(RankId, Vec<u8>)>>,
+    /// Rung when there are letters, or a worker has ended.
+    pub bell: Condvar,
+}
+
+/// One rank and its workers.
+pub struct Shared<D> {
+    state: Mutex<State<D>>,
+    /// One for each worker.
+    pub bells: Vec<Condvar>,
+    /// Looked at without the lock.
+    pub short_of_work: AtomicBool,
+}
+
+pub struct State<D> {
+    machine: Rank<Item<D>>,
+    pub desks: Vec<DeskState<D>>,
+    /// When it wants to be woken.
+    pub wake_at: Option<Instant>,
+    spill: Spill<D>,
+    pub end: Option<End>,
+    /// Parts of directories that other processes have.
+    loans: Loans<D>,
+    /// Those that are back.
+    pub returned: Vec<(Arc<Dir<D>>, usize)>,
+    commands: Vec<Command<Item<D>>>,
+}
+
+pub struct DeskState<D> {
+    pub item: Option<Item<D>>,
+    pub asleep: bool,
+}
+
+impl<D> State<D> {
+    /// Whether its workers have nothing to do any more.
+    pub fn is_over(&self) -> bool {
+        match &self.end {
+            None => false,
+            // Directories of which others have parts are not done.
+            Some(End::Finished) => self.loans.is_empty() && self.returned.is_empty(),
+            Some(_) => true,
+        }
+    }
+}
+
+pub enum End {
+    Finished,
+    Failed(Failure),
+    Spill(io::Error),
+    /// A thread has died, which its panic tells of.
+    Broken,
+}
+
+impl<'f, D: DirState> Floor<'f, D> {
+    /// All ranks are here.
+    pub fn alone(options: &'f Options) -> Floor<'f, D> {
+        let topology = Topology::one_host(options.ranks);
+        let all = 0..options.ranks;
+        Floor::new(options, &topology, all, None)
+    }
+
+    /// One is here, the others in other processes.
+    pub fn among(options: &'f Options, topology: &Topology, me: RankId, walk: u32) -> Floor<'f, D> {
+        let away = Away {
+            walk,
+            letters: Mutex::default(),
+            bell: Condvar::new(),
+        };
+        Floor::new(options, topology, me.0..me.0 + 1, Some(away))
+    }
+
+    fn new(
+        options: &'f Options,
+        topology: &Topology,
+        here: Range<u32>,
+        away: Option<Away>,
+    ) -> Floor<'f, D> {
+        let config = Config {
+            algorithm: options.algorithm,
+            workers: options.workers,
+            seed: options.seed,
+            spill_above: options.spill_above,
+            spill_chunk: options.spill_chunk,
+        };
+        let shared = |me| Shared {
+            state: Mutex::new(State {
+                machine: Rank::new(&config, topology, me),
+                desks: (0..options.workers)
+                    .map(|_| DeskState {
+                        item: None,
+                        asleep: false,
+                    })
+                    .collect(),
+                wake_at: None,
+                spill: Spill::new(),
+                end: None,
+                loans: Loans::new(options.leaves),
+                returned: Vec::new(),
+                commands: Vec::new(),
+            }),
+            bells: (0..options.workers).map(|_| Condvar::new()).collect(),
+            short_of_work: AtomicBool::new(false),
+        };
+        Floor {
+            options,
+            first: here.start,
+            ranks: here.map(RankId).map(shared).collect(),
+            away,
+        }
+    }
+
+    /// A rank of this process.
+    pub fn shared(&self, rank: RankId) -> &Shared<D> {
+        &self.ranks[(rank.0 - self.first) as usize]
+    }
+
+    fn is_here(&self, rank: RankId) -> bool {
+        (self.first..self.first + self.ranks.len() as u32).contains(&rank.0)
+    }
+
+    /// All ranks of this process.
+    pub fn here(&self) -> impl Iterator<Item = RankId> {
+        (self.first..).take(self.ranks.len()).map(RankId)
+    }
+
+    /// Tells a rank of an event, carries out what it wants, tells others what it tells them, and so on.
+    pub fn deliver(&self, rank: RankId, event: Event<Item<D>>) {
+        let mut mail = VecDeque::new();
+        mail.push_back((rank, event));
+        while let Some((rank, event)) = mail.pop_front() {
+            let mut state = self.shared(rank).lock();
+            self.step(rank, &mut state, event, &mut mail);
+        }
+    }
+
+    pub fn step(
+        &self,
+        me: RankId,
+        state: &mut State<D>,
+        event: Event<Item<D>>,
+        mail: &mut VecDeque<(RankId, Event<Item<D>>)>,
+    ) {
+        if state.end.is_some() {
+            return;
+        }
+        let shared = self.shared(me);
+        let mut commands = std::mem::take(&mut state.commands);
+        state.machine.step(event, &mut commands);
+        for command in commands.drain(..) {
+            match command {
+                Command::Send { to, message } if self.is_here(to) => {
+                    mail.push_back((to, Event::Message { from: me, message }));
+                }
+                Command::Send { to, message } => {
+                    if let Some(away) = &self.away {
+                        away.post(to, letter::pack(away.walk, &message, &mut state.loans));
+                    }
+                }
+                Command::Work { worker, item } => {
+                    let desk = &mut state.desks[worker as usize];
+                    assert!(desk.item.is_none(), "worker {worker} has an item");
+                    desk.item = Some(item);
+                    if desk.asleep {
+                        shared.bells[worker as usize].notify_one();
+                    }
+                }
+                Command::Spill { items } => {
+                    if let Err(error) = state.spill.push(items, &self.options.spill_directory) {
+                        shared.end(state, End::Spill(error));
+                    }
+                }
+                Command::Refill => match state.spill.pop() {
+                    Ok(items) => mail.push_back((me, Event::Refilled { items })),
+                    Err(error) => shared.end(state, End::Spill(error)),
+                },
+                Command::Wake { after } => {
+                    state.wake_at = Some(Instant::now() + after);
+                    // Somebody has to look at the clock.
+                    if let Some(asleep) = state.desks.iter().position(|desk| desk.asleep) {
+                        shared.bells[asleep].notify_one();
+                    }
+                }
+                Command::Finished => shared.end(state, End::Finished),
+                Command::Failed(failure) => shared.end(state, End::Failed(failure)),
+            }
+        }
+        state.commands = commands;
+        if let Some(End::Spill(_)) = &state.end {
+            // The items of this rank are lost, and nobody else knows. Other processes are ended by whoever
+            // gets the error.
+            for other in self.here().filter(|it| *it != me) {
+                mail.push_back((other, Event::Died { rank: me }));
+            }
+        }
+        let short = state.machine.is_short_of_work();
+        shared.short_of_work.store(short, Ordering::Relaxed);
+        self.options.meter.set_queued(state.machine.queued());
+    }
+
+    /// Ends it for all ranks.
+    pub fn end(&self, end: End) {
+        let mut end = Some(end);
+        for shared in &self.ranks {
+            let mut state = shared.lock();
+            shared.end(&mut state, end.take().unwrap_or(End::Broken));
+        }
+    }
+
+    /// Parts that another process had are done.
+    pub fn back(&self, loan: u64, place: u32, gathered: &[u8]) -> Result<(), Unreadable> {
+        for shared in &self.ranks {
+            let mut state = shared.lock();
+            let (dir, parts) = state.loans.back(loan, place)?;
+            dir.state().add(gathered)?;
+            state.returned.push((dir, parts));
+            for bell in &shared.bells {
+                bell.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    /// What this process had of another one's directory is done.
+    pub fn give_back(&self, origin: Origin, gathered: &[u8]) {
+        if let Some(away) = &self.away {
+            let letter = Letter {
+                walk: away.walk,
+                body: Body::Back {
+                    loan: origin.loan,
+                    place: origin.place,
+                    gathered,
+                },
+            };
+            away.post(origin.rank, letter::write(&letter));
+        }
+    }
+
+    /// A worker has ended: whoever waits for letters may be waiting for that.
+    pub fn worker_ended(&self) {
+        if let Some(away) = &self.away {
+            let _letters = away.lock();
+            away.bell.notify_one();
+        }
+    }
+
+    /// Letters to other processes; none if all ranks are here.
+    pub fn away(&self) -> Option<&Away> {
+        self.away.as_ref()
+    }
+
+    /// How it ended.
+    pub fn outcome(self) -> Result<(), WalkError> {
+        let mut failed = None;
+        for shared in self.ranks {
+            let state = shared.state.into_inner();
+            match state.unwrap_or_else(PoisonError::into_inner).end {
+                Some(End::Spill(error)) => return Err(WalkError::Spill(error)),
+                Some(End::Failed(failure)) => failed = Some(failure),
+                Some(End::Finished | End::Broken) | None => {}
+            }
+        }
+        failed.map_or(Ok(()), |failure| Err(WalkError::Failed(failure)))
+    }
+}
+
+impl<D> Shared<D> {
+    pub fn lock(&self) -> MutexGuard<'_, State<D>> {
+        // A thread that panics ends the walk (`Guard`); what it leaves behind is not used.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, state: &mut State<D>, end: End) {
+        state.end.get_or_insert(end);
+        for bell in &self.bells {
+            bell.notify_one();
+        }
+    }
+}
+
+impl Away {
+    fn post(&self, to: RankId, letter: Vec<u8>) {
+        self.lock().push_back((to, letter));
+        self.bell.notify_one();
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, VecDeque<(RankId, Vec<u8>)>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

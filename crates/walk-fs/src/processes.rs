@@ -1,0 +1,366 @@
+//! The transport between processes, over whatever carries bytes between them ([`Link`]).
+//!
+//! Each process has one rank. Its workers walk; the thread that called [`Processes::walk`] speaks with the other
+//! processes. So a thief is answered while a worker waits for a slow file system, and messages come in
+//! while others go out: nobody ever waits for another one's receiving, which is how rings of blocking senders
+//! stand still. That thread sleeps between two looks, longer each time it looked in vain, and is woken when its own
+//! workers have something to send. (MPI's own waiting takes a whole processor.)
+//!
+//! When a walk ends, its last letters may still be under way; letters tell their walk, and those of an earlier one are
+//! dropped. One that is early is kept: another process may have begun the next walk already.
+//!
+//! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
+
+use crate::dir::{Dir, DirState};
+use crate::floor::Floor;
+use crate::letter::{self, Body, Letter};
+use crate::link::Link;
+use crate::meter::Meter;
+use crate::options::Options;
+use crate::threads::{WalkError, Walked, first, run};
+use crate::visit::Visitor;
+use pandofs_types::limits::{
+    WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS, WALK_WAITING_OUTPUTS,
+};
+use pandofs_walk::{Event, RankId, Topology};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Where standard output of all processes comes together: at rank 0, piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs(Arc<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    pieces: Mutex<Pieces>,
+    room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Pieces {
+    waiting: VecDeque<Vec<u8>>,
+    /// A walk is going on, whose speaking thread takes them.
+    taken: bool,
+}
+
+impl Outputs {
+    /// Has whole records written by rank 0. Waits while too much waits already, but for what comes after a walk.
+    pub fn write(&self, records: Vec<u8>) {
+        let mut pieces = self.lock();
+        while pieces.taken && pieces.waiting.len() >= WALK_WAITING_OUTPUTS {
+            let woken = self.0.room.wait(pieces);
+            pieces = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        pieces.waiting.push_back(records);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pieces> {
+        self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_taken(&self, taken: bool) {
+        self.lock().taken = taken;
+        self.0.room.notify_all();
+    }
+}
+
+/// The processes that walk together, as one of them sees them.
+pub struct Processes<'l> {
+    link: &'l mut dyn Link,
+    topology: Topology,
+    /// The last that was begun.
+    walk: u32,
+    /// Letters of walks that were not begun.
+    early: VecDeque<(u32, Vec<u8>)>,
+    outputs: Outputs,
+    /// At rank 0: writes what comes.
+    sink: Box<dyn FnMut(&[u8]) + 'l>,
+    /// At rank 0: what the others gave at their end.
+    results: Vec<Option<Vec<u8>>>,
+    closed: bool,
+}
+
+impl<'l> Processes<'l> {
+    /// All processes call it, each with the name of its host, and with something that has to be the same
+    /// everywhere. `sink` writes to standard output, at rank 0.
+    ///
+    /// # Errors
+    /// When it is not the same: other versions would not understand one another.
+    pub fn new(
+        link: &'l mut dyn Link,
+        host: &str,
+        same: &str,
+        sink: impl FnMut(&[u8]) + 'l,
+    ) -> Result<Processes<'l>, NotTheSame> {
+        let told = link.tell_all(format!("{host}\0{same}").as_bytes());
+        let mut hosts: Vec<&[u8]> = Vec::new();
+        let mut of_ranks = Vec::new();
+        for (rank, told) in told.iter().enumerate() {
+            let end = told.iter().position(|byte| *byte == 0).unwrap_or(0);
+            let (name, theirs) = (&told[..end], &told[end + 1..]);
+            if theirs != same.as_bytes() {
+                return Err(NotTheSame(rank, String::from_utf8_lossy(name).into_owned()));
+            }
+            let known = hosts.iter().position(|host| *host == name);
+            of_ranks.push(known.unwrap_or(hosts.len()) as u64);
+            if known.is_none() {
+                hosts.push(name);
+            }
+        }
+        Ok(Processes {
+            topology: Topology::new(&of_ranks),
+            walk: 0,
+            early: VecDeque::new(),
+            outputs: Outputs::default(),
+            sink: Box::new(sink),
+            results: vec![None; of_ranks.len()],
+            closed: false,
+            link,
+        })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> u32 {
+        self.link.rank()
+    }
+
+    pub fn ranks(&self) -> u32 {
+        self.link.ranks()
+    }
+
+    /// Processes on the host of this one.
+    pub fn on_this_host(&self) -> usize {
+        self.topology.colocated(RankId(self.rank())).len()
+    }
+
+    /// What goes to standard output.
+    pub fn outputs(&self) -> Outputs {
+        self.outputs.clone()
+    }
+
+    /// As [`crate::walk`], by all processes together, which call it with the same roots and options. Of
+    /// [`Options::ranks`] nothing is taken: there is one in each process. Visitors are those of this process.
+    ///
+    /// # Errors
+    /// As [`crate::walk`]; and when another process sent what makes no sense. The other processes do not
+    /// know of it, and have to be ended.
+    pub fn walk<V: Visitor>(
+        &mut self,
+        roots: &[OsString],
+        options: &Options,
+        mut make: impl FnMut(usize) -> V,
+    ) -> Result<Walked<V>, WalkError> {
+        let me = RankId(self.rank());
+        self.walk += 1;
+        let floor = Floor::among(options, &self.topology, me, self.walk);
+        let top = Dir::top();
+        let mut start = Vec::new();
+        if me == RankId::ROOT {
+            start.push(first(&top, roots)?);
+        }
+        floor.deliver(me, Event::Start { roots: start });
+        self.outputs.set_taken(true);
+        let visitors = run(&floor, options, &mut make, |ended| {
+            let spoken = self.speak(&floor, &options.meter, ended);
+            self.outputs.set_taken(false);
+            spoken
+        })?;
+        floor.outcome()?;
+        Ok(Walked { visitors, top })
+    }
+
+    /// Speaks with the others until the workers of this process have ended and all letters are away.
+    fn speak<D: DirState>(
+        &mut self,
+        floor: &Floor<'_, D>,
+        meter: &Meter,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<(), WalkError> {
+        let Some(away) = floor.away() else {
+            return Ok(());
+        };
+        let mut told_stop = false;
+        let mut pause = WALK_SHORTEST_POLL;
+        for (from, letter) in std::mem::take(&mut self.early) {
+            self.open(from, letter, Some(floor), meter)?;
+        }
+        loop {
+            let mut moved = self.send_outputs();
+            let over = ended();
+            for (to, letter) in std::mem::take(&mut *away.lock()) {
+                moved = true;
+                self.link.send(to.0, letter);
+            }
+            while let Some((from, letter)) = self.link.receive() {
+                moved = true;
+                self.open(from, letter, Some(floor), meter)?;
+            }
+            if meter.is_stopped() && !told_stop {
+                told_stop = true;
+                let letter = letter::write(&Letter {
+                    walk: self.walk,
+                    body: Body::Stop,
+                });
+                let me = self.rank();
+                for other in (0..self.ranks()).filter(|it| *it != me) {
+                    self.link.send(other, letter.clone());
+                }
+            }
+            let letters = away.lock();
+            if over && letters.is_empty() && self.link.is_sent() {
+                return Ok(());
+            }
+            if letters.is_empty() && !moved {
+                let waited = away.bell.wait_timeout(letters, pause);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                pause = (pause * 2).min(WALK_LONGEST_POLL);
+            } else {
+                pause = WALK_SHORTEST_POLL;
+            }
+        }
+    }
+
+    /// Ends it: no walk comes after it. Rank 0 gets what all of them give, in their order, and its meter
+    /// has counted what all of them have; the others get nothing. All output has been written then.
+    ///
+    /// # Errors
+    /// When another process sent what makes no sense.
+    pub fn finish(
+        &mut self,
+        result: &[u8],
+        meter: &Meter,
+    ) -> Result<Option<Vec<Vec<u8>>>, WalkError> {
+        let me = self.rank();
+        self.walk = u32::MAX;
+        self.results[me as usize] = Some(result.to_vec());
+        let mut bye = Some(letter::write(&Letter {
+            walk: self.walk,
+            body: Body::Bye {
+                counted: meter.all(),
+                result,
+            },
+        }));
+        let mut pause = WALK_SHORTEST_POLL;
+        for (from, letter) in std::mem::take(&mut self.early) {
+            self.open::<()>(from, letter, None, meter)?;
+        }
+        loop {
+            let mut moved = self.send_outputs();
+            while let Some((from, letter)) = self.link.receive() {
+                moved = true;
+                self.open::<()>(from, letter, None, meter)?;
+            }
+            let written = self.outputs.lock().waiting.is_empty();
+            if me == 0 && written && self.results.iter().all(Option::is_some) {
+                let close = letter::write(&Letter {
+                    walk: self.walk,
+                    body: Body::Close,
+                });
+                for other in 1..self.ranks() {
+                    self.link.send(other, close.clone());
+                }
+                self.closed = true;
+            } else if me != 0
+                && written
+                && let Some(bye) = bye.take()
+            {
+                self.link.send(0, bye);
+            }
+            if self.closed {
+                break;
+            }
+            if moved {
+                pause = WALK_SHORTEST_POLL;
+            } else {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(WALK_LONGEST_POLL);
+            }
+        }
+        self.last_letters(meter)?;
+        let results = std::mem::take(&mut self.results);
+        Ok((me == 0).then(|| results.into_iter().flatten().collect()))
+    }
+
+    /// Requests to processes that had ended already. They are received so that no message is left when MPI ends.
+    fn last_letters(&mut self, meter: &Meter) -> Result<(), WalkError> {
+        while !self.link.is_sent() {
+            std::thread::sleep(WALK_SHORTEST_POLL);
+        }
+        self.link.tell_all(&[]);
+        while let Some((from, letter)) = self.link.receive() {
+            self.open::<()>(from, letter, None, meter)?;
+        }
+        Ok(())
+    }
+
+    /// Sends some output, if the last that was sent has arrived; whether there was some.
+    fn send_outputs(&mut self) -> bool {
+        let mut moved = false;
+        while self.link.unreceived() < WALK_UNRECEIVED_OUTPUTS {
+            let Some(piece) = self.outputs.lock().waiting.pop_front() else {
+                break;
+            };
+            self.outputs.0.room.notify_one();
+            moved = true;
+            if self.rank() == 0 {
+                (self.sink)(&piece);
+            } else {
+                let letter = letter::write(&Letter {
+                    walk: self.walk,
+                    body: Body::Output(&piece),
+                });
+                self.link.send_counted(0, letter);
+            }
+        }
+        moved
+    }
+
+    fn open<D: DirState>(
+        &mut self,
+        from: u32,
+        bytes: Vec<u8>,
+        floor: Option<&Floor<'_, D>>,
+        meter: &Meter,
+    ) -> Result<(), WalkError> {
+        let letter = letter::read(&bytes).map_err(WalkError::Unreadable)?;
+        let me = RankId(self.rank());
+        match letter.body {
+            Body::Output(piece) => (self.sink)(piece),
+            Body::Bye { counted, result } => {
+                meter.add_all(counted);
+                self.results[from as usize] = Some(result.to_vec());
+            }
+            Body::Close => self.closed = true,
+            _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
+            body if letter.walk == self.walk => match (body, floor) {
+                (Body::Stop, _) => meter.stop(),
+                (
+                    Body::Back {
+                        loan,
+                        place,
+                        gathered,
+                    },
+                    Some(floor),
+                ) => floor
+                    .back(loan, place, gathered)
+                    .map_err(WalkError::Unreadable)?,
+                (body, Some(floor)) => {
+                    let message = letter::message(body, RankId(from));
+                    if let Some(message) = message.map_err(WalkError::Unreadable)? {
+                        let from = RankId(from);
+                        floor.deliver(me, Event::Message { from, message });
+                    }
+                }
+                (_, None) => {}
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Processes that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rank {0} on {1} runs another version, or was started with other arguments")]
+pub struct NotTheSame(pub usize, pub String);

@@ -1,0 +1,36 @@
+//! Something that was put off, as a visitor sees it.
+
+use crate::dir::Dir;
+use crate::paths::Paths;
+use rustix::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// A part of an entry's work that a visitor has put off, so that any thread can do it.
+pub struct Task<'a, D> {
+    pub(crate) dir: &'a Arc<Dir<D>>,
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) what: &'a [u8],
+    pub(crate) paths: &'a mut Paths<D>,
+}
+
+impl<D> Task<'_, D> {
+    /// What was given to [`crate::Entry::later`].
+    pub fn what(&self) -> &[u8] {
+        self.what
+    }
+
+    /// The directory of the entry; for a root what all roots are in.
+    pub fn holder(&self) -> &Arc<Dir<D>> {
+        self.dir
+    }
+
+    /// The same, open.
+    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
+
+    /// The path of an entry of that directory.
+    pub fn path(&mut self, name: &[u8]) -> &[u8] {
+        self.paths.entry(self.dir, name)
+    }
+}

@@ -1,0 +1,335 @@
+//! Walks by several processes, which are threads here, with queues between them.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Lister, find, lines, make_chain, make_tree, remove};
+use pandofs_walk::Algorithm;
+use pandofs_walk_fs::{
+    Dir, DirState, Entry, Flow, Leaving, Link, Options, Problem, Processes, Task, Unreadable,
+    Visitor,
+};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
+
+struct Post {
+    boxes: Vec<Mutex<Mail>>,
+    told: Vec<Mutex<Vec<u8>>>,
+    barrier: Barrier,
+}
+
+struct Mailbox {
+    me: u32,
+    post: Arc<Post>,
+    unreceived: Arc<AtomicU64>,
+}
+
+impl Link for Mailbox {
+    fn rank(&self) -> u32 {
+        self.me
+    }
+    fn ranks(&self) -> u32 {
+        self.post.boxes.len() as u32
+    }
+    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        *self.post.told[self.me as usize].lock().unwrap() = bytes.to_vec();
+        self.post.barrier.wait();
+        let told = self.post.told.iter();
+        let told = told.map(|it| it.lock().unwrap().clone()).collect();
+        self.post.barrier.wait();
+        told
+    }
+    fn send(&mut self, to: u32, bytes: Vec<u8>) {
+        let mut mail = self.post.boxes[to as usize].lock().unwrap();
+        mail.push_back((self.me, bytes, None));
+    }
+    fn send_counted(&mut self, to: u32, bytes: Vec<u8>) {
+        self.unreceived.fetch_add(1, Ordering::Relaxed);
+        let mut mail = self.post.boxes[to as usize].lock().unwrap();
+        mail.push_back((self.me, bytes, Some(Arc::clone(&self.unreceived))));
+    }
+    fn unreceived(&mut self) -> usize {
+        self.unreceived.load(Ordering::Relaxed) as usize
+    }
+    fn is_sent(&mut self) -> bool {
+        true
+    }
+    fn receive(&mut self) -> Option<(u32, Vec<u8>)> {
+        let mut mail = self.post.boxes[self.me as usize].lock().unwrap();
+        let (from, bytes, counted) = mail.pop_front()?;
+        if let Some(counted) = counted {
+            counted.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some((from, bytes))
+    }
+}
+
+/// Runs the same on this many ranks; what each gave.
+fn together<R: Send>(
+    ranks: u32,
+    run: impl Fn(&mut Processes<'_>) -> R + Sync,
+) -> (Vec<R>, Vec<u8>) {
+    let post = Arc::new(Post {
+        boxes: (0..ranks).map(|_| Mutex::default()).collect(),
+        told: (0..ranks).map(|_| Mutex::default()).collect(),
+        barrier: Barrier::new(ranks as usize),
+    });
+    let written = Mutex::new(Vec::new());
+    let results = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..ranks)
+            .map(|me| {
+                let mut link = Mailbox {
+                    me,
+                    post: Arc::clone(&post),
+                    unreceived: Arc::default(),
+                };
+                let (run, written) = (&run, &written);
+                scope.spawn(move || {
+                    let host = format!("host{}", me / 2);
+                    let sink = |piece: &[u8]| written.lock().unwrap().extend_from_slice(piece);
+                    run(&mut Processes::new(&mut link, &host, "v1", sink).unwrap())
+                })
+            })
+            .collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    (results, written.into_inner().unwrap())
+}
+
+fn root_of(path: &Path) -> Vec<OsString> {
+    vec![path.as_os_str().to_owned()]
+}
+
+#[test]
+fn every_algorithm_finds_what_find_does() {
+    let dir = tempfile::tempdir().unwrap();
+    make_tree(dir.path(), 300, 11);
+    make_chain(dir.path(), 150, &"long".repeat(50));
+    let expected = find(&[dir.path().as_os_str()]);
+    assert!(expected.len() > 1_000);
+    for algorithm in Algorithm::ALL {
+        for ranks in [1, 2, 5] {
+            let workers = if algorithm.shares_queue() { 2 } else { 1 };
+            let (seen, written) = together(ranks, |processes| {
+                let options = Options {
+                    algorithm,
+                    workers,
+                    seed: u64::from(ranks),
+                    leaves: ranks == 5,
+                    spill_above: 64,
+                    spill_chunk: 16,
+                    ..Options::default()
+                };
+                let walked = processes
+                    .walk(&root_of(dir.path()), &options, |_| Lister::default())
+                    .unwrap();
+                let out = processes.outputs();
+                let mut seen = Vec::new();
+                for visitor in walked.visitors {
+                    assert!(visitor.problems.is_empty(), "{:?}", visitor.problems);
+                    for line in &visitor.lines {
+                        out.write([line, &b"\0"[..]].concat());
+                    }
+                    seen.push(visitor);
+                }
+                let entries = seen.iter().map(|it| it.lines.len() as u64).sum::<u64>();
+                let all = processes
+                    .finish(&entries.to_le_bytes(), &options.meter)
+                    .unwrap();
+                assert_eq!(all.is_some(), processes.rank() == 0);
+                if let Some(all) = all {
+                    let all = all
+                        .iter()
+                        .map(|it| u64::from_le_bytes(it[..].try_into().unwrap()));
+                    assert_eq!(all.sum::<u64>(), options.meter.entries());
+                }
+                seen
+            });
+            let seen = lines(seen.into_iter().flatten().collect());
+            assert!(seen == expected, "{algorithm} on {ranks} ranks");
+            let mut written: Vec<_> = written.split(|byte| *byte == 0).collect();
+            written.pop();
+            written.sort_unstable();
+            assert!(
+                written == expected,
+                "output of {algorithm} on {ranks} ranks"
+            );
+        }
+    }
+    remove(dir.path());
+}
+
+/// Sums sizes up, half of them in tasks.
+struct Summer<'s> {
+    roots: &'s Mutex<Vec<(Vec<u8>, u64)>>,
+    left: &'s AtomicU64,
+}
+
+struct Below(AtomicU64);
+
+impl DirState for Below {
+    fn new(seed: [u64; 2]) -> Below {
+        Below(AtomicU64::new(seed[0]))
+    }
+    fn elsewhere(_seed: [u64; 2]) -> Below {
+        Below(AtomicU64::new(0))
+    }
+    fn gathered(&self) -> Vec<u8> {
+        self.0.load(Ordering::Relaxed).to_le_bytes().to_vec()
+    }
+    fn add(&self, gathered: &[u8]) -> Result<(), Unreadable> {
+        let bytes = gathered.try_into().map_err(|_| Unreadable)?;
+        self.0
+            .fetch_add(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn add(dir: &Arc<Dir<Below>>, bytes: u64) {
+    dir.state().0.fetch_add(bytes, Ordering::Relaxed);
+}
+
+impl Visitor for Summer<'_> {
+    type Dir = Below;
+
+    fn entry(&mut self, entry: &mut Entry<'_, Below>) -> Flow {
+        let size = entry.stat().unwrap().size();
+        if entry.kind() == pandofs_walk_fs::FileType::Directory {
+            return Flow::Descend([size, 0]);
+        }
+        if entry.listed_ino() % 2 == 0 {
+            let name = entry.name().to_bytes().to_vec();
+            entry.later(name);
+        } else {
+            add(entry.holder(), size);
+        }
+        Flow::Skip
+    }
+
+    fn task(&mut self, task: &mut Task<'_, Below>) {
+        let name = std::ffi::CString::new(task.what()).unwrap();
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let stat = rustix::fs::statat(task.dir_fd(), &name, flags).unwrap();
+        add(task.holder(), stat.st_size as u64);
+    }
+
+    fn leave(&mut self, leaving: &mut Leaving<'_, Below>) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        let bytes = leaving.dir().state().0.load(Ordering::Relaxed);
+        match leaving.dir().parent() {
+            Some(parent) => add(parent, bytes),
+            None => {
+                let path = leaving.path().to_vec();
+                self.roots.lock().unwrap().push((path, bytes));
+            }
+        }
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        panic!("{:?}", problem.kind);
+    }
+}
+
+#[test]
+fn directories_are_left_once_with_all_that_other_processes_had_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    make_tree(dir.path(), 200, 5);
+    for file in 0..2_000 {
+        std::fs::write(dir.path().join(format!("f{file}")), "12345").unwrap();
+    }
+    let listed = find(&[dir.path().as_os_str()]);
+    let (mut directories, mut bytes) = (0, 0);
+    for line in &listed {
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.split(' ').skip(1);
+        directories += u64::from(words.next() == Some("d"));
+        bytes += words.next().unwrap().parse::<u64>().unwrap();
+    }
+    for algorithm in Algorithm::ALL {
+        let (roots, left) = (Mutex::default(), AtomicU64::new(0));
+        together(4, |processes| {
+            // Two walks, one after the other: no letter of the first may reach the second.
+            for _ in 0..2 {
+                let options = Options {
+                    algorithm,
+                    workers: 1,
+                    ..Options::default()
+                };
+                let walked = processes.walk(&root_of(dir.path()), &options, |_| Summer {
+                    roots: &roots,
+                    left: &left,
+                });
+                walked.unwrap();
+            }
+            processes.finish(&[], &Options::default().meter).unwrap();
+        });
+        let path = dir.path().as_os_str().as_encoded_bytes().to_vec();
+        let expected = vec![(path.clone(), bytes), (path, bytes)];
+        assert_eq!(roots.into_inner().unwrap(), expected, "{algorithm}");
+        assert_eq!(left.into_inner(), 2 * directories, "{algorithm}");
+    }
+}
+
+/// Ends the walk at the hundredth entry.
+struct Quitter<'q>(&'q AtomicU64);
+
+impl Visitor for Quitter<'_> {
+    type Dir = ();
+
+    fn entry(&mut self, _entry: &mut Entry<'_, ()>) -> Flow {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 100 {
+            return Flow::Quit;
+        }
+        Flow::Descend([0, 0])
+    }
+}
+
+#[test]
+fn who_ends_the_walk_ends_it_for_all() {
+    let dir = tempfile::tempdir().unwrap();
+    make_tree(dir.path(), 400, 9);
+    for algorithm in Algorithm::ALL {
+        let seen = AtomicU64::new(0);
+        together(3, |processes| {
+            let options = Options {
+                algorithm,
+                workers: 1,
+                ..Options::default()
+            };
+            let walked = processes.walk(&root_of(dir.path()), &options, |_| Quitter(&seen));
+            walked.unwrap();
+            assert!(options.meter.is_stopped());
+            processes.finish(&[], &options.meter).unwrap();
+        });
+        assert!(seen.into_inner() > 100);
+    }
+}
+
+#[test]
+fn other_arguments_are_refused() {
+    let post = Arc::new(Post {
+        boxes: (0..2).map(|_| Mutex::default()).collect(),
+        told: (0..2).map(|_| Mutex::default()).collect(),
+        barrier: Barrier::new(2),
+    });
+    std::thread::scope(|scope| {
+        for me in 0..2 {
+            let mut link = Mailbox {
+                me,
+                post: Arc::clone(&post),
+                unreceived: Arc::default(),
+            };
+            scope.spawn(move || {
+                let same = format!("version {me}");
+                let made = Processes::new(&mut link, "host", &same, |_| {});
+                assert!(made.is_err());
+            });
+        }
+    });
+}
