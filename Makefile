@@ -8,6 +8,8 @@ TAR ?=
 FILES ?= 100000
 # Further options of `pandofs-bench run`.
 BENCH ?=
+# What walks trees over MPI is linked to it, and so behind a feature.
+MPI = --features pandofs-walk-mpi/mpi
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
 
 # The benchmarks of single parts, and the file system in memory that the whole is compared with.
@@ -29,10 +31,11 @@ deps: ## Install what building and running need (says what and why)
 
 build: ## Build the release binary
 	scripts/deps.sh build
-	cargo build --release --package pandofs-cli
+	cargo build --release --package pandofs-cli --package pandofs-walk-mpi $(MPI)
 
-install: build ## Install the binary to $PREFIX/bin (default /usr/local/bin)
+install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin)
 	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
+	install -D -m 755 $(PANDOFS)-mpi $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-mpi
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run
@@ -44,17 +47,17 @@ test: lint unit e2e ## Formatting, lints, house rules, unit and end-to-end tests
 lint: ## Formatting, clippy and the house rules only
 	scripts/deps.sh build lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --release -- -D warnings
+	cargo clippy --workspace --all-targets --release $(MPI) -- -D warnings
 	cargo xtask check
 
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
-	cargo test --workspace --release
+	cargo test --workspace --release $(MPI)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
 	cargo build --release --package pandofs-cli --package pandofs-trials --package pandofs-bench \
-		--package pandofs-posix
+		--package pandofs-posix --package pandofs-walk-mpi $(MPI)
 	cargo build --release $(BENCHMARKS)
 	scripts/e2e.sh $(PANDOFS)
 

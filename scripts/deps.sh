@@ -54,6 +54,14 @@ need_rust() {
     fi
 }
 
+need_mpi() {
+    # One of them is enough, and a cluster has its own.
+    if ! command -v mpicc >/dev/null 2>&1 || ! command -v mpirun >/dev/null 2>&1; then
+        need libopenmpi-dev "is linked to what walks trees over MPI (MPICH is as good)"
+        need openmpi-bin "starts its processes"
+    fi
+}
+
 need_libclang() {
     local folder
     for folder in ${LIBCLANG_PATH:-} /usr/lib/llvm-*/lib /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
@@ -61,7 +69,7 @@ need_libclang() {
             return
         fi
     done
-    need libclang-dev "bindgen reads RocksDB's C header with it"
+    need libclang-dev "bindgen reads the C headers of RocksDB and MPI with it"
 }
 
 need_component() {
@@ -98,6 +106,7 @@ for group in "$@"; do
         need_command g++ g++ "compiles RocksDB"
         need_command clang clang "brings the C headers that bindgen looks for"
         need_libclang
+        need_mpi
         ;;
     lint)
         need_component fmt rustfmt

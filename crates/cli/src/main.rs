@@ -123,7 +123,11 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Demo(demo) => demo.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
-        Command::Tree(tool) => Ok(Outcome::Other(tool.run()?.code())),
+        Command::Tree(tool) => {
+            pandofs_walk_tools::launcher::hand_over()?;
+            let outcome = tool.run(&mut pandofs_walk_tools::Crew::Alone)?;
+            Ok(Outcome::Other(outcome.code()))
+        }
     }
 }
 

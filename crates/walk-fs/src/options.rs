@@ -41,6 +41,8 @@ pub struct Options {
     pub open_directories: usize,
     /// Whether visitors have to be told that directories are done. Over several processes that takes messages.
     pub leaves: bool,
+    /// Each entry takes a visitor long, so that it is worth while to share after every one, and by few.
+    pub slow_entries: bool,
     /// Told how far the walk is, and asked whether to stop.
     pub meter: Arc<Meter>,
 }
@@ -60,6 +62,7 @@ impl Default for Options {
             spill_directory: std::env::temp_dir(),
             open_directories: open_directories(),
             leaves: true,
+            slow_entries: false,
             meter: Arc::new(Meter::default()),
         }
     }

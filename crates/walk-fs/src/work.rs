@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// Entries between two looks at whether others have nothing to do.
 const LOOK_ENTRIES: usize = 64;
+/// Entries of a slice if each takes long.
+const SLOW_SLICE_ENTRIES: usize = 4;
 
 /// The other side of a thread: where its findings go.
 pub trait Desk<D> {
@@ -124,10 +126,15 @@ impl<'w, V: Visitor> Worker<'w, V> {
         };
         let mut listing = std::mem::take(&mut self.listing);
         let mut raw = RawDir::new(handle.as_fd(), &mut listing);
-        let mut until_look = LOOK_ENTRIES;
+        let look = if self.options.slow_entries {
+            1
+        } else {
+            LOOK_ENTRIES
+        };
+        let mut until_look = look;
         let problem = loop {
             if until_look == 0 {
-                until_look = LOOK_ENTRIES;
+                until_look = look;
                 if meter.is_stopped() {
                     break None;
                 }
@@ -172,7 +179,12 @@ impl<'w, V: Visitor> Worker<'w, V> {
     ) -> Result<(), Errno> {
         let mut slice = Vec::new();
         let mut entries = 0;
-        while entries < WALK_SLICE_ENTRIES && (entries == 0 || !raw.is_buffer_empty()) {
+        let most = if self.options.slow_entries {
+            SLOW_SLICE_ENTRIES
+        } else {
+            WALK_SLICE_ENTRIES
+        };
+        while entries < most && (entries == 0 || !raw.is_buffer_empty()) {
             match raw.next() {
                 None => break,
                 Some(Err(Errno::INTR)) => {}

@@ -1,5 +1,7 @@
 //! Options that all tools have.
 
+use crate::crew::Crew;
+use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::Options;
@@ -8,7 +10,8 @@ use std::path::PathBuf;
 /// How a tool walks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct How {
-    /// Threads [default: one for each processor]; more help where each call waits for a network
+    /// Threads [default: one for each processor, over several processes its share of them]; more help
+    /// where each call waits for a network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
     /// How work is shared: h-deqs, h-drqs (threads with one queue), drqs, deqs, pa-drqs (each thread
@@ -21,13 +24,25 @@ pub struct How {
 }
 
 impl How {
-    pub fn options(&self) -> Options {
+    /// # Errors
+    /// When each of several processes is to have threads with queues of their own.
+    pub fn options(&self, crew: &Crew<'_>) -> Result<Options> {
         let mut options = Options::default();
         if let Some(algorithm) = self.algorithm {
             options.algorithm = algorithm;
         }
-        let threads = self.threads.unwrap_or(options.workers);
-        if options.algorithm.shares_queue() {
+        let share = (options.workers as usize / crew.on_this_host()).max(1);
+        let threads = self.threads.unwrap_or(share as u32);
+        if crew.is_several() {
+            if !options.algorithm.shares_queue() && self.threads.is_some_and(|it| it > 1) {
+                bail!("threads of one process share its queue: choose h-drqs or h-deqs");
+            }
+            options.workers = if options.algorithm.shares_queue() {
+                threads
+            } else {
+                1
+            };
+        } else if options.algorithm.shares_queue() {
             options.workers = threads;
         } else {
             (options.ranks, options.workers) = (threads, 1);
@@ -35,6 +50,6 @@ impl How {
         if let Some(spill) = &self.spill {
             options.spill_directory.clone_from(spill);
         }
-        options
+        Ok(options)
     }
 }

@@ -5,14 +5,17 @@
 //! a command line); nothing is written to standard output that cannot be told apart again.
 
 pub mod cmd;
+mod crew;
 mod find;
 mod how;
+pub mod launcher;
 mod outcome;
 mod output;
 mod progress;
 mod session;
 mod text;
 
+pub use crew::Crew;
 pub use outcome::Outcome;
 
 use anyhow::Result;
@@ -28,16 +31,16 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Runs it to its end.
+    /// Runs it to its end, by whoever is to walk. In each process of several that walk together.
     ///
     /// # Errors
     /// When it could not begin, or came to an end that is none.
-    pub fn run(&self) -> Result<Outcome> {
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         match self {
-            Tool::Walk(walk) => walk.run(),
-            Tool::Find(find) => find.run(),
-            Tool::Du(du) => du.run(),
-            Tool::Rm(rm) => rm.run(),
+            Tool::Walk(walk) => walk.run(crew),
+            Tool::Find(find) => find.run(crew),
+            Tool::Du(du) => du.run(crew),
+            Tool::Rm(rm) => rm.run(crew),
         }
     }
 }

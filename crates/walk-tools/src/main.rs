@@ -1,7 +1,7 @@
 //! The tools by themselves, without the rest of `pandofs`.
 
 use clap::Parser;
-use pandofs_walk_tools::{Outcome, Tool};
+use pandofs_walk_tools::{Crew, Outcome, Tool, launcher};
 use std::process::ExitCode;
 
 /// Parallel tree walks
@@ -13,13 +13,18 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().tool.run() {
+    match run(&Cli::parse().tool) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) => {
             eprintln!("pandofs-walk: {error:#}");
             ExitCode::from(Outcome::Incomplete.code())
         }
     }
+}
+
+fn run(tool: &Tool) -> anyhow::Result<Outcome> {
+    launcher::hand_over()?;
+    tool.run(&mut Crew::Alone)
 }
 
 #[cfg(test)]

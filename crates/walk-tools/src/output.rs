@@ -1,6 +1,7 @@
 //! Standard output, written by many threads.
 
-use pandofs_walk_fs::Meter;
+use crate::crew::Crew;
+use pandofs_walk_fs::{Meter, Outputs};
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,12 +16,25 @@ pub struct Output(Arc<Shared>);
 struct Shared {
     meter: Arc<Meter>,
     failure: Mutex<Option<io::Error>>,
+    /// The standard output of another process, or of all.
+    outputs: Option<Outputs>,
 }
 
 impl Output {
-    pub fn new(meter: &Arc<Meter>) -> Output {
+    /// Of the walk.
+    pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
+        Output::to(meter, crew.outputs())
+    }
+
+    /// For what comes after the end of all walks.
+    pub fn last(meter: &Arc<Meter>) -> Output {
+        Output::to(meter, None)
+    }
+
+    fn to(meter: &Arc<Meter>, outputs: Option<Outputs>) -> Output {
         Output(Arc::new(Shared {
             meter: Arc::clone(meter),
+            outputs,
             failure: Mutex::new(None),
         }))
     }
@@ -40,6 +54,9 @@ impl Output {
     }
 
     fn write(&self, bytes: &[u8]) {
+        if let Some(outputs) = &self.0.outputs {
+            return outputs.write(bytes.to_vec());
+        }
         let mut out = io::stdout().lock();
         let written = out.write_all(bytes).and_then(|()| out.flush());
         if let Err(error) = written {

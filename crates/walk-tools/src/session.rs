@@ -1,27 +1,31 @@
 //! What all tools do around a walk.
 
+use crate::crew::Crew;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::shown;
 use anyhow::{Context, Result};
-use pandofs_walk_fs::{Meter, Options, Problem, Visitor, walk};
+use pandofs_walk_fs::{Dir, Meter, Options, Problem, Visitor, walk};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A walk that has ended.
-pub struct Ran<V> {
+pub struct Ran<V: Visitor> {
     pub visitors: Vec<V>,
+    /// What all roots are in.
+    pub top: Arc<Dir<V::Dir>>,
     pub meter: Arc<Meter>,
     pub elapsed: Duration,
     pub interrupted: bool,
 }
 
-impl<V> Ran<V> {
+impl<V: Visitor> Ran<V> {
     /// How the tool ends, if nothing but the walk went wrong.
     pub fn outcome(&self) -> Outcome {
         if self.interrupted {
@@ -40,6 +44,7 @@ impl<V> Ran<V> {
 /// # Errors
 /// When the walk is not complete for another reason than that some entries cannot be read.
 pub fn run<V: Visitor>(
+    crew: &mut Crew<'_>,
     roots: &[OsString],
     options: &Options,
     lists: bool,
@@ -66,13 +71,20 @@ pub fn run<V: Visitor>(
     };
     let started = Instant::now();
     let walked = {
-        let _progress = Progress::start(&meter, lists);
-        walk(roots, options, make)
+        match crew {
+            Crew::Alone => {
+                let _progress = Progress::start(&meter, lists);
+                walk(roots, options, make)
+            }
+            Crew::Together(processes) => processes.walk(roots, options, make),
+        }
     };
     handle.close();
     let _ = listener.join();
+    let walked = walked?;
     Ok(Ran {
-        visitors: walked?.visitors,
+        visitors: walked.visitors,
+        top: walked.top,
         meter,
         elapsed: started.elapsed(),
         interrupted: interrupted.load(Ordering::Relaxed),
@@ -90,5 +102,11 @@ pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
 
 /// Says what could not be done.
 pub fn complain(tool: &str, problem: Problem<'_>) {
-    eprintln!("pandofs {tool}: {}: {}", shown(problem.path), problem.kind);
+    say(tool, problem.path, problem.kind);
+}
+
+/// The same, of anything. In one piece, so that lines of several processes do not mix.
+pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
+    let line = format!("pandofs {tool}: {}: {what}\n", shown(path));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

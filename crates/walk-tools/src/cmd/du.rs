@@ -1,5 +1,6 @@
 //! `du`
 
+use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
@@ -89,8 +90,9 @@ enum By {
 impl Du {
     /// # Errors
     /// When the walk or standard output fails.
-    pub fn run(&self) -> Result<Outcome> {
-        let mut options = self.how.options();
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        crew.alone("du")?;
+        let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
         options.fields = StatxFlags::TYPE
             | StatxFlags::SIZE
@@ -103,12 +105,12 @@ impl Du {
             Some(By::Age) => StatxFlags::MTIME,
             Some(By::Size) | None => StatxFlags::empty(),
         };
-        let output = Output::new(&options.meter);
+        let output = Output::new(&options.meter, crew);
         let names = Names::default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_secs() as i64);
         let total = AtomicU64::new(0);
-        let ran = session::run(&self.roots, &options, self.by.is_none(), |_| Summer {
+        let ran = session::run(crew, &self.roots, &options, self.by.is_none(), |_| Summer {
             du: self,
             names: &names,
             total: &total,

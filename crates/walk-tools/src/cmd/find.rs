@@ -1,5 +1,6 @@
 //! `find`
 
+use crate::crew::Crew;
 use crate::find::exec::Names;
 use crate::find::expression::Scene;
 use crate::find::parse::{Query, parse};
@@ -58,12 +59,14 @@ pub struct Find {
 impl Find {
     /// # Errors
     /// When the expression is none, or the walk or standard output fails.
-    pub fn run(&self) -> Result<Outcome> {
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         let query = parse(&self.words)?;
-        let mut options = self.how.options();
+        let mut options = self.how.options(crew)?;
+        options.leaves = query.depth_first;
+        options.slow_entries = !query.execs.is_empty();
         options.follow = query.follow;
         options.one_file_system = query.one_file_system;
-        let output = Output::new(&options.meter);
+        let output = Output::new(&options.meter, crew);
         let failed = AtomicBool::new(false);
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -72,8 +75,9 @@ impl Find {
             seconds: now.as_secs() as i64,
             nanoseconds: now.subsec_nanos(),
         };
-        let terminal = std::io::stdout().is_terminal();
-        let ran = session::run(&query.roots, &options, true, |_| Finder {
+        // A launcher of processes may have made a terminal for them.
+        let terminal = std::io::stdout().is_terminal() && !crew.is_several();
+        let ran = session::run(crew, &query.roots, &options, true, |_| Finder {
             query: &query,
             out: output.part(),
             names: query.execs.iter().map(|_| Names::default()).collect(),
@@ -82,16 +86,20 @@ impl Find {
             failed: &failed,
             meter: Arc::clone(&options.meter),
         })?;
-        let mut outcome = ran.outcome();
-        for mut finder in ran.visitors {
+        let mut ran = ran;
+        for mut finder in std::mem::take(&mut ran.visitors) {
             finder.out.flush();
-            if outcome != Outcome::Interrupted {
+            if !ran.interrupted {
                 for (exec, names) in query.execs.iter().zip(&mut finder.names) {
                     exec.run_batch(names, &failed);
                 }
             }
         }
-        if outcome == Outcome::Done && failed.into_inner() {
+        let Some(failed) = crew.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
+        let mut outcome = ran.outcome();
+        if outcome == Outcome::Done && failed.contains(&true) {
             outcome = Outcome::Incomplete;
         }
         session::finish(outcome, &output)

@@ -1,14 +1,15 @@
 //! `rm`
 
+use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
-use crate::session::{self, complain};
+use crate::session::{self, complain, say};
 use crate::text::show;
 use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{
-    DirState, Entry, FileType, Flow, Leaving, Problem, ProblemKind, StatxFlags, Visitor,
+    DirState, Entry, FileType, Flow, Leaving, Problem, ProblemKind, StatxFlags, Unreadable, Visitor,
 };
 use rustix::fs::{AtFlags, CWD, statx, unlinkat};
 use rustix::io::Errno;
@@ -59,7 +60,7 @@ pub struct Rm {
 impl Rm {
     /// # Errors
     /// When a root is refused, or the walk cannot be done. Nothing has been removed then.
-    pub fn run(&self) -> Result<Outcome> {
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         let mut roots = Vec::new();
         for root in &self.roots {
             refuse(root)?;
@@ -69,21 +70,25 @@ impl Rm {
                 roots.push(root.clone());
             }
         }
-        let mut options = self.how.options();
+        let mut options = self.how.options(crew)?;
         // Only for what a directory does not tell of its entries, and for directories.
         options.fields = StatxFlags::TYPE | StatxFlags::INO;
         let lists = self.dry_run || self.verbose;
-        let output = Output::new(&options.meter);
+        let output = Output::new(&options.meter, crew);
         let kept = AtomicU64::new(0);
-        let ran = session::run(&roots, &options, lists, |_| Remover {
+        let ran = session::run(crew, &roots, &options, lists, |_| Remover {
             rm: self,
             kept: &kept,
             out: output.part(),
             line: String::new(),
         })?;
+        let mut ran = ran;
+        ran.visitors.clear();
+        let Some(kept) = crew.gather(kept.load(Ordering::Relaxed), &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
         let mut outcome = ran.outcome();
-        drop(ran);
-        if outcome == Outcome::Done && kept.into_inner() > 0 {
+        if outcome == Outcome::Done && kept.iter().any(|kept| *kept > 0) {
             outcome = Outcome::Incomplete;
         }
         session::finish(outcome, &output)
@@ -121,6 +126,19 @@ impl DirState for Stays {
         // A mount point stays itself.
         Stays(AtomicBool::new(seed[0] != 0))
     }
+
+    fn gathered(&self) -> Vec<u8> {
+        vec![u8::from(self.0.load(Ordering::Relaxed))]
+    }
+
+    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
+        match gathered {
+            [0] => {}
+            [1] => self.0.store(true, Ordering::Relaxed),
+            _ => return Err(Unreadable),
+        }
+        Ok(())
+    }
 }
 
 struct Remover<'r> {
@@ -142,8 +160,7 @@ impl Remover<'_> {
 
     fn keep(&self, path: &[u8], why: impl std::fmt::Display) {
         self.kept.fetch_add(1, Ordering::Relaxed);
-        let path = crate::text::shown(path);
-        eprintln!("pandofs rm: {path}: {why}");
+        say("rm", path, why);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `walk`
 
+use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
@@ -8,7 +9,7 @@ use crate::text::{count, human, show};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Problem, StatxFlags, Visitor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -62,8 +63,9 @@ enum Format {
 impl Walk {
     /// # Errors
     /// When the walk or standard output fails.
-    pub fn run(&self) -> Result<Outcome> {
-        let mut options = self.how.options();
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        let mut options = self.how.options(crew)?;
+        options.leaves = false;
         options.one_file_system = self.one_file_system;
         if self.follow {
             options.follow = Follow::Always;
@@ -72,12 +74,12 @@ impl Walk {
             options.fields =
                 StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::BLOCKS | StatxFlags::INO;
         }
-        let output = Output::new(&options.meter);
-        if self.list == Some(Format::Csv) {
+        let output = Output::new(&options.meter, crew);
+        if self.list == Some(Format::Csv) && crew.is_first() {
             output.print("path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n");
         }
         let lists = self.list.is_some();
-        let ran = session::run(&self.roots, &options, lists, |_| Walker {
+        let ran = session::run(crew, &self.roots, &options, lists, |_| Walker {
             format: self.list,
             counts: Counts::default(),
             out: output.part(),
@@ -87,24 +89,29 @@ impl Walk {
         for visitor in &ran.visitors {
             counts.add(&visitor.counts);
         }
+        let mut ran = ran;
+        ran.visitors.clear();
+        let Some(all) = crew.gather(counts, &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
         if !lists {
+            counts = Counts::default();
+            all.iter().for_each(|other| counts.add(other));
             counts.problems = ran.meter.problems();
             counts.vanished = ran.meter.vanished();
             counts.seconds = ran.elapsed.as_secs_f64();
-            output.print(&if self.json {
+            Output::last(&ran.meter).print(&if self.json {
                 serde_json::to_string_pretty(&counts)? + "\n"
             } else {
                 counts.table()
             });
         }
-        let outcome = ran.outcome();
-        drop(ran);
-        session::finish(outcome, &output)
+        session::finish(ran.outcome(), &output)
     }
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     entries: u64,
     directories: u64,

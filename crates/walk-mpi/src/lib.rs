@@ -1,0 +1,14 @@
+//! The parallel tree walk over MPI (Open MPI or MPICH): `mpirun -n 20 pandofs walk /scratch`.
+//!
+//! Without the feature `mpi` this crate is empty and needs no MPI to build. The command `pandofs-mpi` is apart from
+//! `pandofs` because a program that is linked to MPI does not start where MPI is not installed; `pandofs` runs it
+//! in its place when it was started by `mpirun`.
+//!
+//! Invariant: nothing here waits in MPI while a walk goes on: sends and receives are begun and looked after, and
+//! no count is larger than a piece of a message, so that 31 bits are enough for it.
+
+#[cfg(feature = "mpi")]
+mod link;
+
+#[cfg(feature = "mpi")]
+pub use link::MpiLink;

@@ -1,0 +1,93 @@
+//! The tools over several processes that MPI has started.
+
+use clap::Parser;
+use mpi::Threading;
+use mpi::traits::Communicator;
+use pandofs_walk_fs::Processes;
+use pandofs_walk_mpi::MpiLink;
+use pandofs_walk_tools::{Crew, Outcome, Tool};
+use std::io::Write;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  mpirun -n 20 pandofs walk /scratch
+      'pandofs' runs this command when it was started by mpirun or srun
+  mpirun -n 8 --hostfile hosts pandofs find /scratch -name '*.tmp' -delete
+  mpirun -n 4 --map-by node --bind-to none pandofs walk --algorithm h-drqs --threads 16 /scratch
+      one process on each host, with threads that share its queue
+  mpirun --allow-run-as-root --oversubscribe -n 20 pandofs walk /usr
+      what Open MPI wants to hear of root, and of more processes than processors";
+
+/// Parallel tree walks by several processes, started with mpirun or srun
+#[derive(Parser)]
+#[command(name = "pandofs-mpi", version, after_help = EXAMPLES, max_term_width = 100,
+    disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // A process that panics would leave the others waiting for it; one that dies of a signal makes the
+    // launcher end them all.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
+    // Only this thread speaks with MPI.
+    let Some((universe, threads)) = mpi::initialize_with_threading(Threading::Funneled) else {
+        eprintln!("pandofs-mpi: MPI cannot be initialized");
+        return ExitCode::from(Outcome::Incomplete.code());
+    };
+    let world = universe.world();
+    if threads < Threading::Funneled {
+        eprintln!("pandofs-mpi: this MPI does not allow for programs with threads");
+        world.abort(1);
+    }
+    let mut link = MpiLink::new(universe.world());
+    let outcome = {
+        let write = |records: &[u8]| {
+            let mut out = std::io::stdout().lock();
+            if let Err(error) = out.write_all(records).and_then(|()| out.flush()) {
+                // Nothing that is found can be told any more.
+                if error.kind() != std::io::ErrorKind::BrokenPipe {
+                    eprintln!("pandofs-mpi: standard output: {error}");
+                }
+                universe.world().abort(1);
+            }
+        };
+        run(&cli.tool, &mut link, write)
+    };
+    match outcome {
+        Ok(outcome) => ExitCode::from(outcome.code()),
+        Err(message) => {
+            eprintln!("{message}");
+            // The others do not know, and would wait.
+            world.abort(1)
+        }
+    }
+}
+
+fn run(tool: &Tool, link: &mut MpiLink, write: impl FnMut(&[u8])) -> Result<Outcome, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("pandofs-mpi: {error:#}");
+    let host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let same = format!("{} {arguments:?}", env!("CARGO_PKG_VERSION"));
+    let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
+    let mut crew = Crew::Together(processes);
+    tool.run(&mut crew).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

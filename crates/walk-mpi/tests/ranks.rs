@@ -1,0 +1,179 @@
+//! Walks by several processes over MPI, compared with GNU find.
+
+#![cfg(feature = "mpi")]
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const ALGORITHMS: [&str; 7] = [
+    "h-deqs",
+    "h-drqs",
+    "drqs",
+    "deqs",
+    "pa-drqs",
+    "cp",
+    "cp-keep-one",
+];
+
+/// Starts this many processes, as root too, and more than there are processors.
+fn mpirun(ranks: u32, dir: &Path, arguments: &[&str]) -> Output {
+    Command::new("mpirun")
+        .args(["-n", &ranks.to_string()])
+        .arg(env!("CARGO_BIN_EXE_pandofs-mpi"))
+        .args(arguments)
+        .current_dir(dir)
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        // Open MPI keeps its sockets there, under names that must not become too long.
+        .env("TMPDIR", "/tmp")
+        .output()
+        .unwrap()
+}
+
+fn sorted(output: &Output) -> Vec<Vec<u8>> {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let mut records: Vec<Vec<u8>> = output
+        .stdout
+        .split(|byte| *byte == 0)
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(records.pop(), Some(vec![]), "{error}");
+    records.sort_unstable();
+    records
+}
+
+fn find(dir: &Path, arguments: &[&str]) -> Vec<Vec<u8>> {
+    let output = Command::new("find")
+        .args(arguments)
+        .current_dir(dir)
+        .output();
+    sorted(&output.unwrap())
+}
+
+/// Strange names, one large directory, and a chain whose path is longer than any call takes.
+fn tree() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    let names: [&[u8]; 4] = [b"plain", b"new\nline", b"\xff\xfe", b"-name"];
+    for outer in 0..12_usize {
+        for inner in 0..6_usize {
+            let name = [names[(outer + inner) % 4], inner.to_string().as_bytes()].concat();
+            let dir = tree.join(outer.to_string()).join(OsStr::from_bytes(&name));
+            std::fs::create_dir_all(&dir).unwrap();
+            for name in names {
+                std::fs::write(dir.join(OsStr::from_bytes(name)), "some bytes").unwrap();
+            }
+            std::os::unix::fs::symlink("..", dir.join("link")).unwrap();
+        }
+    }
+    std::fs::create_dir(tree.join("large")).unwrap();
+    for file in 0..5_000 {
+        std::fs::write(tree.join(format!("large/{file}")), "").unwrap();
+    }
+    let chain = "mkdir chain && cd chain && for i in $(seq 60); do n=$(printf %0100d $i); \
+                 mkdir $n && touch file && cd -P ./$n || exit 1; done";
+    let status = Command::new("bash")
+        .args(["-c", chain])
+        .current_dir(&tree)
+        .status();
+    assert!(status.unwrap().success());
+    dir
+}
+
+fn remove(dir: tempfile::TempDir) {
+    let path = dir.keep();
+    let status = Command::new("rm").arg("-rf").arg(path).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn all_ranks_together_find_what_find_does() {
+    let dir = tree();
+    let all = find(dir.path(), &["tree", "-print0"]);
+    for ranks in [1, 4, 8] {
+        // Each on its own: the number of processes is what is tried here.
+        let algorithms = if ranks == 4 {
+            &ALGORITHMS[..]
+        } else {
+            &ALGORITHMS[..1]
+        };
+        for algorithm in algorithms {
+            let how = ["walk", "--algorithm", algorithm, "-l", "nul", "tree"];
+            let listed = sorted(&mpirun(ranks, dir.path(), &how));
+            assert!(listed == all, "{algorithm} on {ranks} ranks");
+        }
+    }
+    let threads = [
+        "walk",
+        "--algorithm",
+        "h-drqs",
+        "--threads",
+        "3",
+        "-l",
+        "nul",
+        "tree",
+    ];
+    assert!(sorted(&mpirun(2, dir.path(), &threads)) == all);
+
+    let counts = mpirun(4, dir.path(), &["walk", "--json", "tree"]);
+    let counts = String::from_utf8(counts.stdout).unwrap();
+    let entries = format!("\"entries\": {},", all.len());
+    assert!(counts.contains(&entries), "{counts}");
+
+    let expression = [
+        "tree", "-type", "f", "-name", "[0-9]*", "-printf", "%s %p\\0",
+    ];
+    let expected = find(dir.path(), &expression);
+    assert!(expected.len() >= 5_000);
+    let found = mpirun(4, dir.path(), &[&["find"], &expression[..]].concat());
+    assert!(sorted(&found) == expected);
+    remove(dir);
+}
+
+#[test]
+fn all_ranks_together_remove_from_the_bottom_up() {
+    let dir = tree();
+    std::fs::create_dir(dir.path().join("kept")).unwrap();
+    let removed = mpirun(4, dir.path(), &["rm", "tree"]);
+    let error = String::from_utf8_lossy(&removed.stderr);
+    assert!(removed.status.success(), "{error}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1);
+}
+
+#[test]
+fn what_fails_is_seen_in_the_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = mpirun(3, dir.path(), &["walk", ".", "missing"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("missing: No such file"), "{error}");
+    let output = mpirun(3, dir.path(), &["du", "."]);
+    assert!(!output.status.success());
+}
+
+#[test]
+fn a_rank_that_dies_ends_it_for_all_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..40 {
+        let dir = dir.path().join(number.to_string());
+        std::fs::create_dir(&dir).unwrap();
+        for file in 0..10 {
+            std::fs::write(dir.join(file.to_string()), "").unwrap();
+        }
+    }
+    let started = Instant::now();
+    // Rank 2 kills itself at its first file; the others would take half an hour.
+    let script =
+        "if [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 2 ]; then kill -9 $PPID; fi; exec sleep 20";
+    let expression = [".", "-type", "f", "-exec", "sh", "-c", script, ";"];
+    let output = mpirun(4, dir.path(), &[&["find"], &expression[..]].concat());
+    assert!(!output.status.success());
+    assert!(started.elapsed() < Duration::from_secs(15));
+}

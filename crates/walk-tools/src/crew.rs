@@ -1,0 +1,88 @@
+//! Who walks: the threads of this process, or several processes together.
+
+use anyhow::{Context, Result, bail};
+use pandofs_walk_fs::{Meter, Outputs, Processes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Who walks.
+pub enum Crew<'c> {
+    /// This process, with threads.
+    Alone,
+    /// Several processes, started together.
+    Together(Processes<'c>),
+}
+
+impl Crew<'_> {
+    /// Whether this process tells what all have found.
+    pub fn is_first(&self) -> bool {
+        match self {
+            Crew::Alone => true,
+            Crew::Together(processes) => processes.rank() == 0,
+        }
+    }
+
+    /// Whether there are other processes.
+    pub fn is_several(&self) -> bool {
+        match self {
+            Crew::Alone => false,
+            Crew::Together(processes) => processes.ranks() > 1,
+        }
+    }
+
+    /// Processes of the walk on this host.
+    pub fn on_this_host(&self) -> usize {
+        match self {
+            Crew::Alone => 1,
+            Crew::Together(processes) => processes.on_this_host(),
+        }
+    }
+
+    /// Where standard output goes to, if not to this process's.
+    pub fn outputs(&self) -> Option<Outputs> {
+        match self {
+            Crew::Alone => None,
+            Crew::Together(processes) => Some(processes.outputs()),
+        }
+    }
+
+    /// For tools whose processes would have to know more of one another than they do.
+    ///
+    /// # Errors
+    /// When there are several processes.
+    pub fn alone(&self, tool: &str) -> Result<()> {
+        if self.is_several() {
+            bail!(
+                "{tool} does not work over several processes; without mpirun it uses all processors of this machine"
+            );
+        }
+        Ok(())
+    }
+
+    /// What each process has found, at the first one; nothing at the others, which have nothing left to do. The
+    /// meter of the first has counted what all have. To be called once, after all walks, when all that was to be
+    /// written was handed over.
+    ///
+    /// # Errors
+    /// When the other processes do not speak as they should.
+    pub fn gather<T: Serialize + DeserializeOwned>(
+        &mut self,
+        found: T,
+        meter: &Meter,
+    ) -> Result<Option<Vec<T>>> {
+        let processes = match self {
+            Crew::Alone => return Ok(Some(vec![found])),
+            Crew::Together(processes) => processes,
+        };
+        let bytes = postcard::to_stdvec(&found)?;
+        let Some(all) = processes.finish(&bytes, meter)? else {
+            return Ok(None);
+        };
+        all.iter()
+            .map(|bytes| {
+                postcard::from_bytes(bytes).context("another process sent what makes no sense")
+            })
+            .collect::<Result<Vec<T>>>()
+            .map(Some)
+    }
+}
