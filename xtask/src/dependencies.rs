@@ -87,6 +87,7 @@ const RULES: [Rule; 27] = [
     front("trials"),
     outer("posix", &[]),
     tests("testkit"),
+    tests("sim"),
     tests("golden"),
 ];
 

@@ -1,28 +1,16 @@
 //! One request on its way: what is asked of whom, and what came of it so far.
 
 use crate::pool::Server;
+pub(crate) use crate::router::Target;
 use crate::slots::Slot;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
-use pandofs_types::{Credentials, Epoch, Ino, Position, ServerId, SessionId, ShardId, SlotId};
+use pandofs_types::{Credentials, Epoch, ServerId, SessionId, ShardId, SlotId};
 use pandofs_wire::message::{RequestBody, RequestFrame};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// To whom a request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// The shard that holds this position of the directory.
-    Name { dir: Ino, position: Position },
-    /// The shard that holds the inode.
-    Inode(Ino),
-    /// This shard.
-    Shard(ShardId),
-    /// This server's data objects.
-    Server(ServerId),
-}
 
 /// A request, kept until it is answered for good: a repetition sends the same one.
 #[derive(Debug)]
@@ -210,6 +198,7 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::Ino;
 
     #[test]
     fn pauses_double_up_to_the_longest() {

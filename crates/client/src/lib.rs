@@ -11,6 +11,7 @@
 //! | file | job |
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
+//! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `opens`, `accesses` | what is remembered of directories, of files' data, of open files, of what was read |
 //! | `core`, `background` | the session's life with the servers |
@@ -36,6 +37,7 @@ mod path;
 mod pool;
 mod react;
 mod route;
+mod router;
 mod slots;
 mod space;
 mod stripes;
@@ -47,6 +49,12 @@ pub use crate::error::{ClientError, Result};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow};
 pub use crate::space::Seek;
+
+/// What decides where a request goes, for whoever carries requests in another way: a simulator.
+pub mod routing {
+    pub use crate::maps::{DirMaps, InodeShards};
+    pub use crate::router::{Reaction, Router, Target, leaves_doubt};
+}
 
 use crate::core::Core;
 use pandofs_placement::ClusterMap;

@@ -86,8 +86,14 @@ fn stripe_of(ino: Ino) -> usize {
 
 /// The maps of the directories that were split. One that is not here is believed to be at its home.
 #[derive(Debug)]
-pub(crate) struct DirMaps {
+pub struct DirMaps {
     maps: Cache<DirMap>,
+}
+
+impl Default for DirMaps {
+    fn default() -> DirMaps {
+        DirMaps::new()
+    }
 }
 
 impl DirMaps {
@@ -153,8 +159,14 @@ impl DirMaps {
 
 /// Where the inodes are that are not on their birth shard.
 #[derive(Debug)]
-pub(crate) struct InodeShards {
+pub struct InodeShards {
     shards: Cache<ShardId>,
+}
+
+impl Default for InodeShards {
+    fn default() -> InodeShards {
+        InodeShards::new()
+    }
 }
 
 impl InodeShards {

@@ -4,8 +4,8 @@ use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
+use crate::router::{Reaction, leaves_doubt};
 use pandofs_api::{DataReply, Refusal, Reply, Request};
-use pandofs_placement::DirMap;
 use pandofs_types::limits::{MAX_RECONNECT_PAUSE, MAX_REDIRECTS};
 use pandofs_types::{Credentials, Epoch, FsError, Ino, ServerId};
 use pandofs_wire::message::AnswerBody;
@@ -51,9 +51,7 @@ impl Core {
     fn answered(&self, call: &mut Call, answer: AnswerBody) -> Next {
         match answer {
             AnswerBody::Shard(Err(refusal)) => {
-                // Nothing was done, now or before: a shard that had executed it would have said so.
-                // One that is still at it may say to try again, and the wrong server knows nothing.
-                call.in_doubt &= matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. });
+                call.in_doubt &= leaves_doubt(&refusal);
                 self.refused(call, refusal)
             }
             AnswerBody::Data(DataReply::Failed(error)) => Next::Done(Err(error.into())),
@@ -62,64 +60,44 @@ impl Core {
     }
 
     fn refused(&self, call: &mut Call, refusal: Refusal) -> Next {
-        match refusal {
-            Refusal::Fs(error) => Next::Done(Err(error.into())),
-            Refusal::Misdirected(map) => match call.shard_request().and_then(|r| dir(&r.request)) {
-                Some(dir) => self.misdirected(call, dir, map),
-                None => give_up(ClientError::Protocol(
-                    "a request that names no directory was answered with a directory's map".into(),
-                )),
-            },
-            Refusal::NewNameMisdirected(map) => {
-                match call.shard_request().and_then(|r| new_dir(&r.request)) {
-                    Some(dir) => self.misdirected(call, dir, map),
-                    None => give_up(ClientError::Protocol(
-                        "a request without a new name was told that it is elsewhere".into(),
-                    )),
-                }
+        if matches!(
+            refusal,
+            Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. }
+        ) {
+            count(&self.counts.redirects);
+        }
+        match self
+            .router()
+            .refused(call.target, call.shard_request(), refusal)
+        {
+            Reaction::Fail(error) => Next::Done(Err(error.into())),
+            Reaction::NotInline { layout, striped } => {
+                Next::Done(Err(Failure::NotInline { layout, striped }))
             }
-            Refusal::Moved { ino, shard } => {
-                count(&self.counts.redirects);
+            Reaction::NoPart => Next::Done(Err(Failure::NoPart)),
+            Reaction::Again => Next::Again(Duration::ZERO),
+            Reaction::AskHome(dir) => self.misdirected(call, dir),
+            Reaction::Moved { ino, shard } => {
                 self.learn_shard(ino, shard);
                 self.redirected(call)
             }
-            Refusal::WrongServer { epoch } => self.wrong_server(call, epoch),
-            Refusal::TryAgain => self.try_again(call),
-            Refusal::NotInline { layout, striped } => {
-                Next::Done(Err(Failure::NotInline { layout, striped }))
-            }
-            Refusal::StaleSequence => give_up(ClientError::Protocol(
-                "a shard has seen a later request on this slot: client and shard disagree about \
-                 which requests were answered"
-                    .into(),
-            )),
-            Refusal::Malformed(why) => give_up(ClientError::Protocol(format!(
-                "a shard refused a request: {why}"
-            ))),
-            Refusal::NotYet if self.closed.load(Ordering::Relaxed) => {
+            Reaction::WrongServer(epoch) => self.wrong_server(call, epoch),
+            Reaction::TryAgain => self.try_again(call),
+            Reaction::NotYet if self.closed.load(Ordering::Relaxed) => {
                 give_up(FsError::Interrupted.into())
             }
-            Refusal::NotYet if !call.waits => Next::Done(Err(Failure::NotYet)),
-            Refusal::NotYet => Next::Again(call.next_busy_pause()),
+            Reaction::NotYet if !call.waits => Next::Done(Err(Failure::NotYet)),
+            Reaction::NotYet => Next::Again(call.next_busy_pause()),
+            Reaction::Broken(why) => give_up(ClientError::Protocol(why)),
         }
     }
 
-    /// The name is on another shard, says the one that was asked.
-    fn misdirected(&self, call: &mut Call, dir: Ino, map: Option<DirMap>) -> Next {
-        count(&self.counts.redirects);
-        let learnt = map.is_some_and(|map| self.maps.merge(dir, &map));
-        if let Target::Shard(_) = call.target {
-            // This shard was asked for what it has.
-            return Next::Done(Err(Failure::NoPart));
-        }
-        // Another thread may have learnt it while this one was asking.
-        if learnt || self.knows_better(call) {
-            return Next::Again(Duration::ZERO);
-        }
-        let caller = match call.shard_request() {
-            Some(request) => request.caller.clone(),
-            None => unreachable!("only requests to shards are misdirected"),
+    /// The name is on another shard, says the one that was asked, and nothing else was learnt from it.
+    fn misdirected(&self, call: &mut Call, dir: Ino) -> Next {
+        let Some(asked) = call.shard_request() else {
+            unreachable!("only requests to shards are misdirected");
         };
+        let caller = asked.caller.clone();
         match self.ask_home(&caller, dir, call.patience) {
             Ok(()) if self.knows_better(call) => Next::Again(Duration::ZERO),
             Ok(()) => self.redirected(call),
@@ -128,33 +106,9 @@ impl Core {
         }
     }
 
-    /// Whether the request would now go elsewhere, or name another shard, than it did.
     fn knows_better(&self, call: &Call) -> bool {
-        let Target::Name { dir, position } = call.target else {
-            return false;
-        };
-        let Some(asked) = call.shard_request() else {
-            return false;
-        };
-        let elsewhere = match &asked.request {
-            Request::Rename {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            }
-            | Request::Exchange {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            } => {
-                let position = self.hash_key.position(new_name.as_bytes());
-                self.maps.shard_of(*new_dir, position) != *new_shard
-            }
-            _ => false,
-        };
-        elsewhere || self.maps.shard_of(dir, position) != asked.shard
+        call.shard_request()
+            .is_some_and(|asked| self.router().knows_better(call.target, asked))
     }
 
     /// Fetches the directory's map from its home.
@@ -258,29 +212,4 @@ impl Core {
 
 fn give_up(error: ClientError) -> Next {
     Next::Done(Err(error.into()))
-}
-
-/// The directory in which a request's shard is found.
-fn dir(request: &Request) -> Option<Ino> {
-    match request {
-        Request::Lookup { dir, .. }
-        | Request::Create { dir, .. }
-        | Request::CreateUnnamed { dir, .. }
-        | Request::Mkdir { dir, .. }
-        | Request::Unlink { dir, .. }
-        | Request::Rmdir { dir, .. }
-        | Request::Link { dir, .. }
-        | Request::Rename { dir, .. }
-        | Request::Exchange { dir, .. }
-        | Request::ReadDir { dir, .. }
-        | Request::DirPart { dir } => Some(*dir),
-        _ => None,
-    }
-}
-
-fn new_dir(request: &Request) -> Option<Ino> {
-    match request {
-        Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. } => Some(*new_dir),
-        _ => None,
-    }
 }

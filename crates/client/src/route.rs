@@ -4,6 +4,7 @@ use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::pool::{ConnectError, Connection, LostAnswer, Server};
+use crate::router::Router;
 use pandofs_api::{Reply, Request};
 use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
 use pandofs_types::{Credentials, Ino, Name, ServerId};
@@ -259,6 +260,14 @@ impl Core {
         server.put_back(connection);
     }
 
+    pub fn router(&self) -> Router<'_> {
+        Router {
+            hash_key: self.hash_key,
+            maps: &self.maps,
+            inodes: &self.inodes,
+        }
+    }
+
     /// Fills in the shard, as far as is known now, and finds its server.
     fn aim(&self, call: &mut Call) -> Result<Arc<Server>, String> {
         let cluster = self.clusters.current();
@@ -268,45 +277,21 @@ impl Core {
                 return server.ok_or_else(|| format!("the cluster map has no server {id}"));
             }
             _ if call.in_doubt => call.asked_shard(),
-            Target::Name { dir, position } => self.maps.shard_of(dir, position),
-            Target::Inode(ino) => self.inodes.shard_of(ino),
-            Target::Shard(shard) => shard,
+            target => match self.router().shard_of(target) {
+                Some(shard) => shard,
+                None => unreachable!("only data objects are of no shard"),
+            },
         };
         let in_doubt = call.in_doubt;
         if let Some(asked) = call.shard_request_mut() {
             asked.shard = shard;
             asked.epoch = cluster.map.epoch;
             if !in_doubt {
-                self.aim_within(&mut asked.request);
+                self.router().aim_within(&mut asked.request);
             }
         }
         let leader = cluster.leader(shard).cloned();
         leader.ok_or_else(|| format!("a server spoke of shard {shard}, which does not exist"))
-    }
-
-    /// Fills in where the second inode or name of a request is, as far as is known now.
-    fn aim_within(&self, request: &mut Request) {
-        match request {
-            Request::Link {
-                ino, inode_shard, ..
-            } => *inode_shard = self.inodes.shard_of(*ino),
-            Request::Rename {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            }
-            | Request::Exchange {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            } => {
-                let position = self.hash_key.position(new_name.as_bytes());
-                *new_shard = self.maps.shard_of(*new_dir, position);
-            }
-            _ => {}
-        }
     }
 }
 

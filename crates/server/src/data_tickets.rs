@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// Shards number their data requests each for itself; on the wire a number has to tell which shard
 /// asked.
 #[derive(Debug)]
-pub(crate) struct DataTickets {
+pub struct DataTickets {
     next: u64,
     asked: HashMap<u64, (ShardId, u64)>,
     /// Of what has been asked for and not been done.
@@ -24,7 +24,7 @@ struct Number {
 
 /// How often a shard has asked for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// Never, or it failed.
     First,
     /// It is asked for again, and has not been sent yet.
@@ -102,7 +102,7 @@ impl DataTickets {
 
 /// What to do with another server's data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub enum Again {
     /// It is new: carry it out.
     No,
     /// It is being carried out.
@@ -115,7 +115,7 @@ pub(crate) enum Again {
 /// late, A asks again; the answer comes, a client writes behind the cut; were the second request
 /// carried out now, it would take the client's data away.)
 #[derive(Debug, Default)]
-pub(crate) struct PeerRequests {
+pub struct PeerRequests {
     under_way: HashSet<(ServerId, u64)>,
     done: HashSet<(ServerId, u64)>,
     /// The keys of `done`, oldest first.

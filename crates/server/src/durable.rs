@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// number `n` is let go by a force that began after append `n`, and not by one that was under
 /// way then: the system may have taken its pages before.
 #[derive(Debug)]
-pub(crate) struct Durable<T> {
+pub struct Durable<T> {
     /// Appends so far.
     appended: u64,
     /// Of these, forced ones.
@@ -17,6 +17,12 @@ pub(crate) struct Durable<T> {
     under_way: Option<u64>,
     /// What waits, and the number of the append it waits for; the numbers never fall.
     waiting: VecDeque<(u64, T)>,
+}
+
+impl<T> Default for Durable<T> {
+    fn default() -> Durable<T> {
+        Durable::new()
+    }
 }
 
 impl<T> Durable<T> {

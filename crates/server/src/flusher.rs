@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 /// The last record of each shard whose effects have been written to the store.
-pub(crate) type Written = Vec<(ShardId, u64)>;
+pub type Written = Vec<(ShardId, u64)>;
 
 /// Flushes the store once for each [`Flusher::begin`], and posts [`Mail::Flushed`].
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Flusher {
 ///
 /// # Errors
 /// The store's or the log's. Nothing is pruned that is not flushed.
-pub(crate) fn flush(
+pub fn flush(
     store: &dyn Store,
     log: &dyn Log,
     written: &[(ShardId, u64)],

@@ -38,6 +38,16 @@ mod stored;
 #[cfg(test)]
 mod testing;
 
+/// What a lane is made of that knows no threads, sockets or clock, for whoever drives shards in another way: a
+/// simulator.
+pub mod parts {
+    pub use crate::data_tickets::{Again, Asked, DataTickets, PeerRequests};
+    pub use crate::durable::Durable;
+    pub use crate::flusher::flush;
+    pub use crate::recovery::{configs, recover};
+    pub use crate::shards::{Appended, Shards};
+}
+
 pub use error::{ServerError, StartError};
 pub use faults::FOLDER_VARIABLE;
 pub use recovery::Replayed;

@@ -20,7 +20,7 @@ pub struct Replayed {
 }
 
 /// How a server's shards are set up.
-pub(crate) fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
+pub fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
     let force_every_batch = map.settings.flush_interval_ms == 0;
     let config = |shard| ShardConfig {
         shard,
@@ -35,7 +35,7 @@ pub(crate) fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfi
 ///
 /// # Errors
 /// What the store, the log or a shard cannot make sense of, or cannot do.
-pub(crate) fn recover(
+pub fn recover(
     configs: Vec<ShardConfig>,
     environment: &mut Environment<'_>,
     store: &dyn Store,

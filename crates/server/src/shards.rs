@@ -13,7 +13,7 @@ use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 const RECORD_OVERHEAD_BYTES: u64 = 16;
 
 /// Shards by their numbers.
-pub(crate) struct Shards {
+pub struct Shards {
     /// The place is the shard's number.
     led: Vec<Option<Led>>,
     /// Those that were given something since their outputs were taken; each once.
@@ -33,7 +33,7 @@ struct Led {
 
 /// What went into the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Appended {
+pub struct Appended {
     pub records: u64,
     /// Writes to the log.
     pub batches: u64,
@@ -190,6 +190,17 @@ impl Shards {
     pub fn force_ended(&mut self) {
         for led in self.led.iter_mut().flatten() {
             led.forced = led.being_forced;
+        }
+    }
+
+    /// One shard, to be looked at.
+    ///
+    /// # Panics
+    /// When [`Shards::leads`] would deny it.
+    pub fn shard(&self, shard: ShardId) -> &Shard {
+        match self.led.get(usize::from(shard.0)) {
+            Some(Some(led)) => &led.shard,
+            _ => panic!("shard {shard} is not led here"),
         }
     }
 

@@ -75,6 +75,21 @@ impl MemoryLog {
         }
     }
 
+    /// Forces the first `appends` unforced appends and the prunes before the next one: a force that began when
+    /// there were that many, and ends now.
+    pub fn sync_first(&self, appends: usize) {
+        let mut state = self.lock();
+        let mut seen = 0;
+        let covered = state.unforced.iter().take_while(|operation| {
+            seen += usize::from(matches!(operation, Operation::Append(_)));
+            seen <= appends
+        });
+        let covered = covered.count();
+        for operation in state.unforced.drain(..covered).collect::<Vec<_>>() {
+            state.forced.apply(&operation);
+        }
+    }
+
     /// The number of appends that a crash may lose.
     pub fn unsynced(&self) -> usize {
         let state = self.lock();
@@ -244,6 +259,19 @@ mod tests {
             }
         }
         assert_eq!(log.span(1), Some((1, 6)), "the crashed log is untouched");
+    }
+
+    #[test]
+    fn a_force_covers_what_was_appended_before_it_began() {
+        let log = MemoryLog::new();
+        for index in 1..=3 {
+            append_pair(&log, index);
+        }
+        log.sync_first(2);
+        assert_eq!(log.unsynced(), 1);
+        assert_eq!(log.crash(0, false).span(1), Some((1, 2)));
+        log.sync_first(9);
+        assert_eq!(log.crash(0, false).span(1), Some((1, 3)));
     }
 
     #[test]

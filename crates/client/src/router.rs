@@ -1,0 +1,209 @@
+//! Where a request goes, and what a refusal of it means, decided from what is remembered alone: no sockets, no
+//! clock, no threads. The client asks it for each call, and so does the simulator.
+
+use crate::maps::{DirMaps, InodeShards};
+use pandofs_api::{Layout, Refusal, Request, ShardRequest};
+use pandofs_placement::DirMap;
+use pandofs_types::{Epoch, FsError, HashKey, Ino, Position, ServerId, ShardId};
+
+/// To whom a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The shard that holds this position of the directory.
+    Name { dir: Ino, position: Position },
+    /// The shard that holds the inode.
+    Inode(Ino),
+    /// This shard.
+    Shard(ShardId),
+    /// This server's data objects.
+    Server(ServerId),
+}
+
+/// What is remembered of where things are; all of it may be stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Router<'m> {
+    pub hash_key: HashKey,
+    pub maps: &'m DirMaps,
+    pub inodes: &'m InodeShards,
+}
+
+/// What a refusal asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// The operation failed.
+    Fail(FsError),
+    NotInline {
+        layout: Layout,
+        striped: bool,
+    },
+    /// The shard has nothing of the directory.
+    NoPart,
+    /// Send it again: where to is known better now.
+    Again,
+    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request again; if nothing is
+    /// [known better](Router::knows_better) then, this was in vain.
+    AskHome(Ino),
+    /// The inode is there: learn it and send the request again.
+    Moved {
+        ino: Ino,
+        shard: ShardId,
+    },
+    WrongServer(Epoch),
+    /// Send it again after a pause.
+    TryAgain,
+    /// As `TryAgain`: somebody's lock is in the way.
+    NotYet,
+    /// What no correct shard says to this client.
+    Broken(String),
+}
+
+impl Router<'_> {
+    /// The shard to ask, as far as is known; `None` for a server's data objects.
+    pub fn shard_of(&self, target: Target) -> Option<ShardId> {
+        match target {
+            Target::Name { dir, position } => Some(self.maps.shard_of(dir, position)),
+            Target::Inode(ino) => Some(self.inodes.shard_of(ino)),
+            Target::Shard(shard) => Some(shard),
+            Target::Server(_) => None,
+        }
+    }
+
+    /// Fills in where the second inode or name of a request is, as far as is known now.
+    pub fn aim_within(&self, request: &mut Request) {
+        match request {
+            Request::Link {
+                ino, inode_shard, ..
+            } => *inode_shard = self.inodes.shard_of(*ino),
+            Request::Rename {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            }
+            | Request::Exchange {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            } => {
+                let position = self.hash_key.position(new_name.as_bytes());
+                *new_shard = self.maps.shard_of(*new_dir, position);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the request would now go elsewhere, or name another shard, than it did.
+    pub fn knows_better(&self, target: Target, asked: &ShardRequest) -> bool {
+        let Target::Name { dir, position } = target else {
+            return false;
+        };
+        let elsewhere = match &asked.request {
+            Request::Rename {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            }
+            | Request::Exchange {
+                new_dir,
+                new_name,
+                new_shard,
+                ..
+            } => {
+                let position = self.hash_key.position(new_name.as_bytes());
+                self.maps.shard_of(*new_dir, position) != *new_shard
+            }
+            _ => false,
+        };
+        elsewhere || self.maps.shard_of(dir, position) != asked.shard
+    }
+
+    /// Learns what the refusal teaches about directories, and says what to do.
+    pub fn refused(
+        &self,
+        target: Target,
+        asked: Option<&ShardRequest>,
+        refusal: Refusal,
+    ) -> Reaction {
+        match refusal {
+            Refusal::Fs(error) => Reaction::Fail(error),
+            Refusal::Misdirected(map) => match asked.map(|asked| (asked, dir(&asked.request))) {
+                Some((asked, Some(dir))) => self.misdirected(target, asked, dir, map),
+                _ => Reaction::Broken(
+                    "a request that names no directory was answered with a directory's map".into(),
+                ),
+            },
+            Refusal::NewNameMisdirected(map) => {
+                match asked.map(|asked| (asked, new_dir(&asked.request))) {
+                    Some((asked, Some(dir))) => self.misdirected(target, asked, dir, map),
+                    _ => Reaction::Broken(
+                        "a request without a new name was told that it is elsewhere".into(),
+                    ),
+                }
+            }
+            Refusal::Moved { ino, shard } => Reaction::Moved { ino, shard },
+            Refusal::WrongServer { epoch } => Reaction::WrongServer(epoch),
+            Refusal::TryAgain => Reaction::TryAgain,
+            Refusal::NotInline { layout, striped } => Reaction::NotInline { layout, striped },
+            Refusal::StaleSequence => Reaction::Broken(
+                "a shard has seen a later request on this slot: client and shard disagree about \
+                 which requests were answered"
+                    .into(),
+            ),
+            Refusal::Malformed(why) => Reaction::Broken(format!("a shard refused a request: {why}")),
+            Refusal::NotYet => Reaction::NotYet,
+        }
+    }
+
+    /// The name is on another shard, says the one that was asked.
+    fn misdirected(
+        &self,
+        target: Target,
+        asked: &ShardRequest,
+        dir: Ino,
+        map: Option<DirMap>,
+    ) -> Reaction {
+        let learnt = map.is_some_and(|map| self.maps.merge(dir, &map));
+        if let Target::Shard(_) = target {
+            // This shard was asked for what it has.
+            return Reaction::NoPart;
+        }
+        // Another thread may have learnt it while this one was asking.
+        if learnt || self.knows_better(target, asked) {
+            return Reaction::Again;
+        }
+        Reaction::AskHome(dir)
+    }
+}
+
+/// Whether after this refusal it is still unknown if the request was executed before. A shard that had executed
+/// it would have said so; one that is still at it may say to try again, and the wrong server knows nothing.
+pub fn leaves_doubt(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })
+}
+
+/// The directory in which a request's shard is found.
+fn dir(request: &Request) -> Option<Ino> {
+    match request {
+        Request::Lookup { dir, .. }
+        | Request::Create { dir, .. }
+        | Request::CreateUnnamed { dir, .. }
+        | Request::Mkdir { dir, .. }
+        | Request::Unlink { dir, .. }
+        | Request::Rmdir { dir, .. }
+        | Request::Link { dir, .. }
+        | Request::Rename { dir, .. }
+        | Request::Exchange { dir, .. }
+        | Request::ReadDir { dir, .. }
+        | Request::DirPart { dir } => Some(*dir),
+        _ => None,
+    }
+}
+
+fn new_dir(request: &Request) -> Option<Ino> {
+    match request {
+        Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. } => Some(*new_dir),
+        _ => None,
+    }
+}

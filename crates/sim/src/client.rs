@@ -1,0 +1,448 @@
+//! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
+//! refusals and silence.
+
+use crate::history::{History, Open};
+use crate::program::{Job, Next};
+use crate::scenario::{MILLISECOND, Moment, Op, Plant};
+use crate::server::Asker;
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
+use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::{
+    MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
+};
+use pandofs_types::{
+    Credentials, Epoch, FsError, HashKey, Ino, Name, SessionId, ShardId, SlotId,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// How long an answer is waited for. The library waits for its connection to break.
+pub const PATIENCE: Moment = 300 * MILLISECOND;
+/// Slots of requests made in the course of others.
+const INNER_SLOTS: u16 = 100;
+/// Redirections after which a pause is made before the next, as in the library.
+const REDIRECTS_AT_ONCE: usize = 4;
+
+/// What a client wants done.
+#[derive(Debug)]
+pub enum Todo {
+    /// Let [`Client::send`] send the worker's request after this pause.
+    Send { worker: usize, pause: Moment },
+    /// The worker has done its operation.
+    Done { worker: usize, outcome: String },
+    /// What must not be.
+    Broken(String),
+}
+
+/// A request on its way.
+#[derive(Debug)]
+struct Call {
+    target: Target,
+    asked: ShardRequest,
+    is_inner: bool,
+    in_doubt: bool,
+    lost: u32,
+    redirects: usize,
+    busy: u32,
+    open: Open,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    sequence: u64,
+    inner_sequence: u64,
+    queue: VecDeque<Op>,
+    job: Option<Job>,
+    /// A call, and above it one made in its course.
+    calls: Vec<Call>,
+    /// Of the last request sent.
+    attempt: u64,
+    /// What is to be sent when the pause is over.
+    pause: u64,
+}
+
+pub struct Client {
+    number: usize,
+    pub session: SessionId,
+    hash_key: HashKey,
+    pub maps: DirMaps,
+    inodes: InodeShards,
+    workers: Vec<Worker>,
+    random: Rng,
+    plant: Option<Plant>,
+    /// Only planted.
+    cached: BTreeMap<(Ino, Name), Reply>,
+}
+
+impl Client {
+    pub fn new(
+        number: usize,
+        session: u64,
+        workers: usize,
+        hash_key: HashKey,
+        plant: Option<Plant>,
+    ) -> Client {
+        Client {
+            number,
+            session: SessionId(session),
+            hash_key,
+            maps: DirMaps::new(),
+            inodes: InodeShards::new(),
+            workers: (0..workers).map(|_| Worker::default()).collect(),
+            random: Rng::new(session),
+            plant,
+            cached: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over what another one was still to begin.
+    pub fn take_queues(&mut self, dead: &mut Client) {
+        for (worker, dead) in self.workers.iter_mut().zip(&mut dead.workers) {
+            worker.queue = std::mem::take(&mut dead.queue);
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        let idle = |worker: &Worker| worker.job.is_none() && worker.queue.is_empty();
+        self.workers.iter().all(idle)
+    }
+
+    /// What it is still at.
+    pub fn under_way(&self) -> Vec<String> {
+        let jobs = self.workers.iter().filter(|worker| worker.job.is_some());
+        jobs.map(|worker| {
+            let asked = worker.calls.iter().map(|call| &call.asked);
+            format!("client {}: {:?}", self.number, asked.collect::<Vec<_>>())
+        })
+        .collect()
+    }
+
+    fn router(&self) -> Router<'_> {
+        Router {
+            hash_key: self.hash_key,
+            maps: &self.maps,
+            inodes: &self.inodes,
+        }
+    }
+
+    /// Another operation for the worker.
+    pub fn enqueue(&mut self, history: &mut History, worker: usize, op: Op) -> Vec<Todo> {
+        self.workers[worker].queue.push_back(op);
+        let mut todo = Vec::new();
+        self.begin_next(history, worker, &mut todo);
+        todo
+    }
+
+    /// Begins what is waiting if the worker has nothing to do; a new client's first chance.
+    pub fn begin_next(&mut self, history: &mut History, worker: usize, todo: &mut Vec<Todo>) {
+        while self.workers[worker].job.is_none() {
+            let Some(op) = self.workers[worker].queue.pop_front() else {
+                return;
+            };
+            self.workers[worker].job = Some(Job::new(op, self.hash_key));
+            self.go_on(history, worker, None, todo);
+        }
+    }
+
+    /// The worker's job takes its next step.
+    fn go_on(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        mut result: Option<Result<Reply, FsError>>,
+        todo: &mut Vec<Todo>,
+    ) {
+        loop {
+            let job = self.workers[worker].job.as_mut().expect("it has one");
+            match job.next(result.take(), &self.inodes) {
+                Next::Done(outcome) => {
+                    self.workers[worker].job = None;
+                    todo.push(Todo::Done { worker, outcome });
+                    return;
+                }
+                Next::Ask(target, request) => {
+                    if let Some(known) = self.cached(&request) {
+                        let open = history.begin(&request);
+                        let known = Ok(known);
+                        history.end(open, &request, &known);
+                        result = known.ok().map(Ok);
+                        continue;
+                    }
+                    let open = history.begin(&request);
+                    self.call(worker, target, request, open, false);
+                    todo.push(Todo::Send { worker, pause: 0 });
+                    return;
+                }
+            }
+        }
+    }
+
+    fn cached(&self, request: &Request) -> Option<Reply> {
+        match request {
+            Request::Lookup { dir, name } => self.cached.get(&(*dir, name.clone())).cloned(),
+            _ => None,
+        }
+    }
+
+    fn call(
+        &mut self,
+        worker: usize,
+        target: Target,
+        request: Request,
+        open: Open,
+        is_inner: bool,
+    ) {
+        let number = worker as u16;
+        let worker = &mut self.workers[worker];
+        let (slot, sequence) = if is_inner {
+            worker.inner_sequence += 1;
+            (INNER_SLOTS + number, worker.inner_sequence)
+        } else {
+            worker.sequence += 1;
+            (number, worker.sequence)
+        };
+        let asked = ShardRequest {
+            // Filled in when it is sent.
+            shard: ShardId(0),
+            epoch: Epoch(1),
+            key: RequestKey {
+                session: self.session,
+                slot: SlotId(slot),
+                sequence,
+            },
+            caller: Credentials::ROOT,
+            request,
+        };
+        worker.calls.push(Call {
+            target,
+            asked,
+            is_inner,
+            in_doubt: false,
+            lost: 0,
+            redirects: 0,
+            busy: 0,
+            open,
+        });
+    }
+
+    /// The number of the pause that begins now: a later one makes it void.
+    pub fn pause(&mut self, worker: usize) -> u64 {
+        self.workers[worker].pause += 1;
+        self.workers[worker].pause
+    }
+
+    /// The worker's request, to be sent now; `None` if something else has happened since the pause began.
+    pub fn send(&mut self, worker: usize, pause: u64) -> Option<(ShardRequest, Asker)> {
+        if self.workers[worker].pause != pause {
+            return None;
+        }
+        let mut call = self.workers[worker].calls.pop()?;
+        let router = self.router();
+        if !call.in_doubt || self.plant == Some(Plant::ForgetsDoubt) {
+            let shard = router.shard_of(call.target);
+            call.asked.shard = shard.expect("shards alone are asked");
+            router.aim_within(&mut call.asked.request);
+        }
+        let asked = call.asked.clone();
+        let worker_state = &mut self.workers[worker];
+        worker_state.calls.push(call);
+        worker_state.attempt += 1;
+        let asker = Asker {
+            client: self.number,
+            session: self.session,
+            worker,
+            attempt: worker_state.attempt,
+        };
+        Some((asked, asker))
+    }
+
+    /// No answer has come to this attempt for long.
+    pub fn silence(&mut self, worker: usize, attempt: u64) -> Vec<Todo> {
+        let state = &mut self.workers[worker];
+        if state.attempt != attempt {
+            return Vec::new();
+        }
+        let Some(call) = state.calls.last_mut() else {
+            return Vec::new();
+        };
+        // Its connection is closed: what comes now is not heard.
+        state.attempt += 1;
+        call.in_doubt |= call.asked.request.is_mutation();
+        call.lost += 1;
+        let times = call.lost;
+        let pause = if times == 1 {
+            0
+        } else {
+            self.doubling(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE, times - 2)
+        };
+        vec![Todo::Send { worker, pause }]
+    }
+
+    fn doubling(&mut self, first: Duration, longest: Duration, times: u32) -> Moment {
+        let whole = first.saturating_mul(1 << times.min(10)).min(longest);
+        let half = whole.as_nanos() as u64 / 2;
+        (half + self.random.below(half)) as Moment
+    }
+
+    /// An answer has come.
+    pub fn answer(
+        &mut self,
+        history: &mut History,
+        asker: Asker,
+        result: Result<Reply, Refusal>,
+    ) -> Vec<Todo> {
+        let worker = asker.worker;
+        let mut todo = Vec::new();
+        let state = &mut self.workers[worker];
+        // An answer to an earlier attempt came over a connection that was closed.
+        if state.attempt != asker.attempt {
+            return todo;
+        }
+        let Some(mut call) = state.calls.pop() else {
+            return todo;
+        };
+        state.attempt += 1;
+        call.lost = 0;
+        let refusal = match result {
+            Ok(reply) => {
+                self.learn(&call, &reply);
+                self.finished(history, worker, call, Ok(reply), &mut todo);
+                return todo;
+            }
+            Err(refusal) => refusal,
+        };
+        call.in_doubt &= leaves_doubt(&refusal);
+        let reaction = self
+            .router()
+            .refused(call.target, Some(&call.asked), refusal);
+        match reaction {
+            Reaction::Fail(error) => {
+                self.finished(history, worker, call, Err(error), &mut todo);
+            }
+            Reaction::NotInline { .. } | Reaction::NoPart => {
+                self.finished(history, worker, call, Err(FsError::NotSupported), &mut todo);
+            }
+            Reaction::Again => self.again(worker, call, 0, &mut todo),
+            Reaction::AskHome(dir) => {
+                self.workers[worker].calls.push(call);
+                let request = Request::GetAttr { ino: dir };
+                self.call(worker, Target::Inode(dir), request, Open::default(), true);
+                todo.push(Todo::Send { worker, pause: 0 });
+            }
+            Reaction::Moved { ino, shard } => {
+                self.inodes.learn(ino, shard);
+                self.redirected(worker, call, &mut todo);
+            }
+            Reaction::TryAgain => {
+                call.busy += 1;
+                let pause = self.doubling(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE, call.busy - 1);
+                self.again(worker, call, pause, &mut todo);
+            }
+            Reaction::NotYet | Reaction::WrongServer(_) => todo.push(Todo::Broken(format!(
+                "a request that waits for nobody was refused with {reaction:?}: {:?}",
+                call.asked
+            ))),
+            Reaction::Broken(why) => todo.push(Todo::Broken(format!("{why}: {:?}", call.asked))),
+        }
+        todo
+    }
+
+    fn again(&mut self, worker: usize, call: Call, pause: Moment, todo: &mut Vec<Todo>) {
+        self.workers[worker].calls.push(call);
+        todo.push(Todo::Send { worker, pause });
+    }
+
+    fn redirected(&mut self, worker: usize, mut call: Call, todo: &mut Vec<Todo>) {
+        call.redirects += 1;
+        if call.redirects > MAX_REDIRECTS {
+            todo.push(Todo::Broken(format!(
+                "sent to another shard {MAX_REDIRECTS} times: {:?}",
+                call.asked
+            )));
+            return;
+        }
+        let pause = if call.redirects <= REDIRECTS_AT_ONCE {
+            0
+        } else {
+            let times = (call.redirects - REDIRECTS_AT_ONCE) as u32;
+            self.doubling(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE, times)
+        };
+        self.again(worker, call, pause, todo);
+    }
+
+    fn learn(&mut self, call: &Call, reply: &Reply) {
+        match reply {
+            Reply::Entry(entry) => {
+                self.inodes.learn(entry.ino, entry.shard);
+                if let Request::Lookup { dir, name } = &call.asked.request
+                    && self.plant == Some(Plant::CachesEntries)
+                {
+                    self.cached.insert((*dir, name.clone()), reply.clone());
+                }
+            }
+            Reply::Entries(page) => {
+                if let Request::ReadDir { dir, .. } = &call.asked.request {
+                    self.maps.merge(*dir, &page.map);
+                }
+                for entry in &page.entries {
+                    self.inodes.learn(entry.ino, entry.shard);
+                }
+            }
+            Reply::Removed { ino } => self.maps.forget(*ino),
+            _ => {}
+        }
+    }
+
+    /// A call has come to its end.
+    fn finished(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        call: Call,
+        result: Result<Reply, FsError>,
+        todo: &mut Vec<Todo>,
+    ) {
+        if call.is_inner {
+            return self.home_answered(history, worker, &call, result, todo);
+        }
+        let told = result.clone().map_err(Refusal::Fs);
+        history.end(call.open, &call.asked.request, &told);
+        self.go_on(history, worker, Some(result), todo);
+        self.begin_next(history, worker, todo);
+    }
+
+    /// The home of a directory told what it knows, as the outer call's shard did not know better.
+    fn home_answered(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        inner: &Call,
+        result: Result<Reply, FsError>,
+        todo: &mut Vec<Todo>,
+    ) {
+        let outer = self.workers[worker].calls.pop();
+        let outer = outer.expect("an inner call is made in the course of another one");
+        let Request::GetAttr { ino: dir } = inner.asked.request else {
+            unreachable!("homes are asked for attributes");
+        };
+        match result {
+            Ok(Reply::Inode(inode)) => match inode.dir {
+                Some(home) => {
+                    self.maps.correct(dir, &home.map);
+                    if self.router().knows_better(outer.target, &outer.asked) {
+                        self.again(worker, outer, 0, todo);
+                    } else {
+                        self.redirected(worker, outer, todo);
+                    }
+                }
+                None => self.finished(history, worker, outer, Err(FsError::NotDir), todo),
+            },
+            Ok(other) => todo.push(Todo::Broken(format!("a home answered {other:?}"))),
+            Err(FsError::Stale | FsError::NotFound) => {
+                self.finished(history, worker, outer, Err(FsError::NotFound), todo);
+            }
+            Err(error) => todo.push(Todo::Broken(format!("a home answered {error}"))),
+        }
+    }
+}

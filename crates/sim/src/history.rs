@@ -1,0 +1,254 @@
+//! What clients asked about names and what they were told: one list of operations for each name of each directory.
+
+use pandofs_api::{Refusal, Reply, Request};
+use pandofs_types::{FsError, HashKey, Ino, Name, Position};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A name of a directory.
+pub type Key = (Ino, Name);
+
+/// What an operation did to a name, or found out about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It leads there, or nowhere.
+    Read(Option<Ino>),
+    /// It was free and leads there now.
+    Insert(Ino),
+    /// It was not free.
+    Taken,
+    /// It led there and is free now.
+    Remove(Ino),
+    /// It led there and may be free now: a rename to another name of the same file does nothing.
+    MayLeave(Ino),
+    /// It leads there now.
+    Set(Ino),
+    /// It led to the first and leads to the second now.
+    Swap(Ino, Ino),
+    /// Not known to have been done: it may lead somewhere now if it was free.
+    MayInsert,
+    MayRemove,
+    MaySet,
+    /// A server forgot what had not been forced: anything may be true now.
+    Forget,
+}
+
+/// An operation on a name. Instants are counted, not timed: no two things happen at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub begun: u64,
+    /// `None` if it was never answered.
+    pub ended: Option<u64>,
+    pub deed: Deed,
+}
+
+/// Operations under way with one request.
+#[derive(Clone, Debug, Default)]
+pub struct Open(Vec<(Key, usize)>);
+
+/// All that clients know.
+pub struct History {
+    hash_key: HashKey,
+    now: u64,
+    names: Vec<Name>,
+    /// Answers that say nothing leave an operation without a deed.
+    operations: BTreeMap<Key, Vec<(u64, Option<u64>, Option<Deed>)>>,
+    linked: BTreeSet<Ino>,
+}
+
+impl History {
+    /// `names` are all that there are.
+    pub fn new(hash_key: HashKey, names: Vec<Name>) -> History {
+        History {
+            hash_key,
+            now: 0,
+            names,
+            operations: BTreeMap::new(),
+            linked: BTreeSet::new(),
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    fn add(&mut self, key: Key, deed: Option<Deed>) -> (Key, usize) {
+        let begun = self.tick();
+        let operations = self.operations.entry(key.clone()).or_default();
+        operations.push((begun, None, deed));
+        (key, operations.len() - 1)
+    }
+
+    /// A request is sent for the first time.
+    pub fn begin(&mut self, request: &Request) -> Open {
+        let mut open = Vec::new();
+        match request {
+            Request::Lookup { dir, name } => open.push(self.add((*dir, name.clone()), None)),
+            Request::Create { dir, name, .. } | Request::Mkdir { dir, name, .. } => {
+                open.push(self.add((*dir, name.clone()), Some(Deed::MayInsert)));
+            }
+            Request::Link { dir, name, ino, .. } => {
+                self.linked.insert(*ino);
+                open.push(self.add((*dir, name.clone()), Some(Deed::MayInsert)));
+            }
+            Request::Unlink { dir, name } | Request::Rmdir { dir, name } => {
+                open.push(self.add((*dir, name.clone()), Some(Deed::MayRemove)));
+            }
+            Request::Rename {
+                dir,
+                name,
+                new_dir,
+                new_name,
+                ..
+            } => {
+                let (from, to) = ((*dir, name.clone()), (*new_dir, new_name.clone()));
+                if from != to {
+                    open.push(self.add(from, Some(Deed::MayRemove)));
+                    open.push(self.add(to, Some(Deed::MaySet)));
+                }
+            }
+            Request::Exchange {
+                dir,
+                name,
+                new_dir,
+                new_name,
+                ..
+            } => {
+                let (from, to) = ((*dir, name.clone()), (*new_dir, new_name.clone()));
+                if from != to {
+                    open.push(self.add(from, Some(Deed::MaySet)));
+                    open.push(self.add(to, Some(Deed::MaySet)));
+                }
+            }
+            Request::ReadDir { dir, .. } => {
+                for name in self.names.clone() {
+                    open.push(self.add((*dir, name), None));
+                }
+            }
+            _ => {}
+        }
+        Open(open)
+    }
+
+    /// It was answered for good.
+    pub fn end(&mut self, open: Open, request: &Request, result: &Result<Reply, Refusal>) {
+        let ended = self.tick();
+        for (number, (key, place)) in open.0.into_iter().enumerate() {
+            let deed = self.deed(&key, number, request, result);
+            let operations = self.operations.get_mut(&key).expect("it was begun");
+            operations[place].1 = Some(ended);
+            operations[place].2 = deed;
+        }
+    }
+
+    /// What was done to the `number`-th name of the request, if the answer tells.
+    fn deed(
+        &self,
+        key: &Key,
+        number: usize,
+        request: &Request,
+        result: &Result<Reply, Refusal>,
+    ) -> Option<Deed> {
+        let error = match result {
+            Err(Refusal::Fs(error)) => Some(*error),
+            Err(_) => return None,
+            Ok(_) => None,
+        };
+        match (request, result) {
+            (Request::Lookup { .. }, Ok(Reply::Entry(entry))) => Some(Deed::Read(Some(entry.ino))),
+            (Request::Lookup { .. }, _) => {
+                matches!(error, Some(FsError::NotFound | FsError::Stale)).then_some(Deed::Read(None))
+            }
+            (
+                Request::Create { .. } | Request::Mkdir { .. } | Request::Link { .. },
+                Ok(Reply::Entry(entry)),
+            ) => Some(Deed::Insert(entry.ino)),
+            (Request::Create { .. } | Request::Mkdir { .. } | Request::Link { .. }, _) => {
+                (error == Some(FsError::Exists)).then_some(Deed::Taken)
+            }
+            (Request::Unlink { .. } | Request::Rmdir { .. }, Ok(Reply::Removed { ino })) => {
+                Some(Deed::Remove(*ino))
+            }
+            (Request::Unlink { .. } | Request::Rmdir { .. }, _) => match error {
+                Some(FsError::NotFound) => Some(Deed::Read(None)),
+                Some(FsError::IsDir | FsError::NotDir | FsError::NotEmpty) => Some(Deed::Taken),
+                _ => None,
+            },
+            (Request::Rename { .. }, Ok(Reply::Renamed { ino })) => Some(match number {
+                0 if self.linked.contains(ino) => Deed::MayLeave(*ino),
+                0 => Deed::Remove(*ino),
+                _ => Deed::Set(*ino),
+            }),
+            (Request::Rename { .. }, _) => {
+                (number == 1 && error == Some(FsError::Exists)).then_some(Deed::Taken)
+            }
+            (Request::Exchange { .. }, Ok(Reply::Exchanged { ino, other })) => {
+                Some(match number {
+                    0 => Deed::Swap(*ino, *other),
+                    _ => Deed::Swap(*other, *ino),
+                })
+            }
+            (Request::ReadDir { from, .. }, Ok(Reply::Entries(page))) => {
+                let found = page.entries.iter().find(|entry| entry.name == key.1);
+                let position = self.hash_key.position(key.1.as_bytes());
+                // A page ends between two names of the same hash at most in a listing that goes on.
+                let covered = position.hash() >= from.hash()
+                    && (page.next == Position::END || position.hash() < page.next.hash());
+                match found {
+                    Some(entry) => Some(Deed::Read(Some(entry.ino))),
+                    None => covered.then_some(Deed::Read(None)),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// A server came back without all that it had done to these names.
+    pub fn forget(&mut self, key: Key) {
+        let (key, place) = self.add(key, Some(Deed::Forget));
+        let ended = self.tick();
+        if let Some(operations) = self.operations.get_mut(&key) {
+            operations[place].1 = Some(ended);
+        }
+    }
+
+    /// What the name leads to at the end.
+    pub fn end_of(&mut self, key: Key, ino: Option<Ino>) {
+        let (key, place) = self.add(key, Some(Deed::Read(ino)));
+        let ended = self.tick();
+        if let Some(operations) = self.operations.get_mut(&key) {
+            operations[place].1 = Some(ended);
+        }
+    }
+
+    /// Every name that was spoken of.
+    pub fn keys(&self) -> Vec<Key> {
+        self.operations.keys().cloned().collect()
+    }
+
+    /// Whether an operation on the name was under way at some time from `since` on.
+    pub fn is_touched(&self, key: &Key, since: u64) -> bool {
+        self.operations.get(key).is_some_and(|operations| {
+            operations.iter().any(|(_, ended, deed)| {
+                ended.is_none_or(|ended| ended >= since)
+                    && !matches!(deed, Some(Deed::Read(_)) | Some(Deed::Taken))
+                    && (deed.is_some() || ended.is_some())
+            })
+        })
+    }
+
+    /// The instant it is.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The operations on a name that tell something, in the order in which they began.
+    pub fn of(&self, key: &Key) -> Vec<Operation> {
+        let operations = self.operations.get(key).into_iter().flatten();
+        operations
+            .filter_map(|&(begun, ended, deed)| {
+                deed.map(|deed| Operation { begun, ended, deed })
+            })
+            .collect()
+    }
+}

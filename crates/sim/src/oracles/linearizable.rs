@@ -1,0 +1,164 @@
+//! The history of each name is linearizable: there is an order of all operations on it in which each does what its
+//! client was told, and in which none comes before one that had ended when it began. One of unknown outcome may come
+//! anywhere after its beginning, once, or not at all: last, when nobody looks any more.
+//!
+//! The search is Wing's and Gong's with Lowe's memory of states, by the library `todc-utils`.
+
+use super::Finding;
+use crate::history::{Deed, History, Operation};
+use pandofs_check::{ClusterDump, Tables};
+use pandofs_types::Ino;
+use std::collections::BTreeMap;
+use todc_utils::linearizability::WGLChecker;
+use todc_utils::linearizability::history::{Action, History as Actions};
+use todc_utils::specifications::Specification;
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Free,
+    Leads(Ino),
+    /// Nobody has been told where it leads, but somewhere.
+    Somewhere,
+    /// Free, or it leads there.
+    Perhaps(Ino),
+    Anything,
+}
+
+struct NameSpec;
+
+impl Specification for NameSpec {
+    type State = Name;
+    type Operation = Deed;
+
+    fn init() -> Name {
+        Name::Free
+    }
+
+    fn apply(deed: &Deed, state: &Name) -> (bool, Name) {
+        let next = match (*deed, *state) {
+            (Deed::Read(None), Name::Free | Name::Perhaps(_) | Name::Anything) => Some(Name::Free),
+            (Deed::Read(None), _) => None,
+            (Deed::Read(Some(ino)), state) => leads_to(state, ino).then_some(Name::Leads(ino)),
+            (Deed::Insert(ino), Name::Free | Name::Perhaps(_) | Name::Anything) => {
+                Some(Name::Leads(ino))
+            }
+            (Deed::Insert(_), _) => None,
+            (Deed::Taken, Name::Free) => None,
+            (Deed::Taken, Name::Perhaps(ino)) => Some(Name::Leads(ino)),
+            (Deed::Taken, Name::Anything) => Some(Name::Somewhere),
+            (Deed::Taken, state) => Some(state),
+            (Deed::Remove(ino), state) => leads_to(state, ino).then_some(Name::Free),
+            (Deed::MayLeave(ino), state) => leads_to(state, ino).then_some(Name::Perhaps(ino)),
+            (Deed::Set(ino), _) => Some(Name::Leads(ino)),
+            (Deed::Swap(from, to), state) => leads_to(state, from).then_some(Name::Leads(to)),
+            (Deed::MayInsert, Name::Free) => Some(Name::Somewhere),
+            (Deed::MayInsert, Name::Perhaps(_)) => Some(Name::Anything),
+            (Deed::MayInsert, state) => Some(state),
+            (Deed::MayRemove, Name::Leads(ino)) => Some(Name::Perhaps(ino)),
+            (Deed::MayRemove, Name::Somewhere) => Some(Name::Anything),
+            (Deed::MayRemove, state) => Some(state),
+            (Deed::MaySet | Deed::Forget, _) => Some(Name::Anything),
+        };
+        (next.is_some(), next.unwrap_or(*state))
+    }
+}
+
+fn leads_to(state: Name, ino: Ino) -> bool {
+    match state {
+        Name::Free => false,
+        Name::Leads(there) | Name::Perhaps(there) => there == ino,
+        Name::Somewhere | Name::Anything => true,
+    }
+}
+
+pub fn check(dump: &ClusterDump, history: &mut History) -> Result<(), Finding> {
+    let tables = Tables::decode(dump, &mut Vec::new());
+    let entries = tables.entries.iter();
+    let found: BTreeMap<_, _> = entries
+        .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
+        .collect();
+    for key in history.keys() {
+        let ino = found.get(&key).copied();
+        history.end_of(key, ino);
+    }
+    for key in history.keys() {
+        let operations = history.of(&key);
+        if !is_linearizable(&operations) {
+            let (dir, name) = key;
+            return Err(Finding::new(
+                "linearizable",
+                format!("name '{name}' of directory {dir}: {}", show(&operations)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn show(operations: &[Operation]) -> String {
+    let lines: Vec<String> = operations
+        .iter()
+        .map(|operation| {
+            let ended = operation.ended.map_or("never".to_owned(), |end| end.to_string());
+            format!("{}-{ended} {:?}", operation.begun, operation.deed)
+        })
+        .collect();
+    lines.join(", ")
+}
+
+fn is_linearizable(operations: &[Operation]) -> bool {
+    let mut instants: Vec<(u64, usize, Action<Deed>)> = Vec::new();
+    for (process, operation) in operations.iter().enumerate() {
+        let ended = operation.ended.unwrap_or(u64::MAX);
+        instants.push((operation.begun, process, Action::Call(operation.deed)));
+        instants.push((ended, process, Action::Response(operation.deed)));
+    }
+    instants.sort_by_key(|&(instant, process, _)| (instant, process));
+    let actions: Vec<_> = instants
+        .into_iter()
+        .map(|(_, process, action)| (process, action))
+        .collect();
+    actions.is_empty() || WGLChecker::<NameSpec>::is_linearizable(Actions::from_actions(actions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(begun: u64, ended: Option<u64>, deed: Deed) -> Operation {
+        Operation { begun, ended, deed }
+    }
+
+    const A: Ino = Ino(5);
+    const B: Ino = Ino(6);
+
+    #[test]
+    fn what_is_read_must_be_there() {
+        let insert = operation(1, Some(4), Deed::Insert(A));
+        let during = operation(2, Some(3), Deed::Read(None));
+        let after = |deed| operation(5, Some(6), deed);
+        assert!(is_linearizable(&[insert, during, after(Deed::Read(Some(A)))]));
+        assert!(!is_linearizable(&[insert, during, after(Deed::Read(None))]));
+        assert!(!is_linearizable(&[insert, after(Deed::Insert(B))]));
+    }
+
+    #[test]
+    fn what_is_unknown_happens_once_or_not_at_all() {
+        let unknown = operation(1, None, Deed::MayInsert);
+        let read = |at, ino| operation(at, Some(at + 1), Deed::Read(ino));
+        assert!(is_linearizable(&[unknown, read(5, None)]));
+        assert!(is_linearizable(&[unknown, read(5, None), read(7, Some(A))]));
+        let gone = operation(9, Some(10), Deed::Remove(A));
+        let twice = [unknown, read(7, Some(A)), gone, read(11, Some(B))];
+        assert!(!is_linearizable(&twice));
+    }
+
+    #[test]
+    fn what_a_server_forgot_is_not_expected() {
+        let insert = operation(1, Some(2), Deed::Insert(A));
+        let forget = operation(3, Some(4), Deed::Forget);
+        let read = operation(5, Some(6), Deed::Read(None));
+        assert!(is_linearizable(&[insert, forget, read]));
+        assert!(!is_linearizable(&[insert, read]));
+    }
+}

@@ -1,0 +1,225 @@
+//! An operation as a sequence of requests: the way down each path, then what it is about.
+
+use crate::scenario::{Op, Path};
+use pandofs_api::{NewNode, Reply, Request};
+use pandofs_client::routing::{InodeShards, Target};
+use pandofs_types::{FileKind, FsError, HashKey, Ino, Name, Position, SetAttr, ShardId};
+
+/// Entries of one page: listings go over many.
+const PAGE_ENTRIES: u32 = 3;
+const PAGE_BYTES: u32 = 1 << 16;
+
+/// What a job does next.
+#[derive(Debug)]
+pub enum Next {
+    Ask(Target, Request),
+    Done(String),
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub struct Job {
+    op: Op,
+    hash_key: HashKey,
+    /// The names still to go down, of each path.
+    ways: Vec<Vec<Name>>,
+    /// Where the way has led so far, for each path.
+    found: Vec<Ino>,
+    /// The last names, of paths whose parent is wanted.
+    last: Vec<Name>,
+    state: State,
+    /// Where a listing goes on.
+    from: Position,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is asked.
+    Ready,
+    /// Whether a name leads to a directory.
+    Walking,
+    Acting,
+}
+
+fn names(path: &Path) -> Vec<Name> {
+    let name = |part: &String| Name::new(part.as_bytes()).expect("scenarios have proper names");
+    path.0.iter().map(name).collect()
+}
+
+impl Job {
+    pub fn new(op: Op, hash_key: HashKey) -> Job {
+        let (whole, parents): (Vec<&Path>, Vec<&Path>) = match &op {
+            Op::Create(path) | Op::Mkdir(path) | Op::Unlink(path) | Op::Rmdir(path) => {
+                (vec![], vec![path])
+            }
+            Op::Link(file, path) => (vec![file], vec![path]),
+            Op::Rename { from, to, .. } | Op::Exchange(from, to) => (vec![], vec![from, to]),
+            Op::Lookup(path)
+            | Op::List(path)
+            | Op::Chmod(path, _)
+            | Op::Stripe(path)
+            | Op::Sync(path) => (vec![path], vec![]),
+        };
+        let mut ways: Vec<Vec<Name>> = whole.into_iter().map(names).collect();
+        let mut last = Vec::new();
+        for path in parents {
+            let mut way = names(path);
+            last.push(way.pop().expect("the root has no name"));
+            ways.push(way);
+        }
+        for way in &mut ways {
+            way.reverse();
+        }
+        Job {
+            found: vec![Ino::ROOT; ways.len()],
+            op,
+            hash_key,
+            ways,
+            last,
+            state: State::Ready,
+            from: Position::FIRST,
+        }
+    }
+
+    /// Takes the answer to what was asked last, and goes on.
+    pub fn next(&mut self, result: Option<Result<Reply, FsError>>, inodes: &InodeShards) -> Next {
+        let reply = match result {
+            Some(Err(error)) => return Next::Done(format!("{error:?}")),
+            Some(Ok(reply)) => Some(reply),
+            None => None,
+        };
+        match (self.state, reply) {
+            (State::Walking, Some(Reply::Entry(entry))) => {
+                let way = self.ways.iter().position(|way| !way.is_empty());
+                let way = way.expect("a way was gone");
+                self.ways[way].pop();
+                self.found[way] = entry.ino;
+                let goes_on = !self.ways[way].is_empty() || self.wants_directory(way);
+                if goes_on && entry.kind != FileKind::Dir {
+                    return Next::Done("NotDir".to_owned());
+                }
+            }
+            (State::Acting, Some(Reply::Entries(page))) if page.next < Position::END => {
+                assert!(page.next > self.from, "a listing goes on where it was");
+                self.from = page.next;
+            }
+            (State::Acting, Some(reply)) => return Next::Done(short(&reply)),
+            (State::Walking, Some(other)) => return Next::Done(format!("answered {other:?}")),
+            (_, None) | (State::Ready, _) => {}
+        }
+        let walks = self.ways.iter().position(|way| !way.is_empty());
+        if let Some(walks) = walks
+            && let Some(name) = self.ways[walks].last().cloned()
+        {
+            self.state = State::Walking;
+            let dir = self.found[walks];
+            return Next::Ask(self.place(dir, &name), Request::Lookup { dir, name });
+        }
+        self.act(inodes)
+    }
+
+    /// Whether the path with this number leads to a directory in which something is to be done.
+    fn wants_directory(&self, way: usize) -> bool {
+        match &self.op {
+            Op::List(_) => true,
+            Op::Link(..) => way == 1,
+            Op::Lookup(_) | Op::Chmod(..) | Op::Stripe(_) | Op::Sync(_) => false,
+            _ => true,
+        }
+    }
+
+    fn place(&self, dir: Ino, name: &Name) -> Target {
+        Target::Name {
+            dir,
+            position: self.hash_key.position(name.as_bytes()),
+        }
+    }
+
+    fn act(&mut self, inodes: &InodeShards) -> Next {
+        self.state = State::Acting;
+        let found = self.found[0];
+        let request = match &self.op {
+            Op::Lookup(_) => return Next::Done(format!("{found}")),
+            Op::Create(_) => Request::Create {
+                dir: found,
+                name: self.last[0].clone(),
+                node: NewNode::File,
+                mode: 0o644,
+                umask: 0,
+                open: false,
+            },
+            Op::Mkdir(_) => Request::Mkdir {
+                dir: found,
+                name: self.last[0].clone(),
+                mode: 0o755,
+                umask: 0,
+            },
+            Op::Unlink(_) => Request::Unlink {
+                dir: found,
+                name: self.last[0].clone(),
+            },
+            Op::Rmdir(_) => Request::Rmdir {
+                dir: found,
+                name: self.last[0].clone(),
+            },
+            Op::Link(..) => Request::Link {
+                dir: self.found[1],
+                name: self.last[0].clone(),
+                ino: found,
+                inode_shard: ShardId(0),
+            },
+            Op::Rename { no_replace, .. } => Request::Rename {
+                dir: found,
+                name: self.last[0].clone(),
+                new_dir: self.found[1],
+                new_name: self.last[1].clone(),
+                new_shard: ShardId(0),
+                no_replace: *no_replace,
+            },
+            Op::Exchange(..) => Request::Exchange {
+                dir: found,
+                name: self.last[0].clone(),
+                new_dir: self.found[1],
+                new_name: self.last[1].clone(),
+                new_shard: ShardId(0),
+            },
+            Op::List(_) => Request::ReadDir {
+                dir: found,
+                from: self.from,
+                plus: true,
+                max_entries: PAGE_ENTRIES,
+                max_bytes: PAGE_BYTES,
+            },
+            Op::Chmod(_, mode) => Request::SetAttr {
+                ino: found,
+                set: SetAttr {
+                    mode: Some(*mode),
+                    ..SetAttr::default()
+                },
+            },
+            Op::Stripe(_) => Request::Stripe { ino: found },
+            Op::Sync(_) => Request::Sync,
+        };
+        let target = match &request {
+            Request::Sync => Target::Shard(inodes.shard_of(found)),
+            Request::SetAttr { ino, .. } | Request::Stripe { ino } => Target::Inode(*ino),
+            Request::ReadDir { dir, from, .. } => Target::Name {
+                dir: *dir,
+                position: *from,
+            },
+            Request::Link { dir, name, .. } => self.place(*dir, name),
+            _ => self.place(found, &self.last[0]),
+        };
+        Next::Ask(target, request)
+    }
+}
+
+/// What of an answer is looked at in a trace.
+fn short(reply: &Reply) -> String {
+    match reply {
+        Reply::Entry(entry) => format!("{} on shard {}", entry.ino, entry.shard),
+        Reply::Entries(_) => "listed".to_owned(),
+        Reply::Inode(inode) => format!("{}", inode.attr.ino),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,483 @@
+//! What happens in a run: the cluster, what its clients do and when, and every fault. All of it follows from a
+//! seed, and then is a list that can be made smaller.
+
+use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_testkit::rng::Rng;
+use pandofs_types::{FsId, HashKey, ServerId};
+use std::fmt;
+
+/// Nanoseconds of simulated time since the start of the run.
+pub type Moment = i64;
+
+pub const MICROSECOND: Moment = 1_000;
+pub const MILLISECOND: Moment = 1_000_000;
+pub const SECOND: Moment = 1_000_000_000;
+
+/// How long operations are begun and faults go on.
+const TROUBLED: Moment = 4 * SECOND;
+
+/// Names of which most are directories as a rule, and names of which most are files. Few, so that operations meet.
+const DIRS: [&str; 4] = ["d0", "d1", "d2", "d3"];
+const FILES: usize = 14;
+const MAX_DEPTH: u64 = 3;
+
+/// What the cluster is like.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub servers: u16,
+    pub shards: u16,
+    pub clients: usize,
+    /// Requests that one client has under way at once.
+    pub workers: usize,
+    pub policy: DirPolicy,
+    pub initial_partitions: u32,
+    /// Answers to mutations wait for the disk.
+    pub force_every_batch: bool,
+    /// Bytes of records after which a store is flushed.
+    pub flush_after: u64,
+    /// What a server's clock is wrong by at the start, in nanoseconds.
+    pub skew: Vec<i64>,
+}
+
+/// Names from the root down.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<String>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Create(Path),
+    Mkdir(Path),
+    Unlink(Path),
+    Rmdir(Path),
+    /// A further name for the file that the first path leads to.
+    Link(Path, Path),
+    Rename {
+        from: Path,
+        to: Path,
+        no_replace: bool,
+    },
+    Exchange(Path, Path),
+    Lookup(Path),
+    List(Path),
+    Chmod(Path, u16),
+    /// Moves the file's bytes to data objects.
+    Stripe(Path),
+    Sync(Path),
+}
+
+/// An operation of one client's worker, not begun before `at`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    pub at: Moment,
+    pub client: usize,
+    pub worker: usize,
+    pub op: Op,
+}
+
+/// One end of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    Server(u16),
+    Client(usize),
+}
+
+/// What of the log a crash leaves; the store loses some of what it had not flushed either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The process was killed: all that was written is there.
+    Nothing,
+    /// Of the appends that were not forced this many thousandths are there, with `torn` also half of the next.
+    Unforced { kept: u16, torn: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server dies after this many of its steps from `at` on: before or after an append, after a force, between
+    /// two messages that it sends; 0 for between two batches. It starts again after `down`.
+    Crash {
+        at: Moment,
+        server: u16,
+        steps: u32,
+        loss: Loss,
+        down: Moment,
+    },
+    /// Nothing gets from one end to the other.
+    Cut {
+        from: End,
+        to: End,
+        start: Moment,
+        end: Moment,
+    },
+    /// Of 1,000 messages so many are lost and so many come twice, and each may be late by up to `delay`, so that
+    /// others overtake it.
+    Noise {
+        start: Moment,
+        end: Moment,
+        lost: u16,
+        twice: u16,
+        delay: Moment,
+    },
+    /// The server takes this many times as long for everything.
+    Slow {
+        server: u16,
+        start: Moment,
+        end: Moment,
+        factor: i64,
+    },
+    /// The server's clock is put forward, or back.
+    Skew { server: u16, at: Moment, by: i64 },
+    /// The log's disk is full.
+    Full {
+        server: u16,
+        start: Moment,
+        end: Moment,
+    },
+    /// The client dies and is never heard of again; another one takes its place.
+    ClientGone { client: usize, at: Moment },
+}
+
+/// Something wrong that is done on purpose, to see that the oracles notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// What must wait for the disk does not.
+    Unforced,
+    /// A client whose request may have been executed asks another shard when it learns of one.
+    ForgetsDoubt,
+    /// A client remembers what names lead to.
+    CachesEntries,
+    /// That an inode died is acknowledged and not done.
+    KeepsForwarding,
+    /// Homes acknowledge what they are told of splits and forget it.
+    KeepsMapsFromHome,
+    /// The source of a split keeps its half in the store.
+    KeepsPartition,
+    /// An entry is lost on its way to the target of a split.
+    LosesEntry,
+    /// A number of entries is not written.
+    Miscounts,
+    /// A number of links is not written.
+    MiscountsLinks,
+    /// An inode stays when its last name goes.
+    KeepsInode,
+    /// A moved directory keeps its old parent.
+    KeepsParent,
+    /// The end of an operation leaves its locks.
+    KeepsLocks,
+    /// Messages of the commit protocol are sent once only.
+    NeverRepeats,
+}
+
+impl Plant {
+    pub const ALL: [Plant; 13] = [
+        Plant::Unforced,
+        Plant::ForgetsDoubt,
+        Plant::CachesEntries,
+        Plant::KeepsForwarding,
+        Plant::KeepsMapsFromHome,
+        Plant::KeepsPartition,
+        Plant::LosesEntry,
+        Plant::Miscounts,
+        Plant::MiscountsLinks,
+        Plant::KeepsInode,
+        Plant::KeepsParent,
+        Plant::KeepsLocks,
+        Plant::NeverRepeats,
+    ];
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub shape: Shape,
+    pub ops: Vec<Planned>,
+    pub faults: Vec<Fault>,
+    /// When every fault ends and everything has to come to its end.
+    pub healed: Moment,
+    pub plant: Option<Plant>,
+}
+
+impl Scenario {
+    pub fn from_seed(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed ^ 0x5ca1_ab1e);
+        let shape = shape(&mut rng);
+        let count = 120 + rng.below(180);
+        let mut ops: Vec<Planned> = (0..count).map(|_| planned(&mut rng, &shape)).collect();
+        ops.sort_by_key(|planned| planned.at);
+        let faults = faults(&mut rng, &shape);
+        Scenario {
+            seed,
+            shape,
+            ops,
+            faults,
+            healed: TROUBLED,
+            plant: None,
+        }
+    }
+
+    pub fn map(&self) -> ClusterMap {
+        let server = |id| ServerInfo {
+            id: ServerId(id),
+            addresses: Vec::new(),
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: format!("rack {id}"),
+        };
+        let settings = Settings {
+            split_threshold: 4,
+            max_partitions: Some(8),
+            initial_partitions: self.shape.initial_partitions,
+            stripe_unit: 4_096,
+            inline_bytes: 4_096,
+            flush_interval_ms: if self.shape.force_every_batch {
+                0
+            } else {
+                1_000
+            },
+            ..Settings::default()
+        };
+        let made = ClusterMap::create(
+            FsId(7),
+            "sim".to_owned(),
+            HashKey(self.seed, 2),
+            self.shape.shards,
+            (0..self.shape.servers).map(server).collect(),
+            self.shape.policy,
+            settings,
+        );
+        made.expect("the shape makes a cluster")
+    }
+
+    /// What can be left out of it, one by one.
+    pub fn len(&self) -> usize {
+        self.ops.len() + self.faults.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn shape(rng: &mut Rng) -> Shape {
+    let servers = *rng.pick(&[1, 2, 3, 3, 4]);
+    let shards = *rng.pick(&[2, 4, 8]);
+    let policy = *rng.pick(&[
+        DirPolicy::Random,
+        DirPolicy::Random,
+        DirPolicy::Subtree,
+        DirPolicy::default(),
+    ]);
+    let mut skewed = || match rng.below(3) {
+        0 => 0,
+        1 => rng.below(5 * SECOND as u64) as i64,
+        _ => -(rng.below(3_600 * SECOND as u64) as i64),
+    };
+    let skew = (0..servers).map(|_| skewed()).collect();
+    Shape {
+        servers,
+        shards,
+        clients: *rng.pick(&[1, 2, 3]),
+        workers: *rng.pick(&[1, 2, 3]),
+        policy,
+        initial_partitions: *rng.pick(&[1, 1, 1, 4]),
+        force_every_batch: rng.chance(1, 2),
+        flush_after: *rng.pick(&[2_000, 20_000, 1_000_000]),
+        skew,
+    }
+}
+
+fn dir(rng: &mut Rng) -> Path {
+    let depth = rng.below(MAX_DEPTH);
+    Path((0..depth).map(|_| rng.pick(&DIRS).to_string()).collect())
+}
+
+fn below(rng: &mut Rng, name: impl Into<String>) -> Path {
+    let mut path = dir(rng);
+    path.0.push(name.into());
+    path
+}
+
+fn file(rng: &mut Rng) -> Path {
+    let number = rng.below(FILES as u64);
+    below(rng, format!("f{number}"))
+}
+
+fn subdir(rng: &mut Rng) -> Path {
+    let name = *rng.pick(&DIRS);
+    below(rng, name)
+}
+
+fn any(rng: &mut Rng) -> Path {
+    if rng.chance(1, 3) {
+        subdir(rng)
+    } else {
+        file(rng)
+    }
+}
+
+fn planned(rng: &mut Rng, shape: &Shape) -> Planned {
+    let op = match rng.below(100) {
+        0..34 => Op::Create(file(rng)),
+        34..46 => Op::Mkdir(subdir(rng)),
+        46..58 => Op::Unlink(file(rng)),
+        58..62 => Op::Rmdir(subdir(rng)),
+        62..66 => Op::Link(file(rng), file(rng)),
+        66..74 => Op::Rename {
+            from: file(rng),
+            to: file(rng),
+            no_replace: rng.chance(1, 3),
+        },
+        74..79 => Op::Rename {
+            from: subdir(rng),
+            to: subdir(rng),
+            no_replace: rng.chance(1, 3),
+        },
+        79..81 => Op::Rename {
+            from: any(rng),
+            to: any(rng),
+            no_replace: false,
+        },
+        81..84 => Op::Exchange(any(rng), any(rng)),
+        84..90 => Op::Lookup(any(rng)),
+        90..94 => Op::List(dir(rng)),
+        94..97 => Op::Chmod(any(rng), *rng.pick(&[0o700, 0o755, 0o777])),
+        97..98 => Op::Stripe(file(rng)),
+        _ => Op::Sync(any(rng)),
+    };
+    Planned {
+        at: rng.below(TROUBLED as u64 * 9 / 10) as Moment,
+        client: rng.below(shape.clients as u64) as usize,
+        worker: rng.below(shape.workers as u64) as usize,
+        op,
+    }
+}
+
+fn faults(rng: &mut Rng, shape: &Shape) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    // Of ten runs one has no faults: what goes wrong there is easily understood.
+    let count = if rng.chance(1, 10) {
+        0
+    } else {
+        1 + rng.below(9)
+    };
+    for _ in 0..count {
+        let start = rng.below(TROUBLED as u64) as Moment;
+        let longest = (TROUBLED - start) as u64;
+        let end = start + rng.below(longest.min(2 * SECOND as u64) + 1) as Moment;
+        let server = rng.below(u64::from(shape.servers)) as u16;
+        faults.push(match rng.below(20) {
+            0..9 => Fault::Crash {
+                at: start,
+                server,
+                steps: rng.below(12) as u32,
+                loss: if rng.chance(1, 3) {
+                    Loss::Nothing
+                } else {
+                    Loss::Unforced {
+                        kept: *rng.pick(&[0, 0, 250, 500, 1_000]),
+                        torn: rng.chance(1, 2),
+                    }
+                },
+                down: rng.below(SECOND as u64) as Moment,
+            },
+            9..12 => {
+                let ends: Vec<End> = (0..shape.servers)
+                    .map(End::Server)
+                    .chain((0..shape.clients).map(End::Client))
+                    .collect();
+                Fault::Cut {
+                    from: *rng.pick(&ends),
+                    to: *rng.pick(&ends),
+                    start,
+                    end,
+                }
+            }
+            12..16 => Fault::Noise {
+                start,
+                end,
+                lost: *rng.pick(&[0, 20, 100, 300]),
+                twice: *rng.pick(&[0, 20, 100, 300]),
+                delay: *rng.pick(&[0, MILLISECOND, 20 * MILLISECOND, SECOND]),
+            },
+            16 => Fault::Slow {
+                server,
+                start,
+                end,
+                factor: *rng.pick(&[10, 100, 1_000]),
+            },
+            17 => Fault::Skew {
+                server,
+                at: start,
+                by: *rng.pick(&[-10 * SECOND, -MILLISECOND, MILLISECOND, 10 * SECOND]),
+            },
+            18 => Fault::Full { server, start, end },
+            _ => Fault::ClientGone {
+                client: rng.below(shape.clients as u64) as usize,
+                at: start,
+            },
+        });
+    }
+    faults
+}
+
+impl Op {
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Op::Create(path)
+            | Op::Mkdir(path)
+            | Op::Unlink(path)
+            | Op::Rmdir(path)
+            | Op::Lookup(path)
+            | Op::List(path)
+            | Op::Chmod(path, _)
+            | Op::Stripe(path)
+            | Op::Sync(path) => vec![path],
+            Op::Link(from, to) | Op::Rename { from, to, .. } | Op::Exchange(from, to) => {
+                vec![from, to]
+            }
+        }
+    }
+}
+
+impl Fault {
+    /// When it begins and when it has ended.
+    pub fn span(&self) -> (Moment, Moment) {
+        match *self {
+            Fault::Crash { at, .. } | Fault::Skew { at, .. } | Fault::ClientGone { at, .. } => {
+                (at, at)
+            }
+            Fault::Cut { start, end, .. }
+            | Fault::Noise { start, end, .. }
+            | Fault::Slow { start, end, .. }
+            | Fault::Full { start, end, .. } => (start, end),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.0.join("/"))
+    }
+}
+
+impl fmt::Display for Scenario {
+    /// As one looks at it: shape, faults and operations, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {:?}", self.seed, self.shape)?;
+        if let Some(plant) = self.plant {
+            writeln!(f, "planted: {plant:?}")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "  fault {fault:?}")?;
+        }
+        for planned in &self.ops {
+            let Planned {
+                at,
+                client,
+                worker,
+                op,
+            } = planned;
+            let micros = at / MICROSECOND;
+            writeln!(f, "  {micros:>9} us client {client}.{worker}: {op:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,572 @@
+//! One server: what a lane is made of, with the world around it in place of sockets, threads and clock.
+
+use crate::disk::Disk;
+use crate::history::Key;
+use crate::plant;
+use crate::scenario::{Loss, Moment, Plant, SECOND};
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, Request};
+use pandofs_check::ShardPairs;
+use pandofs_placement::ClusterMap;
+use pandofs_server::parts::{Again, Asked, DataTickets, Durable, PeerRequests, Shards};
+use pandofs_server::{ServerError, parts};
+use pandofs_log::Log;
+use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
+use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
+use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::MAX_LANE_BATCH;
+use pandofs_types::{Credentials, Ino, ServerId, SessionId, ShardId, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// 2020-09-13, what the world's clock shows at the start.
+const EPOCH: i64 = 1_600_000_000 * SECOND;
+
+/// Where an answer goes: a request of a client's worker, and which attempt at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub client: usize,
+    /// Of the process that the client is.
+    pub session: SessionId,
+    pub worker: usize,
+    pub attempt: u64,
+}
+
+/// What a server wants the network to do.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Answer {
+        asker: Asker,
+        result: Result<Reply, Refusal>,
+    },
+    Send {
+        server: ServerId,
+        message: PeerMessage,
+    },
+}
+
+/// Something that waits for the disk, and the record after which it was said.
+struct Held {
+    shard: ShardId,
+    applied: u64,
+    output: Output,
+}
+
+/// A running process.
+pub struct Process {
+    pub shards: Shards,
+    durable: Durable<Held>,
+    /// Appends not forced when the force under way began.
+    covered: Option<usize>,
+    flushing: Option<Vec<(ShardId, u64)>>,
+    unflushed_bytes: u64,
+    forced_at: Moment,
+    last_time: Time,
+    random: Rng,
+    tickets: BTreeMap<u64, Asker>,
+    last_ticket: u64,
+    data_tickets: DataTickets,
+    peer_requests: PeerRequests,
+    inbox: VecDeque<(ShardId, Input)>,
+    /// It works until then.
+    pub busy_until: Moment,
+    pub is_scheduled: bool,
+}
+
+/// Why a process ended.
+#[derive(Debug)]
+pub enum Death {
+    /// The scenario has it so.
+    Planned,
+    /// As it does when its disk is full.
+    Full,
+    /// It should not have.
+    Broken(String),
+}
+
+pub struct Server {
+    pub id: ServerId,
+    map: Arc<ClusterMap>,
+    pub store: MemoryStore,
+    pub log: Disk,
+    pub objects: BTreeMap<Ino, u64>,
+    pub process: Option<Process>,
+    /// Tells its processes apart.
+    pub boot: u64,
+    pub skew: i64,
+    /// What is promised to survive any crash: the last record of each shard after which something was said that had
+    /// waited for the disk.
+    pub promised: BTreeMap<ShardId, u64>,
+    /// The fault by which it is about to die.
+    pub dies_by: Option<usize>,
+    plant: Option<Plant>,
+    acts: Vec<Act>,
+}
+
+impl Server {
+    pub fn create(
+        id: ServerId,
+        map: &Arc<ClusterMap>,
+        skew: i64,
+        plant: Option<Plant>,
+    ) -> Server {
+        let store = MemoryStore::new();
+        for config in parts::configs(map, id) {
+            let mut overlay = Overlay::new(&store);
+            let now = Time(EPOCH);
+            Shard::create(&config, &mut overlay, now, &Credentials::ROOT)
+                .expect("a shard can be made");
+            let batch = overlay.take_batch();
+            drop(overlay);
+            store.write(&batch).expect("memory takes it");
+        }
+        store.flush().expect("memory takes it");
+        Server {
+            id,
+            map: Arc::clone(map),
+            store,
+            log: Disk::new(),
+            objects: BTreeMap::new(),
+            process: None,
+            boot: 0,
+            skew,
+            promised: BTreeMap::new(),
+            dies_by: None,
+            plant,
+            acts: Vec::new(),
+        }
+    }
+
+    pub fn configs(&self) -> Vec<ShardConfig> {
+        parts::configs(&self.map, self.id)
+    }
+
+    fn clock(&mut self, now: Moment) -> Time {
+        let read = Time(EPOCH + now + self.skew);
+        match &mut self.process {
+            None => read,
+            Some(process) => {
+                process.last_time = process.last_time.max(read);
+                process.last_time
+            }
+        }
+    }
+
+    /// Starts a process, which recovers and runs its first batch.
+    pub fn start(&mut self, now: Moment, seed: u64) -> Result<(), Death> {
+        self.boot += 1;
+        let time = self.clock(now);
+        let mut random = Rng::new(seed ^ u64::from(self.id.0) << 32 ^ self.boot << 48);
+        let mut draw = || random.next_u64();
+        let mut environment = Environment {
+            now: time,
+            random: &mut draw,
+        };
+        let configs = self.configs();
+        let (shards, _) = parts::recover(configs, &mut environment, &self.store, &self.log)
+            .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
+        let mut shards = Shards::new(shards);
+        shards.touch_all();
+        let first_ticket = random.next_u64();
+        self.process = Some(Process {
+            shards,
+            durable: Durable::new(),
+            covered: None,
+            flushing: None,
+            unflushed_bytes: 0,
+            forced_at: now,
+            last_time: time,
+            random,
+            tickets: BTreeMap::new(),
+            last_ticket: 0,
+            data_tickets: DataTickets::new(first_ticket),
+            peer_requests: PeerRequests::default(),
+            inbox: VecDeque::new(),
+            busy_until: now,
+            is_scheduled: false,
+        });
+        // What recovery wants sent, before anything new is taken up.
+        self.run(now, 0)
+    }
+
+    /// Puts something into the inbox; whether there was a process to take it.
+    pub fn receive(&mut self, shard: ShardId, input: Input) -> bool {
+        match &mut self.process {
+            Some(process) => {
+                process.inbox.push_back((shard, input));
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub fn ticket(&mut self, asker: Asker) -> Ticket {
+        let process = self.process.as_mut().expect("it runs");
+        process.last_ticket += 1;
+        process.tickets.insert(process.last_ticket, asker);
+        Ticket(process.last_ticket)
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.process
+            .as_ref()
+            .is_some_and(|process| !process.inbox.is_empty())
+    }
+
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.acts)
+    }
+
+    /// Works on a batch of at most `limit` inputs, as a lane does.
+    pub fn run(&mut self, now: Moment, limit: usize) -> Result<(), Death> {
+        let time = self.clock(now);
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        let done = self.run_batch(&mut process, time, limit);
+        self.process = Some(process);
+        done.map_err(|error| self.death(&error))
+    }
+
+    fn death(&self, error: &ServerError) -> Death {
+        match error {
+            _ if self.log.is_dying() && self.log.dies_here() => Death::Planned,
+            ServerError::Log(pandofs_log::LogError::Full { .. }) => Death::Full,
+            other => Death::Broken(format!("server {}: {other}", self.id)),
+        }
+    }
+
+    fn run_batch(
+        &mut self,
+        process: &mut Process,
+        time: Time,
+        limit: usize,
+    ) -> Result<(), ServerError> {
+        let Process {
+            shards,
+            durable,
+            random,
+            inbox,
+            unflushed_bytes,
+            data_tickets,
+            ..
+        } = process;
+        let mut draw = || random.next_u64();
+        let mut environment = Environment {
+            now: time,
+            random: &mut draw,
+        };
+        let mut overlay = Overlay::new(&self.store);
+        let taken = inbox.len().min(limit).min(MAX_LANE_BATCH);
+        let mut inputs: Vec<_> = inbox.drain(..taken).collect();
+        let mut outputs = Vec::new();
+        loop {
+            for (shard, input) in inputs.drain(..) {
+                shards.submit(&overlay, &mut environment, shard, input)?;
+            }
+            let appended = shards.settle(&mut overlay, &mut environment, &self.log)?;
+            if appended.records > 0 {
+                durable.appended();
+                *unflushed_bytes += appended.bytes;
+            }
+            for (shard, output) in shards.take_outputs() {
+                match output {
+                    Output::Send {
+                        to,
+                        message,
+                        durable: false,
+                    } if self.map.server_of(to) == self.id => {
+                        inputs.push((to, Input::Peer(message)));
+                    }
+                    other => outputs.push((shard, other)),
+                }
+            }
+            if inputs.is_empty() {
+                break;
+            }
+        }
+        let batch = overlay.take_batch();
+        drop(overlay);
+        if !batch.is_empty() {
+            let batch = plant::tamper(self.plant, &self.store, batch);
+            self.store.write(&batch)?;
+        }
+        let mut due = Vec::with_capacity(outputs.len());
+        for (shard, output) in outputs {
+            let waits = match &output {
+                Output::Answer { durable, .. } | Output::Send { durable, .. } => *durable,
+                Output::Data {
+                    ticket, durable, ..
+                } => match data_tickets.ask(shard, *ticket) {
+                    Asked::First => *durable,
+                    Asked::Unsent => continue,
+                    Asked::Again => false,
+                },
+                Output::Warm { .. } | Output::Watch { .. } | Output::Unreadable { .. } => false,
+            };
+            let applied = shards.shard(shard).applied();
+            due.push((
+                waits,
+                Held {
+                    shard,
+                    applied,
+                    output,
+                },
+            ));
+        }
+        for (waits, held) in due {
+            if !waits {
+                self.carry_out(process, held.shard, held.output);
+            } else if self.plant == Some(Plant::Unforced) {
+                self.let_go(process, held);
+            } else if let Some(held) = process.durable.hold(held) {
+                self.let_go(process, held);
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, process: &mut Process, held: Held) {
+        let promised = self.promised.entry(held.shard).or_default();
+        *promised = held.applied.max(*promised);
+        self.carry_out(process, held.shard, held.output);
+    }
+
+    fn carry_out(&mut self, process: &mut Process, shard: ShardId, output: Output) {
+        match output {
+            Output::Answer { ticket, result, .. } => {
+                let asker = process.tickets.remove(&ticket.0);
+                let asker = asker.expect("a ticket is answered once");
+                self.acts.push(Act::Answer { asker, result });
+            }
+            Output::Send { to, message, .. } => {
+                let server = self.map.server_of(to);
+                if server == self.id {
+                    process.inbox.push_back((to, Input::Peer(message)));
+                } else {
+                    self.acts.push(Act::Send { server, message });
+                }
+            }
+            Output::Data {
+                server,
+                ticket,
+                request,
+                ..
+            } => {
+                let (number, is_first) = process.data_tickets.send(shard, ticket);
+                if server != self.id {
+                    let ticket = number;
+                    let message = PeerMessage::Data { ticket, request };
+                    self.acts.push(Act::Send { server, message });
+                } else if is_first {
+                    let reply = self.data(request);
+                    self.data_done(process, number, reply);
+                }
+            }
+            Output::Watch { .. } => {}
+            Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+            Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
+        }
+    }
+
+    fn data_done(&mut self, process: &mut Process, number: u64, reply: DataReply) {
+        if let Some((shard, ticket)) = process.data_tickets.done(number) {
+            process
+                .inbox
+                .push_back((shard, Input::DataDone { ticket, reply }));
+        }
+    }
+
+    /// A message between servers about data objects.
+    pub fn data_message(&mut self, sender: ServerId, message: PeerMessage) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        match message {
+            PeerMessage::Data { ticket, request } => {
+                let reply = match process.peer_requests.begin(sender, ticket) {
+                    Again::UnderWay => unreachable!("what is asked is done at once"),
+                    Again::Done => DataReply::Done,
+                    Again::No => {
+                        let reply = self.data(request);
+                        process.peer_requests.finish(sender, ticket, &reply);
+                        reply
+                    }
+                };
+                self.acts.push(Act::Send {
+                    server: sender,
+                    message: PeerMessage::DataDone { ticket, reply },
+                });
+            }
+            PeerMessage::DataDone { ticket, reply } => self.data_done(&mut process, ticket, reply),
+            other => unreachable!("{other:?} is between shards"),
+        }
+        self.process = Some(process);
+    }
+
+    fn data(&mut self, request: DataRequest) -> DataReply {
+        match request {
+            DataRequest::Write { ino, offset, data } => {
+                let size = self.objects.entry(ino).or_default();
+                *size = (*size).max(offset + data.len() as u64);
+            }
+            DataRequest::Truncate { ino, length } => {
+                if let Some(size) = self.objects.get_mut(&ino) {
+                    *size = (*size).min(length);
+                }
+            }
+            DataRequest::Remove { ino } => {
+                self.objects.remove(&ino);
+            }
+            other => unreachable!("shards do not ask for {other:?}"),
+        }
+        DataReply::Done
+    }
+
+    /// Whether a force is to begin now.
+    pub fn begins_force(&mut self, now: Moment) -> bool {
+        let interval = self.map.settings.flush_interval_ms as Moment * crate::scenario::MILLISECOND;
+        let unsynced = self.log.memory().unsynced();
+        let Some(process) = &mut self.process else {
+            return false;
+        };
+        let durable = &mut process.durable;
+        if !durable.is_behind() {
+            process.forced_at = now;
+        }
+        let is_due = durable.is_behind() && now >= process.forced_at + interval;
+        if (!is_due && !durable.is_wanted()) || durable.is_under_way() {
+            return false;
+        }
+        durable.begin();
+        process.shards.force_begins();
+        process.forced_at = now;
+        process.covered = Some(unsynced);
+        true
+    }
+
+    pub fn ends_force(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let covered = process.covered.take().expect("a force is under way");
+        self.log.memory().sync_first(covered);
+        process.shards.force_ended();
+        for held in process.durable.finish() {
+            self.let_go(&mut process, held);
+        }
+        self.process = Some(process);
+    }
+
+    /// Whether a flush of the store is to begin now.
+    pub fn begins_flush(&mut self, after: u64) -> bool {
+        let Some(process) = &mut self.process else {
+            return false;
+        };
+        if process.unflushed_bytes <= after || process.flushing.is_some() {
+            return false;
+        }
+        process.unflushed_bytes = 0;
+        process.flushing = Some(process.shards.appended());
+        true
+    }
+
+    pub fn ends_flush(&mut self) -> Result<(), Death> {
+        let Some(process) = &mut self.process else {
+            return Ok(());
+        };
+        let written = process.flushing.take().expect("a flush is under way");
+        // It forces the log, which the process does not know: a force under way then covers nothing more.
+        process.covered = process.covered.map(|_| 0);
+        parts::flush(&self.store, &self.log, &written).map_err(|error| self.death(&error))
+    }
+
+    /// The process dies: what is in memory is gone, and of what is on the disk what was not forced, as told. Gives
+    /// the names that requests in lost records spoke of.
+    pub fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
+        let unsynced = self.log.memory().unsynced();
+        let (keep, torn) = match loss {
+            Loss::Nothing => (usize::MAX, false),
+            Loss::Unforced { kept, torn } => (unsynced * usize::from(kept) / 1_000, torn),
+        };
+        let left = self.log.crash(keep, torn);
+        let lost = self.lost(&left);
+        if loss == Loss::Nothing {
+            for config in self.configs() {
+                let last = self.log.next_index(u64::from(config.shard.0));
+                let promised = self.promised.entry(config.shard).or_default();
+                *promised = last.map_or(0, |next| next - 1).max(*promised);
+            }
+        }
+        self.log = left;
+        let batches = random.below(self.store.unflushed() as u64 + 1) as usize;
+        self.store = self.store.crash(batches);
+        self.process = None;
+        self.acts.clear();
+        lost
+    }
+
+    /// Names in requests whose records the log has and `left` has not.
+    fn lost(&self, left: &Disk) -> Vec<Key> {
+        let mut names = Vec::new();
+        for config in self.configs() {
+            let stream = u64::from(config.shard.0);
+            let from = left.next_index(stream).unwrap_or(0);
+            let read = self.log.read(stream, from, &mut |_, payload| {
+                if let Ok(Record::Request { request, .. }) = Record::decode(payload) {
+                    names.extend(names_of(&request.request));
+                }
+                Ok(())
+            });
+            read.expect("memory can be read");
+        }
+        names
+    }
+
+    /// All that is stored, by shard.
+    pub fn pairs(&self) -> BTreeMap<ShardId, ShardPairs> {
+        let mut pairs: BTreeMap<ShardId, ShardPairs> = self
+            .configs()
+            .iter()
+            .map(|config| (config.shard, Vec::new()))
+            .collect();
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            if let Some(shard) = key.get(1..3) {
+                let shard = ShardId(u16::from_be_bytes([shard[0], shard[1]]));
+                let pair = (key.to_vec(), value.to_vec());
+                pairs.entry(shard).or_default().push(pair);
+            }
+            ControlFlow::Continue(())
+        };
+        self.store
+            .scan(&[], &[u8::MAX], visit)
+            .expect("memory can be read");
+        pairs
+    }
+}
+
+/// The names that a mutation changes.
+fn names_of(request: &Request) -> Vec<Key> {
+    match request {
+        Request::Create { dir, name, .. }
+        | Request::Mkdir { dir, name, .. }
+        | Request::Unlink { dir, name }
+        | Request::Rmdir { dir, name }
+        | Request::Link { dir, name, .. } => vec![(*dir, name.clone())],
+        Request::Rename {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        }
+        | Request::Exchange {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        } => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,32 @@
+//! What happened, a line for each thing, when somebody wants to read it.
+
+use crate::scenario::{MICROSECOND, Moment};
+use std::fmt::Write;
+
+/// Lines, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Trace(Option<String>);
+
+impl Trace {
+    /// Keeps every line.
+    pub fn kept() -> Trace {
+        Trace(Some(String::new()))
+    }
+
+    /// Keeps none.
+    pub fn none() -> Trace {
+        Trace(None)
+    }
+
+    pub fn line(&mut self, now: Moment, line: impl FnOnce() -> String) {
+        if let Some(text) = &mut self.0 {
+            let micros = now / MICROSECOND;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{micros:>10} {}", line());
+        }
+    }
+
+    pub fn into_text(self) -> String {
+        self.0.unwrap_or_default()
+    }
+}

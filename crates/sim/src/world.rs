@@ -1,0 +1,803 @@
+//! The run itself: events in the order of simulated time, from the first operation until everything is at rest.
+
+use crate::client::{Client, PATIENCE, Todo};
+use crate::history::{History, Key};
+use crate::network::Network;
+use crate::oracles::{Finding, Moments};
+use crate::scenario::{
+    End, Fault, Loss, MICROSECOND, MILLISECOND, Moment, Plant, SECOND, Scenario,
+};
+use crate::server::{Act, Asker, Death, Server};
+use crate::trace::Trace;
+use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
+use pandofs_check::ClusterDump;
+use pandofs_placement::ClusterMap;
+use pandofs_shard::{Input, screen};
+use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::{
+    RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
+};
+use pandofs_types::{Ino, Name, ServerId, SessionId, ShardId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+/// What a batch costs, and each input in it.
+const BATCH_COST: Moment = 20 * MICROSECOND;
+const FORCE_COST: Moment = 300 * MICROSECOND;
+const FLUSH_COST: Moment = 5 * MILLISECOND;
+/// Servers start again that found their disks full.
+const RESTART_PAUSE: Moment = 500 * MILLISECOND;
+/// Within so long after the last fault every operation has to be answered.
+const PROGRESS_BOUND: Moment = 60 * SECOND;
+/// And within so long after that everything has to come to rest: what clients may have had open at a crash is kept for
+/// the length of a session's silence.
+const REST_BOUND: Moment = PROGRESS_BOUND + SESSION_TIMEOUT.as_nanos() as Moment;
+/// Events between two looks at everything that is stored.
+const LOOK_EVERY: u64 = 400;
+
+/// Something on its way.
+#[derive(Clone, Debug)]
+enum Letter {
+    Request {
+        asker: Asker,
+        request: ShardRequest,
+    },
+    Answer {
+        asker: Asker,
+        result: Result<Reply, Refusal>,
+    },
+    Peer {
+        from: ServerId,
+        message: PeerMessage,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Issue(usize),
+    Deliver { to: End, letter: Box<Letter> },
+    Run { server: usize, boot: u64 },
+    Tick { server: usize, boot: u64 },
+    Forced { server: usize, boot: u64 },
+    Flushed { server: usize, boot: u64 },
+    Send { asker: Asker, pause: u64 },
+    Silence { asker: Asker },
+    SessionGone { session: SessionId },
+    Begin(usize),
+    End(usize),
+    Start { server: usize, boot: u64 },
+    Heal,
+}
+
+/// An event in the queue; of two of the same time the one that was put in first comes first.
+struct Queued {
+    at: Moment,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Queued) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Queued) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Queued) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+pub struct World {
+    scenario: Scenario,
+    map: Arc<ClusterMap>,
+    servers: Vec<Server>,
+    clients: Vec<Client>,
+    network: Network,
+    pub history: History,
+    moments: Moments,
+    trace: Trace,
+    queue: BinaryHeap<Reverse<Queued>>,
+    number: u64,
+    now: Moment,
+    is_healed: bool,
+    /// Sessions of clients that are gone, and of those that are not.
+    sessions: u64,
+    /// What a server had that died and lost what was not forced, until it starts again.
+    unforced: BTreeMap<usize, BTreeMap<Key, Ino>>,
+    /// Names of which records were lost with it.
+    lost: BTreeMap<usize, BTreeSet<Key>>,
+    random: Rng,
+    found: Option<Finding>,
+    /// Only planted: messages that were sent once.
+    said: BTreeSet<String>,
+    counted: Counted,
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub events: u64,
+    pub crashes: u64,
+    pub operations: u64,
+    pub splits: u64,
+    pub distributed: u64,
+}
+
+impl World {
+    pub fn new(scenario: Scenario, trace: Trace) -> World {
+        let map = Arc::new(scenario.map());
+        let shape = &scenario.shape;
+        let plant = scenario.plant;
+        let servers = (0..shape.servers)
+            .map(|id| Server::create(ServerId(id), &map, shape.skew[usize::from(id)], plant))
+            .collect();
+        let clients = (0..shape.clients)
+            .map(|number| {
+                let session = number as u64 + 1;
+                Client::new(number, session, shape.workers, map.hash_key, plant)
+            })
+            .collect();
+        let mut names = BTreeSet::new();
+        for planned in &scenario.ops {
+            for path in planned.op.paths() {
+                names.extend(path.0.iter().cloned());
+            }
+        }
+        let names = names
+            .iter()
+            .map(|name| Name::new(name.as_bytes()).expect("scenarios have proper names"))
+            .collect();
+        let mut world = World {
+            history: History::new(map.hash_key, names),
+            network: Network::new(scenario.seed, &scenario.faults),
+            moments: Moments::default(),
+            random: Rng::new(scenario.seed ^ 0xd1ce),
+            sessions: shape.clients as u64,
+            map,
+            servers,
+            clients,
+            trace,
+            queue: BinaryHeap::new(),
+            number: 0,
+            now: 0,
+            is_healed: false,
+            unforced: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            found: None,
+            said: BTreeSet::new(),
+            counted: Counted::default(),
+            scenario,
+        };
+        world.plan();
+        world
+    }
+
+    fn plan(&mut self) {
+        for server in 0..self.servers.len() {
+            self.put(0, Event::Start { server, boot: 0 });
+        }
+        for number in 0..self.scenario.ops.len() {
+            self.put(self.scenario.ops[number].at, Event::Issue(number));
+        }
+        for number in 0..self.scenario.faults.len() {
+            let (start, end) = self.scenario.faults[number].span();
+            self.put(start, Event::Begin(number));
+            self.put(end, Event::End(number));
+        }
+        self.put(self.scenario.healed, Event::Heal);
+    }
+
+    fn put(&mut self, at: Moment, event: Event) {
+        self.number += 1;
+        self.queue.push(Reverse(Queued {
+            at: at.max(self.now),
+            number: self.number,
+            event,
+        }));
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// What an oracle found.
+    pub fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
+        let done = self.troubles().and_then(|()| self.rest());
+        for server in &self.servers {
+            if let Some(process) = &server.process {
+                let finished = process.shards.finished();
+                self.counted.distributed += finished.committed + finished.aborted;
+                let statuses = process.shards.status();
+                self.counted.splits += statuses.iter().map(|status| status.splits).sum::<u64>();
+            }
+        }
+        (done, self.trace, self.counted)
+    }
+
+    /// Until everything that was begun has been answered.
+    fn troubles(&mut self) -> Result<(), Finding> {
+        let end = self.scenario.healed + PROGRESS_BOUND;
+        while !self.is_healed || !self.clients.iter().all(Client::is_idle) {
+            if self.now > end {
+                let mut left = Vec::new();
+                for client in &self.clients {
+                    left.extend(client.under_way());
+                }
+                return Err(Finding::new(
+                    "progress",
+                    format!("not answered {PROGRESS_BOUND} ns after the last fault: {left:?}"),
+                ));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Until nothing is under way, and every oracle is content.
+    fn rest(&mut self) -> Result<(), Finding> {
+        let end = self.now + REST_BOUND;
+        let mut quiet_since = None;
+        loop {
+            let busy: Vec<ShardStatus> = self.busy();
+            if busy.is_empty() {
+                let since = *quiet_since.get_or_insert(self.now);
+                if self.now - since > 4 * RESEND_INTERVAL.as_nanos() as Moment {
+                    break;
+                }
+            } else {
+                quiet_since = None;
+            }
+            if self.now > end {
+                return Err(Finding::new(
+                    "progress",
+                    format!("not at rest {REST_BOUND} ns after the last answer: {busy:?}"),
+                ));
+            }
+            self.step()?;
+        }
+        // What a crash left behind goes by itself after a while.
+        let patience = self.now + 2 * STAGING_TIMEOUT.as_nanos() as Moment;
+        loop {
+            let problems = pandofs_check::check(&self.dump());
+            let Some(first) = problems.first() else {
+                break;
+            };
+            if self.now > patience || first.patience.is_zero() {
+                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                return Err(Finding::new(first.oracle, lines.join("; ")));
+            }
+            let next = self.now + RESEND_INTERVAL.as_nanos() as Moment;
+            while self.now < next {
+                self.step()?;
+            }
+        }
+        let dump = self.dump();
+        self.moments.end(&dump, &self.clients, &mut self.history)
+    }
+
+    fn busy(&self) -> Vec<ShardStatus> {
+        let mut busy = Vec::new();
+        for server in &self.servers {
+            match &server.process {
+                None => busy.push(ShardStatus::default()),
+                Some(process) => {
+                    let statuses = process.shards.status();
+                    busy.extend(statuses.into_iter().filter(|status| {
+                        status.undecided + status.waiting + status.reclaiming > 0
+                    }));
+                }
+            }
+        }
+        busy
+    }
+
+    fn dump(&self) -> ClusterDump {
+        ClusterDump {
+            map: (*self.map).clone(),
+            shards: self.servers.iter().flat_map(Server::pairs).collect(),
+            objects: self
+                .servers
+                .iter()
+                .map(|server| {
+                    let objects = server.objects.iter();
+                    (server.id, objects.map(|(&ino, &size)| (ino, size)).collect())
+                })
+                .collect(),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Finding> {
+        let Some(Reverse(next)) = self.queue.pop() else {
+            return Err(Finding::new("progress", "nothing happens any more".into()));
+        };
+        self.now = next.at;
+        self.counted.events += 1;
+        self.happen(next.event);
+        if let Some(found) = self.found.take() {
+            return Err(found);
+        }
+        if self.counted.events % LOOK_EVERY == 0
+            && self.servers.iter().all(|server| server.process.is_some())
+        {
+            let dump = self.dump();
+            self.moments.look(&dump, &self.servers, &self.history)?;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Issue(number) => {
+                let planned = self.scenario.ops[number].clone();
+                let line = || format!("client {}.{} wants {:?}", planned.client, planned.worker, planned.op);
+                self.trace.line(self.now, line);
+                self.counted.operations += 1;
+                let client = &mut self.clients[planned.client];
+                let todo = client.enqueue(&mut self.history, planned.worker, planned.op);
+                self.carry_out(planned.client, todo);
+            }
+            Event::Deliver { to, letter } => self.deliver(to, *letter),
+            Event::Run { server, boot } => {
+                if self.is_process(server, boot) {
+                    self.run_server(server);
+                }
+            }
+            Event::Tick { server, boot } => {
+                if self.is_process(server, boot) {
+                    for config in self.servers[server].configs() {
+                        self.servers[server].receive(config.shard, Input::Tick);
+                    }
+                    let next = self.now + TICK_INTERVAL.as_nanos() as Moment;
+                    self.put(next, Event::Tick { server, boot });
+                    self.schedule(server);
+                }
+            }
+            Event::Forced { server, boot } => {
+                if self.is_process(server, boot) {
+                    if self.servers[server].log.dies_here() {
+                        return self.crash(server, "at the end of a force");
+                    }
+                    self.servers[server].ends_force();
+                    self.after(server);
+                }
+            }
+            Event::Flushed { server, boot } => {
+                if self.is_process(server, boot) {
+                    if self.servers[server].log.dies_here() {
+                        return self.crash(server, "at the end of a flush");
+                    }
+                    let done = self.servers[server].ends_flush();
+                    self.survive(server, done);
+                    self.after(server);
+                }
+            }
+            Event::Send { asker, pause } => self.send_request(asker, pause),
+            Event::Silence { asker } => {
+                let client = &mut self.clients[asker.client];
+                if client.session == asker.session {
+                    let todo = client.silence(asker.worker, asker.attempt);
+                    self.carry_out(asker.client, todo);
+                }
+            }
+            Event::SessionGone { session } => {
+                for server in 0..self.servers.len() {
+                    for config in self.servers[server].configs() {
+                        let gone = Input::SessionGone {
+                            session,
+                            ended: false,
+                        };
+                        self.servers[server].receive(config.shard, gone);
+                    }
+                    self.schedule(server);
+                }
+            }
+            Event::Begin(number) => self.fault_begins(number),
+            Event::End(number) => self.fault_ends(number),
+            Event::Start { server, boot } => {
+                let state = &self.servers[server];
+                if state.process.is_none() && state.boot == boot {
+                    self.start(server);
+                }
+            }
+            Event::Heal => {
+                self.trace.line(self.now, || "healed".to_owned());
+                self.is_healed = true;
+                for server in 0..self.servers.len() {
+                    self.servers[server].log.set_full(false);
+                    self.servers[server].log.live();
+                    if self.servers[server].process.is_none() {
+                        self.start(server);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_process(&self, server: usize, boot: u64) -> bool {
+        let server = &self.servers[server];
+        server.process.is_some() && server.boot == boot
+    }
+
+    /// How many times as long everything takes on this server.
+    fn slowness(&self, server: usize) -> Moment {
+        let mut slowness = 1;
+        for fault in &self.scenario.faults {
+            if let Fault::Slow {
+                server: slow,
+                start,
+                end,
+                factor,
+            } = *fault
+                && usize::from(slow) == server
+                && (start..end).contains(&self.now)
+            {
+                slowness = slowness.max(factor);
+            }
+        }
+        slowness
+    }
+
+    fn schedule(&mut self, server: usize) {
+        let now = self.now;
+        let state = &mut self.servers[server];
+        let boot = state.boot;
+        let has_work = state.has_work();
+        if let Some(process) = &mut state.process
+            && !process.is_scheduled
+            && has_work
+        {
+            process.is_scheduled = true;
+            let at = process.busy_until.max(now);
+            self.put(at, Event::Run { server, boot });
+        }
+    }
+
+    fn run_server(&mut self, server: usize) {
+        let cost = BATCH_COST * self.slowness(server);
+        // A lane takes up all that has come in; how much that is varies.
+        let limit = 1 + self.random.below(4) as usize * self.random.below(8) as usize;
+        let now = self.now;
+        let state = &mut self.servers[server];
+        if let Some(process) = &mut state.process {
+            process.is_scheduled = false;
+            process.busy_until = now + cost;
+        }
+        let done = state.run(now, limit);
+        self.survive(server, done);
+        self.after(server);
+    }
+
+    /// After anything that a server did: what it says goes out, what it has to do on its disk begins.
+    fn after(&mut self, server: usize) {
+        for act in self.servers[server].take_acts() {
+            if self.servers[server].log.dies_here() {
+                return self.crash(server, "between two messages");
+            }
+            self.act(server, act);
+        }
+        if self.servers[server].process.is_none() {
+            return;
+        }
+        let slowness = self.slowness(server);
+        let boot = self.servers[server].boot;
+        if self.servers[server].begins_force(self.now) {
+            let jitter = self.random.below(FORCE_COST as u64) as Moment;
+            let at = self.now + (FORCE_COST + jitter) * slowness;
+            self.put(at, Event::Forced { server, boot });
+        }
+        if self.servers[server].begins_flush(self.scenario.shape.flush_after) {
+            let at = self.now + FLUSH_COST * slowness;
+            self.put(at, Event::Flushed { server, boot });
+        }
+        if let Err(what) = self.moments.locks(&self.servers[server]) {
+            self.found.get_or_insert(what);
+        }
+        self.schedule(server);
+    }
+
+    fn survive(&mut self, server: usize, done: Result<(), Death>) {
+        match done {
+            Ok(()) => {}
+            Err(Death::Planned) => self.crash(server, "at an append"),
+            Err(Death::Full) => {
+                let boot = self.servers[server].boot;
+                let loss = Loss::Nothing;
+                self.die(server, loss, "because its disk is full");
+                self.put(self.now + RESTART_PAUSE, Event::Start { server, boot });
+            }
+            Err(Death::Broken(what)) => {
+                self.found.get_or_insert(Finding::new("running", what));
+            }
+        }
+    }
+
+    fn act(&mut self, server: usize, act: Act) {
+        let from = End::Server(server as u16);
+        match act {
+            Act::Answer { asker, result } => {
+                let line = || {
+                    let Asker { client, worker, attempt, .. } = asker;
+                    format!("server {server} answers {client}.{worker}/{attempt}: {result:?}")
+                };
+                self.trace.line(self.now, line);
+                let letter = Letter::Answer { asker, result };
+                self.mail(from, End::Client(asker.client), letter);
+            }
+            Act::Send { server: to, message } => {
+                self.trace
+                    .line(self.now, || format!("server {server} to {to}: {message:?}"));
+                if self.scenario.plant == Some(Plant::NeverRepeats)
+                    && matches!(message, PeerMessage::Commit { .. })
+                    && !self.said.insert(said(&message))
+                {
+                    return;
+                }
+                let letter = Letter::Peer {
+                    from: ServerId(server as u16),
+                    message,
+                };
+                self.mail(from, End::Server(to.0), letter);
+            }
+        }
+    }
+
+    fn mail(&mut self, from: End, to: End, letter: Letter) {
+        for at in self.network.send(self.now, from, to) {
+            let letter = Box::new(letter.clone());
+            self.put(at, Event::Deliver { to, letter });
+        }
+    }
+
+    fn deliver(&mut self, to: End, letter: Letter) {
+        match (to, letter) {
+            (End::Server(id), Letter::Request { asker, request }) => {
+                let server = usize::from(id);
+                if self.servers[server].process.is_some() {
+                    let shard = request.shard;
+                    let ticket = self.servers[server].ticket(asker);
+                    self.servers[server].receive(shard, Input::Request { ticket, request });
+                    self.schedule(server);
+                }
+            }
+            (End::Server(id), Letter::Peer { from, message }) => {
+                let server = usize::from(id);
+                match shard_of(&message) {
+                    None => {
+                        self.servers[server].data_message(from, message);
+                        self.after(server);
+                    }
+                    Some(shard) => {
+                        if let Err(misfit) = screen(&self.map, &message) {
+                            let what = format!("server {from} sent {message:?}: {misfit}");
+                            self.found.get_or_insert(Finding::new("messages", what));
+                        }
+                        self.servers[server].receive(shard, Input::Peer(message));
+                        self.schedule(server);
+                    }
+                }
+            }
+            (
+                End::Client(client),
+                Letter::Answer { asker, result },
+            ) => {
+                if self.clients[client].session == asker.session {
+                    let todo = self.clients[client].answer(&mut self.history, asker, result);
+                    self.carry_out(client, todo);
+                }
+            }
+            (to, letter) => unreachable!("{to:?} got {letter:?}"),
+        }
+    }
+
+    fn carry_out(&mut self, client: usize, todo: Vec<Todo>) {
+        for todo in todo {
+            match todo {
+                Todo::Send { worker, pause } => {
+                    let asker = Asker {
+                        client,
+                        session: self.clients[client].session,
+                        worker,
+                        attempt: 0,
+                    };
+                    let number = self.clients[client].pause(worker);
+                    let event = Event::Send {
+                        asker,
+                        pause: number,
+                    };
+                    self.put(self.now + pause, event);
+                }
+                Todo::Done { worker, outcome } => {
+                    self.trace
+                        .line(self.now, || format!("client {client}.{worker} is done: {outcome}"));
+                }
+                Todo::Broken(what) => {
+                    self.found.get_or_insert(Finding::new("routing", what));
+                }
+            }
+        }
+    }
+
+    fn send_request(&mut self, asker: Asker, pause: u64) {
+        let client = &mut self.clients[asker.client];
+        if client.session != asker.session {
+            return;
+        }
+        let Some((request, asker)) = client.send(asker.worker, pause) else {
+            return;
+        };
+        self.trace.line(self.now, || {
+            let Asker { client, worker, attempt, .. } = asker;
+            format!("client {client}.{worker}/{attempt} asks {request:?}")
+        });
+        let to = End::Server(self.map.server_of(request.shard).0);
+        let letter = Letter::Request { asker, request };
+        self.mail(End::Client(asker.client), to, letter);
+        self.put(self.now + PATIENCE, Event::Silence { asker });
+    }
+
+    fn fault_begins(&mut self, number: usize) {
+        let fault = self.scenario.faults[number].clone();
+        self.trace.line(self.now, || format!("{fault:?} begins"));
+        match fault {
+            Fault::Crash { server, steps, .. } => {
+                let server = usize::from(server);
+                if self.servers[server].process.is_none() {
+                    return;
+                }
+                self.servers[server].log.die_after(steps);
+                self.servers[server].dies_by = Some(number);
+                if steps == 0 {
+                    self.crash(server, "between two batches");
+                }
+            }
+            Fault::Full { server, .. } => self.servers[usize::from(server)].log.set_full(true),
+            Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
+            Fault::ClientGone { client, .. } => self.client_gone(client),
+            Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
+        }
+    }
+
+    fn fault_ends(&mut self, number: usize) {
+        if let Fault::Full { server, .. } = self.scenario.faults[number] {
+            self.servers[usize::from(server)].log.set_full(false);
+        }
+    }
+
+    fn client_gone(&mut self, client: usize) {
+        self.sessions += 1;
+        let shape = &self.scenario.shape;
+        let mut next = Client::new(
+            client,
+            self.sessions,
+            shape.workers,
+            self.map.hash_key,
+            self.scenario.plant,
+        );
+        let dead = &mut self.clients[client];
+        next.take_queues(dead);
+        let session = dead.session;
+        self.clients[client] = next;
+        self.put(
+            self.now + SESSION_TIMEOUT.as_nanos() as Moment,
+            Event::SessionGone { session },
+        );
+        for worker in 0..self.scenario.shape.workers {
+            let mut todo = Vec::new();
+            self.clients[client].begin_next(&mut self.history, worker, &mut todo);
+            self.carry_out(client, todo);
+        }
+    }
+
+    /// A server dies as a fault has it.
+    fn crash(&mut self, server: usize, when: &str) {
+        let number = self.servers[server].dies_by.take();
+        let number = number.expect("a fault has it that the server dies");
+        let Fault::Crash { loss, down, .. } = self.scenario.faults[number] else {
+            unreachable!("servers die by crashes");
+        };
+        self.die(server, loss, when);
+        let boot = self.servers[server].boot;
+        self.put(self.now + down, Event::Start { server, boot });
+    }
+
+    fn die(&mut self, server: usize, loss: Loss, when: &str) {
+        self.counted.crashes += 1;
+        self.trace
+            .line(self.now, || format!("server {server} dies {when}: {loss:?}"));
+        let is_lossy = loss != Loss::Nothing;
+        if is_lossy {
+            let entries = self.entries(server);
+            self.unforced.entry(server).or_default().extend(entries);
+        }
+        let lost = self.servers[server].crash(loss, &mut self.random);
+        if is_lossy {
+            self.lost.entry(server).or_default().extend(lost);
+        }
+    }
+
+    /// What names lead to on this server's shards.
+    fn entries(&self, server: usize) -> BTreeMap<Key, Ino> {
+        let dump = ClusterDump {
+            map: (*self.map).clone(),
+            shards: self.servers[server].pairs(),
+            objects: BTreeMap::new(),
+        };
+        let tables = pandofs_check::Tables::decode(&dump, &mut Vec::new());
+        let entries = tables.entries.iter();
+        entries
+            .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
+            .collect()
+    }
+
+    fn start(&mut self, server: usize) {
+        let seed = self.scenario.seed;
+        let now = self.now;
+        let done = self.servers[server].start(now, seed);
+        let boot = self.servers[server].boot;
+        self.trace
+            .line(now, || format!("server {server} starts for the {boot}. time"));
+        if let Err(what) = self.moments.survived(&self.servers[server]) {
+            self.found.get_or_insert(what);
+        }
+        self.forget(server);
+        self.put(now, Event::Tick { server, boot });
+        self.survive(server, done);
+        self.after(server);
+    }
+
+    /// Tells the history which names may have lost what had been done to them.
+    fn forget(&mut self, server: usize) {
+        let Some(before) = self.unforced.remove(&server) else {
+            return;
+        };
+        let after = self.entries(server);
+        let mut changed = self.lost.remove(&server).unwrap_or_default();
+        for (key, ino) in &before {
+            if after.get(key) != Some(ino) {
+                changed.insert(key.clone());
+            }
+        }
+        changed.extend(after.keys().filter(|key| !before.contains_key(*key)).cloned());
+        for key in changed {
+            self.history.forget(key);
+        }
+        self.moments.forget();
+    }
+}
+
+/// What a message says, whatever horizon goes with it.
+fn said(message: &PeerMessage) -> String {
+    match message {
+        PeerMessage::Commit { from, to, message, .. } => format!("{from} {to} {message:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The shard a message is to; `None` when it is between servers.
+fn shard_of(message: &PeerMessage) -> Option<ShardId> {
+    match *message {
+        PeerMessage::Commit { to, .. }
+        | PeerMessage::SplitChunk { to, .. }
+        | PeerMessage::SplitChunkDone { to, .. }
+        | PeerMessage::SplitAbandoned { to, .. }
+        | PeerMessage::MapNotice { to, .. }
+        | PeerMessage::MapNoticeDone { to, .. }
+        | PeerMessage::Forwarded { to, .. }
+        | PeerMessage::ForgetForwarding { to, .. }
+        | PeerMessage::ForgetForwardingDone { to, .. }
+        | PeerMessage::Released { to, .. }
+        | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::MergeAsk { to, .. }
+        | PeerMessage::MergeGo { to, .. } => Some(to),
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
+    }
+}
