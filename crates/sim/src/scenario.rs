@@ -15,11 +15,11 @@ pub const SECOND: Moment = 1_000_000_000;
 
 /// How long operations are begun and faults go on.
 const TROUBLED: Moment = 4 * SECOND;
+/// When the first directories have been made.
+const POPULATED: Moment = 100 * MILLISECOND;
 
 /// Names of which most are directories as a rule, and names of which most are files. Few, so that operations meet.
 const DIRS: [&str; 4] = ["d0", "d1", "d2", "d3"];
-const FILES: usize = 14;
-const MAX_DEPTH: u64 = 3;
 
 /// What the cluster is like.
 #[derive(Clone, Debug)]
@@ -200,10 +200,9 @@ impl Scenario {
     pub fn from_seed(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed ^ 0x5ca1_ab1e);
         let shape = shape(&mut rng);
-        let count = 120 + rng.below(180);
-        let mut ops: Vec<Planned> = (0..count).map(|_| planned(&mut rng, &shape)).collect();
-        ops.sort_by_key(|planned| planned.at);
-        let faults = faults(&mut rng, &shape);
+        let mut draw = Draw::new(&mut rng);
+        let ops = draw.ops(&shape);
+        let faults = draw.faults(&shape);
         Scenario {
             seed,
             shape,
@@ -284,90 +283,167 @@ fn shape(rng: &mut Rng) -> Shape {
     }
 }
 
-fn dir(rng: &mut Rng) -> Path {
-    let depth = rng.below(MAX_DEPTH);
-    Path((0..depth).map(|_| rng.pick(&DIRS).to_string()).collect())
+/// What the operations and faults of a run are drawn from.
+struct Draw<'r> {
+    rng: &'r mut Rng,
+    /// When much is done at once, so that operations meet, and faults meet operations.
+    bursts: Vec<Moment>,
+    /// Different names of files.
+    files: u64,
+    /// Chances of directories of one, two and three levels, in parts of ten.
+    depths: [u64; 2],
 }
 
-fn below(rng: &mut Rng, name: impl Into<String>) -> Path {
-    let mut path = dir(rng);
-    path.0.push(name.into());
-    path
-}
-
-fn file(rng: &mut Rng) -> Path {
-    let number = rng.below(FILES as u64);
-    below(rng, format!("f{number}"))
-}
-
-fn subdir(rng: &mut Rng) -> Path {
-    let name = *rng.pick(&DIRS);
-    below(rng, name)
-}
-
-fn any(rng: &mut Rng) -> Path {
-    if rng.chance(1, 3) {
-        subdir(rng)
-    } else {
-        file(rng)
+impl Draw<'_> {
+    fn new<'r>(rng: &'r mut Rng) -> Draw<'r> {
+        let bursts = 1 + rng.below(12);
+        let bursts = (0..bursts)
+            .map(|_| POPULATED + rng.below((TROUBLED - POPULATED) as u64 * 9 / 10) as Moment)
+            .collect();
+        Draw {
+            bursts,
+            files: *rng.pick(&[5, 14, 14, 40]),
+            depths: *rng.pick(&[[4, 9], [8, 10], [2, 6]]),
+            rng,
+        }
     }
-}
 
-fn planned(rng: &mut Rng, shape: &Shape) -> Planned {
-    let op = match rng.below(100) {
-        0..34 => Op::Create(file(rng)),
-        34..46 => Op::Mkdir(subdir(rng)),
-        46..58 => Op::Unlink(file(rng)),
-        58..62 => Op::Rmdir(subdir(rng)),
-        62..66 => Op::Link(file(rng), file(rng)),
-        66..74 => Op::Rename {
-            from: file(rng),
-            to: file(rng),
-            no_replace: rng.chance(1, 3),
-        },
-        74..79 => Op::Rename {
-            from: subdir(rng),
-            to: subdir(rng),
-            no_replace: rng.chance(1, 3),
-        },
-        79..81 => Op::Rename {
-            from: any(rng),
-            to: any(rng),
-            no_replace: false,
-        },
-        81..84 => Op::Exchange(any(rng), any(rng)),
-        84..90 => Op::Lookup(any(rng)),
-        90..94 => Op::List(dir(rng)),
-        94..97 => Op::Chmod(any(rng), *rng.pick(&[0o700, 0o755, 0o777])),
-        97..98 => Op::Stripe(file(rng)),
-        _ => Op::Sync(any(rng)),
-    };
-    Planned {
-        at: rng.below(TROUBLED as u64 * 9 / 10) as Moment,
-        client: rng.below(shape.clients as u64) as usize,
-        worker: rng.below(shape.workers as u64) as usize,
-        op,
+    fn dir(&mut self) -> Path {
+        let depth = match self.rng.below(10) {
+            at if at < self.depths[0] => 0,
+            at if at < self.depths[1] => 1,
+            _ => 2,
+        };
+        Path((0..depth).map(|_| self.rng.pick(&DIRS).to_string()).collect())
     }
-}
 
-fn faults(rng: &mut Rng, shape: &Shape) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    // Of ten runs one has no faults: what goes wrong there is easily understood.
-    let count = if rng.chance(1, 10) {
-        0
-    } else {
-        1 + rng.below(9)
-    };
-    for _ in 0..count {
-        let start = rng.below(TROUBLED as u64) as Moment;
-        let longest = (TROUBLED - start) as u64;
-        let end = start + rng.below(longest.min(2 * SECOND as u64) + 1) as Moment;
+    fn file(&mut self) -> Path {
+        let mut path = self.dir();
+        path.0.push(format!("f{}", self.rng.below(self.files)));
+        path
+    }
+
+    fn subdir(&mut self) -> Path {
+        let mut path = self.dir();
+        path.0.push(self.rng.pick(&DIRS).to_string());
+        path
+    }
+
+    fn any(&mut self) -> Path {
+        if self.rng.chance(1, 3) {
+            self.subdir()
+        } else {
+            self.file()
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        let burst = *self.rng.pick(&self.bursts);
+        let spread = *self.rng.pick(&[2, 20, 200]) * MILLISECOND;
+        let whole = (TROUBLED - POPULATED) as u64 * 9 / 10;
+        if self.rng.chance(4, 5) {
+            burst + self.rng.below(spread as u64) as Moment
+        } else {
+            POPULATED + self.rng.below(whole) as Moment
+        }
+    }
+
+    fn op(&mut self) -> Op {
+        match self.rng.below(100) {
+            0..34 => Op::Create(self.file()),
+            34..42 => Op::Mkdir(self.subdir()),
+            42..56 => Op::Unlink(self.file()),
+            56..60 => Op::Rmdir(self.subdir()),
+            60..65 => Op::Link(self.file(), self.file()),
+            65..73 => Op::Rename {
+                from: self.file(),
+                to: self.file(),
+                no_replace: self.rng.chance(1, 3),
+            },
+            73..79 => Op::Rename {
+                from: self.subdir(),
+                to: self.subdir(),
+                no_replace: self.rng.chance(1, 3),
+            },
+            79..81 => Op::Rename {
+                from: self.any(),
+                to: self.any(),
+                no_replace: false,
+            },
+            81..85 => Op::Exchange(self.any(), self.any()),
+            85..90 => Op::Lookup(self.any()),
+            90..94 => Op::List(self.dir()),
+            94..97 => {
+                let mode = *self.rng.pick(&[0o700, 0o755, 0o777]);
+                Op::Chmod(self.any(), mode)
+            }
+            97..99 => Op::Stripe(self.file()),
+            _ => Op::Sync(self.any()),
+        }
+    }
+
+    fn planned(&mut self, shape: &Shape, at: Moment, op: Op) -> Planned {
+        Planned {
+            at,
+            client: self.rng.below(shape.clients as u64) as usize,
+            worker: self.rng.below(shape.workers as u64) as usize,
+            op,
+        }
+    }
+
+    fn ops(&mut self, shape: &Shape) -> Vec<Planned> {
+        let mut ops = Vec::new();
+        // Something to work on, in pairs of parent and child by one worker, so that the parent is there.
+        for first in DIRS {
+            let at = self.rng.below(POPULATED as u64 / 2) as Moment;
+            let path = vec![first.to_owned()];
+            let parent = self.planned(shape, at, Op::Mkdir(Path(path.clone())));
+            for second in DIRS {
+                if self.rng.chance(1, 2) {
+                    let mut path = path.clone();
+                    path.push(second.to_owned());
+                    ops.push(Planned {
+                        at: at + 1,
+                        op: Op::Mkdir(Path(path)),
+                        ..parent.clone()
+                    });
+                }
+            }
+            ops.push(parent);
+        }
+        let count = 200 + self.rng.below(600);
+        for _ in 0..count {
+            let (at, op) = (self.moment(), self.op());
+            let planned = self.planned(shape, at, op);
+            ops.push(planned);
+        }
+        ops.sort_by_key(|planned| planned.at);
+        ops
+    }
+
+    fn faults(&mut self, shape: &Shape) -> Vec<Fault> {
+        // Of ten runs one has no faults: what goes wrong there is easily understood.
+        let count = if self.rng.chance(1, 10) {
+            0
+        } else {
+            1 + self.rng.below(14)
+        };
+        let mut faults: Vec<Fault> = (0..count).map(|_| self.fault(shape)).collect();
+        faults.sort_by_key(Fault::span);
+        faults
+    }
+
+    fn fault(&mut self, shape: &Shape) -> Fault {
+        let start = self.moment();
+        let longest = (TROUBLED - start).max(1) as u64;
+        let end = start + self.rng.below(longest.min(SECOND as u64)) as Moment;
+        let rng = &mut *self.rng;
         let server = rng.below(u64::from(shape.servers)) as u16;
-        faults.push(match rng.below(20) {
-            0..9 => Fault::Crash {
+        match rng.below(20) {
+            0..10 => Fault::Crash {
                 at: start,
                 server,
-                steps: rng.below(12) as u32,
+                steps: rng.below(30) as u32,
                 loss: if rng.chance(1, 3) {
                     Loss::Nothing
                 } else {
@@ -376,9 +452,9 @@ fn faults(rng: &mut Rng, shape: &Shape) -> Vec<Fault> {
                         torn: rng.chance(1, 2),
                     }
                 },
-                down: rng.below(SECOND as u64) as Moment,
+                down: rng.below(*rng.clone().pick(&[5, 1_000]) * MILLISECOND as u64) as Moment,
             },
-            9..12 => {
+            10..12 => {
                 let ends: Vec<End> = (0..shape.servers)
                     .map(End::Server)
                     .chain((0..shape.clients).map(End::Client))
@@ -413,9 +489,8 @@ fn faults(rng: &mut Rng, shape: &Shape) -> Vec<Fault> {
                 client: rng.below(shape.clients as u64) as usize,
                 at: start,
             },
-        });
+        }
     }
-    faults
 }
 
 impl Op {
