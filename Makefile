@@ -6,8 +6,9 @@ SHELL := /bin/bash
 # The command as it is built for use; `make run TAR=linux.tar.xz` takes another source tree.
 TAR ?=
 FILES ?= 100000
-# Further options of `pandofs-bench run`.
+# Further options of `pandofs-bench run` and of `pandofs-bench data`.
 BENCH ?=
+BENCH_DATA ?=
 # What walks trees over MPI is linked to it, and so behind a feature.
 MPI = --features pandofs-walk-mpi/mpi
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
@@ -25,6 +26,7 @@ help: ## Show this help
 	@echo 'make run TAR=FILE    unpack another source tree than /usr/include'
 	@echo 'make run FILES=N     another number of files than 100000'
 	@echo "make bench BENCH='--files 5000 --rounds 3 --processes 8'    other measurements"
+	@echo "make bench BENCH_DATA='--size 2048 --jobs 1'                  the same of large files"
 
 deps: ## Install what building and running need (says what and why)
 	scripts/deps.sh build run
@@ -61,7 +63,7 @@ e2e: ## End-to-end tests on a real mount only
 	cargo build --release $(BENCHMARKS)
 	scripts/e2e.sh $(PANDOFS)
 
-bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system (as root)
+bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and large files with fio (as root)
 	scripts/deps.sh build run bench
 	cargo build --release --package pandofs-cli --package pandofs-bench
 	cargo build --release $(BENCHMARKS)
@@ -69,6 +71,8 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system (as root
 		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH) && \
 		$$target/pandofs-bench neighbours --pandofs $$target/pandofs \
 			--commit "$$(git describe --always --dirty)" && \
+		$$target/pandofs-bench data --pandofs $$target/pandofs --commit "$$(git describe --always --dirty)" \
+		$(BENCH_DATA) && \
 		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench
 
 clean: ## Remove what was built

@@ -145,6 +145,7 @@ for group in "$@"; do
     bench)
         need_command bindfs bindfs "a pass-through FUSE file system to compare with"
         need_command mkfs.ext4 e2fsprogs "makes the ext4 to compare with"
+        need_command fio fio "writes and reads large files"
         ;;
     *)
         echo "deps: unknown group '$group' (build, lint, run, test, bench)" >&2

@@ -27,6 +27,15 @@ cat "$SCRATCH/table"
 expect_equal 'figures of neighbours' "$(jq -s 'map(select(.count > 0 and .most_us > 0)) | length' \
     "$SCRATCH/neighbours.jsonl")" 80
 
+# Every phase of one round, for each number of jobs.
+"$programs/pandofs-bench" data --pandofs "$PANDOFS" --targets mount --size 8 --rounds 1 --jobs 1,2 \
+    --scratch "$SCRATCH" --json "$SCRATCH/data.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+for phase in write write-forced read-below read-cold; do
+    expect_equal "figures of $phase" "$(jq -s "map(select(.phase == \"$phase\" and .bytes_per_second > 0)) | length" \
+        "$SCRATCH/data.jsonl")" 2
+done
+
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000
 "$programs/examples/log_bench" --ops 500 --dir "$SCRATCH"

@@ -1,9 +1,11 @@
-//! Creates, stats and removes files in one shared directory with several processes at once, on PandoFS
-//! and, in the same run, on what it is compared with.
+//! Creates, stats and removes files in one shared directory with several processes at once, and writes and
+//! reads large files, on PandoFS and, in the same run, on what it is compared with.
 //!
 //! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
 //! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
 
+mod data;
+mod data_report;
 mod neighbours;
 mod report;
 mod running;
@@ -14,7 +16,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// One shared directory, several processes: creations, stats and removals a second.
+/// Measures PandoFS beside other file systems.
 #[derive(Parser)]
 #[command(name = "pandofs-bench")]
 struct Arguments {
@@ -24,10 +26,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the whole comparison.
+    /// One shared directory, several processes: creations, stats and removals a second.
     Run(Run),
     /// What others wait while somebody lists, searches and removes a large directory.
     Neighbours(neighbours::Options),
+    /// Large files from end to end: bytes a second, by fio.
+    Data(data::DataRun),
     /// One process of a run.
     #[command(hide = true)]
     Worker(worker::Worker),
@@ -36,9 +40,8 @@ enum Command {
 /// What to run.
 #[derive(clap::Args, Clone)]
 pub struct Run {
-    /// The `pandofs` program.
-    #[arg(long)]
-    pandofs: PathBuf,
+    #[command(flatten)]
+    setup: target::Setup,
     /// The in-memory file system to compare with.
     #[arg(long)]
     memfs: PathBuf,
@@ -54,18 +57,9 @@ pub struct Run {
     /// Which to measure.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = target::Kind::ALL)]
     targets: Vec<target::Kind>,
-    /// Servers of the PandoFS cluster.
-    #[arg(long, default_value_t = 4)]
-    servers: u32,
-    /// Where to put everything; a temporary directory unless given.
-    #[arg(long)]
-    scratch: Option<PathBuf>,
     /// Also write every single measurement here, a JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// The commit that is measured, for the report.
-    #[arg(long, default_value = "unknown")]
-    commit: String,
 }
 
 fn main() -> Result<()> {
@@ -73,19 +67,21 @@ fn main() -> Result<()> {
         Command::Worker(worker) => worker.run(),
         Command::Run(run) => compare(&run),
         Command::Neighbours(options) => neighbours::run(&options),
+        Command::Data(run) => data::compare(&run),
     }
 }
 
 fn compare(run: &Run) -> Result<()> {
-    let scratch = match &run.scratch {
-        Some(path) => tempfile::Builder::new().prefix("bench-").tempdir_in(path),
-        None => tempfile::Builder::new().prefix("pandofs-bench-").tempdir(),
-    }
-    .context("cannot make a scratch directory")?;
+    let scratch = run.setup.scratch()?;
     let mut targets = Vec::new();
     for &kind in &run.targets {
         eprintln!("starting {kind}");
-        targets.push(target::Target::start(kind, run, scratch.path())?);
+        targets.push(target::Target::start(
+            kind,
+            &run.setup,
+            &run.memfs,
+            scratch.path(),
+        )?);
     }
     let mut report = report::Report::new(run);
     for round in 0..=run.rounds {

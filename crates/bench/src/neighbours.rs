@@ -5,6 +5,7 @@
 
 use crate::report::machine;
 use crate::running::Running;
+use crate::target::{Kind, Setup, Target};
 use anyhow::{Context, Result, bail};
 use pandofs_client::{Client, OpenHow, Options as ClientOptions};
 use pandofs_types::{Credentials, Ino, Name};
@@ -29,27 +30,17 @@ const OPERATIONS: [&str; 5] = ["create", "stat", "read", "rename", "remove"];
 /// Latencies of others while a large directory is listed, searched and removed.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The `pandofs` program.
-    #[arg(long)]
-    pandofs: PathBuf,
+    #[command(flatten)]
+    setup: Setup,
     /// Entries of the large directory.
     #[arg(long, default_value_t = 1_000_000)]
     entries: u64,
     /// Seconds of idle time that each tool is compared with.
     #[arg(long, default_value_t = 10.0)]
     idle: f64,
-    /// Servers of the cluster.
-    #[arg(long, default_value_t = 4)]
-    servers: u32,
-    /// Where to put everything; a temporary directory unless given.
-    #[arg(long)]
-    scratch: Option<PathBuf>,
     /// Also write every figure here, a JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// The commit that is measured, for the report.
-    #[arg(long, default_value = "unknown")]
-    commit: String,
 }
 
 /// What a user of the large directory runs; each is given its path. The one that removes it is the last.
@@ -78,35 +69,18 @@ struct Figures<'a> {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let scratch = match &options.scratch {
-        Some(path) => tempfile::Builder::new()
-            .prefix("neighbours-")
-            .tempdir_in(path),
-        None => tempfile::Builder::new()
-            .prefix("pandofs-neighbours-")
-            .tempdir(),
-    }
-    .context("cannot make a scratch directory")?;
-    let data = scratch.path().join("data");
-    let cluster = data.join("cluster.json");
-    let mounts = [scratch.path().join("same"), scratch.path().join("other")];
-    let mut up = Command::new(&options.pandofs);
-    up.arg("up")
-        .arg("--servers")
-        .arg(options.servers.to_string())
-        .arg("--data")
-        .arg(&data)
-        .arg("--mount")
-        .arg(&mounts[0]);
-    let mut servers = Running::start(&mut up)?;
-    servers.wait_for_mount(&mounts[0])?;
+    let scratch = options.setup.scratch()?;
+    let first = Target::start_beside(Kind::Mount, &options.setup, scratch.path())?;
+    let cluster = first
+        .cluster
+        .as_deref()
+        .context("a mount of PandoFS has a cluster map")?;
+    let mounts = [first.root.clone(), scratch.path().join("other")];
     fs::create_dir(&mounts[1])?;
-    let mut mount = Command::new(&options.pandofs);
+    let mut mount = Command::new(&options.setup.pandofs);
     mount
-        .arg("mount")
-        .arg("--foreground")
-        .arg("--cluster")
-        .arg(&cluster)
+        .args(["mount", "--foreground", "--cluster"])
+        .arg(cluster)
         .arg(&mounts[1]);
     let mut second = Running::start(&mut mount)?;
     second.wait_for_mount(&mounts[1])?;
@@ -114,7 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
     let large = mounts[0].join("large");
     fs::create_dir(&large)?;
     let begun = Instant::now();
-    fill(&cluster, options.entries)?;
+    fill(cluster, options.entries)?;
     eprintln!(
         "{} entries made in {:.1} s",
         options.entries,
@@ -145,7 +119,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("rm -rf left {}", large.display());
     }
     second.stop()?;
-    servers.stop()
+    first.stop()
 }
 
 fn directory_of(neighbour: usize) -> &'static str {
@@ -238,10 +212,10 @@ impl<'a> Report<'a> {
         println!(
             "commit {}, {}; a directory of {} entries, {} servers; two neighbours, a cycle every {} ms; \
              milliseconds: median / 99 of 100 / longest",
-            options.commit,
+            options.setup.commit,
             report.machine,
             options.entries,
-            options.servers,
+            options.setup.servers,
             CYCLE.as_millis(),
         );
         print!("{:<10} {:>8}  {:<8}", "meanwhile", "seconds", "mount");
@@ -288,7 +262,7 @@ impl<'a> Report<'a> {
                     bail!("nothing was measured during {meanwhile}");
                 };
                 let figures = Figures {
-                    commit: &self.options.commit,
+                    commit: &self.options.setup.commit,
                     machine: &self.machine,
                     entries: self.options.entries,
                     meanwhile,

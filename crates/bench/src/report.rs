@@ -54,7 +54,7 @@ impl Report {
                 ),
             };
             let line = Line {
-                commit: &self.run.commit,
+                commit: &self.run.setup.commit,
                 machine: machine(),
                 target,
                 round,
@@ -74,7 +74,7 @@ impl Report {
     pub fn print(&self, targets: &[Kind], processes: &[u32]) {
         println!(
             "commit {}, {}, {} files a round, {} rounds; thousands a second: median (least to most)",
-            self.run.commit,
+            self.run.setup.commit,
             machine(),
             self.run.files,
             self.run.rounds
@@ -153,7 +153,7 @@ const PHASES: [Phase; 3] = [
 ];
 
 /// Least, median and most.
-fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+pub(crate) fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let Some((&low, &high)) = values.first().zip(values.last()) else {
         return (f64::NAN, f64::NAN, f64::NAN);
@@ -168,7 +168,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
 }
 
 /// Processors and their kind.
-pub fn machine() -> String {
+pub(crate) fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |key: &str| {
         text.lines()

@@ -1,6 +1,5 @@
 //! What is measured: how each is set up and taken down.
 
-use crate::Run;
 use crate::running::Running;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -8,6 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 /// Bytes of the file behind the loop device.
 const IMAGE_BYTES: u64 = 4 << 30;
@@ -49,29 +49,73 @@ impl fmt::Display for Kind {
     }
 }
 
+/// What targets are made of and where.
+#[derive(clap::Args, Clone)]
+pub struct Setup {
+    /// The `pandofs` program.
+    #[arg(long)]
+    pub pandofs: PathBuf,
+    /// Servers of the PandoFS cluster.
+    #[arg(long, default_value_t = 4)]
+    pub servers: u32,
+    /// Where to put everything; a temporary directory unless given.
+    #[arg(long)]
+    scratch: Option<PathBuf>,
+    /// The commit that is measured, for the report.
+    #[arg(long, default_value = "unknown")]
+    pub commit: String,
+}
+
+impl Setup {
+    /// A directory for everything, removed when this is dropped.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn scratch(&self) -> Result<TempDir> {
+        match &self.scratch {
+            Some(path) => tempfile::Builder::new().prefix("bench-").tempdir_in(path),
+            None => tempfile::Builder::new().prefix("pandofs-bench-").tempdir(),
+        }
+        .context("cannot make a scratch directory")
+    }
+}
+
 /// Something that is set up.
 pub struct Target {
     pub kind: Kind,
     /// Where its files are: a directory, or for the library a path inside PandoFS.
     pub root: PathBuf,
-    /// The cluster map, for the library.
+    /// The directory that holds all that belongs to it.
+    pub base: PathBuf,
+    /// The cluster map of PandoFS.
     pub cluster: Option<PathBuf>,
     mounted: Vec<PathBuf>,
     program: Option<Running>,
 }
 
 impl Target {
-    pub fn start(kind: Kind, run: &Run, scratch: &Path) -> Result<Target> {
+    fn new(kind: Kind, scratch: &Path) -> Result<Target> {
         let base = scratch.join(kind.to_string());
-        std::fs::create_dir(&base)?;
-        let mut target = Target {
+        let root = base.join("mnt");
+        std::fs::create_dir_all(&root)?;
+        Ok(Target {
             kind,
-            root: base.join("mnt"),
+            root,
+            base,
             cluster: None,
             mounted: Vec::new(),
             program: None,
-        };
-        std::fs::create_dir(&target.root)?;
+        })
+    }
+
+    /// With an ext4 of its own on a loop device, where it needs one. `memfs` is the in-memory file system's
+    /// program.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(kind: Kind, setup: &Setup, memfs: &Path, scratch: &Path) -> Result<Target> {
+        let mut target = Target::new(kind, scratch)?;
+        let base = target.base.clone();
         match kind {
             Kind::Ext4 => target.mount_ext4(&base.join("image"), &target.root.clone())?,
             Kind::Bindfs => {
@@ -82,35 +126,61 @@ impl Target {
                 target.mounted.push(target.root.clone());
             }
             Kind::Memfs => {
-                let mut memfs = Running::start(Command::new(&run.memfs).arg(&target.root))?;
+                let mut memfs = Running::start(Command::new(memfs).arg(&target.root))?;
                 memfs.wait_for_mount(&target.root)?;
                 target.program = Some(memfs);
             }
-            Kind::Mount | Kind::Library => {
-                let data = base.join("data");
-                let mut up = Command::new(&run.pandofs);
-                up.arg("up")
-                    .arg("--servers")
-                    .arg(run.servers.to_string())
-                    .arg("--data")
-                    .arg(&data);
-                if kind == Kind::Mount {
-                    up.arg("--mount").arg(&target.root);
-                } else {
-                    up.arg("--no-mount");
-                }
-                let mut up = Running::start(&mut up)?;
-                if kind == Kind::Mount {
-                    up.wait_for_mount(&target.root)?;
-                } else {
-                    target.cluster = Some(data.join("cluster.json"));
-                    target.root = PathBuf::from("/");
-                    up.wait_until(|| all_answer(run, &data))?;
-                }
-                target.program = Some(up);
-            }
+            Kind::Mount | Kind::Library => target.start_pandofs(setup)?,
         }
         Ok(target)
+    }
+
+    /// With its files in a directory of the file system that `scratch` is on.
+    ///
+    /// # Errors
+    /// When it does not start; for [`Kind::Memfs`], which keeps files nowhere.
+    pub fn start_beside(kind: Kind, setup: &Setup, scratch: &Path) -> Result<Target> {
+        let mut target = Target::new(kind, scratch)?;
+        match kind {
+            Kind::Ext4 => {}
+            Kind::Bindfs => {
+                let below = target.base.join("below");
+                std::fs::create_dir(&below)?;
+                // Its writes are of 4 KiB otherwise, which makes them some twenty times slower.
+                let mut bindfs = Command::new("bindfs");
+                bindfs.args(["-o", "big_writes"]);
+                succeed(bindfs.arg(&below).arg(&target.root))?;
+                target.mounted.push(target.root.clone());
+            }
+            Kind::Mount | Kind::Library => target.start_pandofs(setup)?,
+            Kind::Memfs => bail!("{kind} keeps files in memory"),
+        }
+        Ok(target)
+    }
+
+    fn start_pandofs(&mut self, setup: &Setup) -> Result<()> {
+        let data = self.base.join("data");
+        let mut up = Command::new(&setup.pandofs);
+        up.arg("up")
+            .arg("--servers")
+            .arg(setup.servers.to_string())
+            .arg("--data")
+            .arg(&data);
+        if self.kind == Kind::Mount {
+            up.arg("--mount").arg(&self.root);
+        } else {
+            up.arg("--no-mount");
+        }
+        let mut up = Running::start(&mut up)?;
+        if self.kind == Kind::Mount {
+            up.wait_for_mount(&self.root)?;
+        } else {
+            self.root = PathBuf::from("/");
+            up.wait_until(|| all_answer(setup, &data))?;
+        }
+        self.cluster = Some(data.join("cluster.json"));
+        self.program = Some(up);
+        Ok(())
     }
 
     fn mount_ext4(&mut self, image: &Path, at: &Path) -> Result<()> {
@@ -156,8 +226,8 @@ impl Drop for Target {
     }
 }
 
-fn all_answer(run: &Run, data: &Path) -> Result<bool> {
-    let mut status = Command::new(&run.pandofs);
+fn all_answer(setup: &Setup, data: &Path) -> Result<bool> {
+    let mut status = Command::new(&setup.pandofs);
     status.arg("status").arg("--data").arg(data);
     status.stdout(Stdio::null()).stderr(Stdio::null());
     Ok(status.status()?.success())

@@ -195,7 +195,9 @@ fn start(target: &Target, directory: &Path, rank: u32, files: u64) -> Result<Pro
         .arg(rank.to_string())
         .arg("--files")
         .arg(files.to_string());
-    if let Some(cluster) = &target.cluster {
+    if target.kind == Kind::Library
+        && let Some(cluster) = &target.cluster
+    {
         command.arg("--cluster").arg(cluster);
     }
     let mut child = command
