@@ -14,9 +14,12 @@ use std::time::{Duration, Instant};
 
 /// A request, kept until it is answered for good: a repetition sends the same one.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Call<'d> {
     pub target: Target,
     pub frame: RequestFrame,
+    /// The bytes at the end of the request, which `frame` does not have: what is written to a file stays
+    /// where the caller has it.
+    pub payload: Vec<&'d [u8]>,
     /// Of a request to a shard, while it is under way.
     pub slot: Option<Slot>,
     /// Made in the course of another call.
@@ -50,8 +53,8 @@ pub(crate) struct Call {
     pub answered_by: Option<(Arc<Server>, u64)>,
 }
 
-impl Call {
-    pub fn shard(target: Target, caller: &Credentials, request: Request) -> Call {
+impl Call<'static> {
+    pub fn shard(target: Target, caller: &Credentials, request: Request) -> Call<'static> {
         // Shard, epoch and key are filled in when it is sent.
         let unset = RequestKey {
             session: SessionId(0),
@@ -68,18 +71,33 @@ impl Call {
         Call::new(target, RequestBody::Shard(request))
     }
 
-    pub fn data(server: ServerId, request: DataRequest) -> Call {
+    pub fn data(server: ServerId, request: DataRequest) -> Call<'static> {
         Call::new(Target::Server(server), RequestBody::Data(request))
     }
 
-    pub fn admin(server: ServerId, request: AdminRequest) -> Call {
+    pub fn admin(server: ServerId, request: AdminRequest) -> Call<'static> {
         Call::new(Target::Server(server), RequestBody::Admin(request))
     }
+}
 
-    fn new(target: Target, body: RequestBody) -> Call {
+impl<'d> Call<'d> {
+    /// Writes these bytes, one after the other, to a data object from `offset` on.
+    pub fn write(server: ServerId, ino: Ino, offset: u64, bytes: Vec<&'d [u8]>) -> Call<'d> {
+        let request = DataRequest::Write {
+            ino,
+            offset,
+            data: Vec::new(),
+        };
+        let mut call = Call::new(Target::Server(server), RequestBody::Data(request));
+        call.payload = bytes;
+        call
+    }
+
+    fn new(target: Target, body: RequestBody) -> Call<'d> {
         Call {
             target,
             frame: RequestFrame { id: 0, body },
+            payload: Vec::new(),
             slot: None,
             inner: false,
             key: None,
@@ -98,7 +116,7 @@ impl Call {
     }
 
     /// With a limit to how long it is tried.
-    pub fn within(mut self, patience: Option<Duration>) -> Call {
+    pub fn within(mut self, patience: Option<Duration>) -> Call<'d> {
         self.patience = patience;
         self
     }
@@ -144,7 +162,9 @@ impl Call {
     pub fn data_bytes(&self) -> usize {
         match &self.frame.body {
             RequestBody::Data(DataRequest::Read { length, .. }) => *length as usize,
-            RequestBody::Data(DataRequest::Write { data, .. }) => data.len(),
+            RequestBody::Data(DataRequest::Write { .. }) => {
+                self.payload.iter().map(|part| part.len()).sum()
+            }
             _ => 0,
         }
     }
@@ -219,12 +239,7 @@ mod tests {
             length: 7,
         };
         assert!(!Call::data(ServerId(0), read).is_mutation());
-        let write = DataRequest::Write {
-            ino: Ino(5),
-            offset: 0,
-            data: vec![1, 2],
-        };
-        let write = Call::data(ServerId(0), write);
+        let write = Call::write(ServerId(0), Ino(5), 0, vec![&[1], &[2]]);
         assert!(write.is_mutation());
         assert_eq!(write.data_bytes(), 2);
     }

@@ -3,6 +3,7 @@
 
 use crate::accesses::Accesses;
 use crate::background::DOUBTFUL_SILENCE;
+use crate::behind::WritesBehind;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     inner_slots: Slots,
     service_slots: Slots,
     pub locks: Locks,
+    pub behind: WritesBehind,
     pub counts: Counts,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -106,6 +108,7 @@ impl Core {
             locks: Locks::new(who.session, lock_slots),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
+            behind: WritesBehind::default(),
             counts: Counts::default(),
             closed: AtomicBool::new(false),
         })
@@ -408,7 +411,9 @@ fn exchange(
 ) -> std::result::Result<AnswerBody, NotDone> {
     let mut frame = RequestFrame { id: 0, body };
     // What is not sent whole is not executed.
-    connection.push(&mut frame).map_err(|_| NotDone::NotSent)?;
+    connection
+        .push(&mut frame, &[])
+        .map_err(|_| NotDone::NotSent)?;
     connection.send().map_err(|_| NotDone::NotSent)?;
     match connection.receive() {
         Ok(answer) if answer.id == frame.id => Ok(answer.body),

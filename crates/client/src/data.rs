@@ -13,7 +13,7 @@ use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
-use pandofs_types::limits::MAX_FILE_BYTES;
+use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -46,10 +46,46 @@ impl Client {
         core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
     }
 
+    /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
+    /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
+    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and the
+    /// first of them, or of further writes, is told if it came to nothing.
+    ///
+    /// # Errors
+    /// What went wrong after it was answered; before, `answer` gets it.
+    pub fn write_behind(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        answer: impl FnOnce(Result<()>),
+    ) -> Result<()> {
+        let core = self.core();
+        let Some(file) = core.opens.file(ino) else {
+            answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
+            return Ok(());
+        };
+        if let Err(failure) = file.take_failure() {
+            answer(Err(failure));
+            return Ok(());
+        }
+        match core.begin_behind(caller, &file, offset, data) {
+            Some(layout) => {
+                answer(Ok(()));
+                core.finish_behind(&file, &layout, offset, data)
+            }
+            None => {
+                answer(core.write(caller, &file, offset, data));
+                Ok(())
+            }
+        }
+    }
+
     /// Forces to disk what this client was told of the file: its data, its size and all else.
     ///
     /// # Errors
-    /// `Stale` when there is no such inode.
+    /// `Stale` when there is no such inode; those of writes that were answered before.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
         let core = self.core();
         core.with_file(caller, ino, |file| core.sync(caller, file))
@@ -82,6 +118,7 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
+        file.await_behind(&(offset..offset.saturating_add(length as u64)));
         let _no_gaps = file.reading();
         loop {
             let known = file.snapshot();
@@ -195,6 +232,7 @@ impl Core {
         if data.is_empty() {
             return Ok(());
         }
+        file.await_behind(&(offset..end));
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -211,6 +249,37 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Begins to write something that is answered before the servers have it: the layout of the file, if
+    /// that may be.
+    fn begin_behind(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Layout> {
+        let end = offset.checked_add(data.len() as u64)?;
+        let Body::Striped(layout) = file.snapshot().body else {
+            return None;
+        };
+        let may_be = end <= MAX_FILE_BYTES && layout.is_valid();
+        if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
+            return None;
+        }
+        if file.begin_behind(offset..end, now(), caller) {
+            return Some(layout);
+        }
+        self.behind.end(true);
+        None
+    }
+
+    fn finish_behind(&self, file: &File, layout: &Layout, offset: u64, data: &[u8]) -> Result<()> {
+        let written = self.write_objects(file.ino, layout, offset, data);
+        self.behind.end(written.is_ok());
+        file.end_behind(offset, written.clone());
+        written
     }
 
     /// False when the file is striped now.
@@ -282,17 +351,7 @@ impl Core {
         data: &[u8],
     ) -> Result<()> {
         check_layout(layout)?;
-        let write = |run: &Run| {
-            let data = gather(run, data);
-            Call::data(
-                run.server,
-                DataRequest::Write {
-                    ino,
-                    offset: run.offset,
-                    data,
-                },
-            )
-        };
+        let write = |run: &Run| Call::write(run.server, ino, run.offset, gather(run, data));
         let mut calls: Vec<Call> = runs(layout, offset, data.len()).iter().map(write).collect();
         self.run_all(&mut calls)
             .into_iter()
@@ -302,6 +361,7 @@ impl Core {
     fn sync(&self, caller: &Credentials, file: &File) -> Result<()> {
         // Before the shard is told to force: the size belongs to what it forces.
         self.report(file, None)?;
+        file.take_failure()?;
         let mut calls = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
             check_layout(&layout)?;

@@ -1,10 +1,14 @@
 //! What the client knows of one file's data: where it is, how long the file is, and what was
 //! written and not yet reported to the inode's shard.
 
+use crate::error::ClientError;
 use pandofs_api::{FileBody, InodeReply, Layout};
+use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Credentials, Ino, Time};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::Instant;
 
 /// Where a file's data is.
@@ -56,6 +60,16 @@ pub(crate) struct Pending {
     pub since: Instant,
 }
 
+/// A write that was answered and is on its way to the data objects.
+#[derive(Debug)]
+struct Behind {
+    range: Range<u64>,
+    /// It began beyond where the file ended then.
+    sparse: bool,
+    mtime: Time,
+    caller: Credentials,
+}
+
 /// Taken before a request and handed back with its answer, tells whether another answer about the
 /// same file came in between: then nobody knows which one is the newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,13 +85,34 @@ struct Known {
     /// Grows with every answer; starts at 1 so that no default token fits.
     generation: u64,
     pending: Option<Pending>,
+    /// No two of them overlap.
+    behind: Vec<Behind>,
+    /// Why a write that had been answered came to nothing; told to whoever asks first.
+    failure: Option<ClientError>,
 }
 
 impl Known {
     /// Where the file ends, counting what was written and not reported.
     fn end(&self) -> u64 {
         let written = self.pending.as_ref().map_or(0, |pending| pending.end);
-        self.size.max(written)
+        let behind = self.behind.iter().map(|write| write.range.end).max();
+        self.size.max(written).max(behind.unwrap_or(0))
+    }
+
+    fn add_pending(&mut self, write: Pending) {
+        match &mut self.pending {
+            Some(pending) => {
+                pending.start = pending.start.min(write.start);
+                pending.end = pending.end.max(write.end);
+                pending.sparse |= write.sparse;
+                pending.granted &= write.granted;
+                pending.mtime = pending.mtime.max(write.mtime);
+                if pending.caller != write.caller {
+                    pending.caller = write.caller;
+                }
+            }
+            none => *none = Some(write),
+        }
     }
 }
 
@@ -95,6 +130,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct File {
     pub ino: Ino,
     known: Mutex<Known>,
+    /// A write that had been answered has come to its end.
+    settled: Condvar,
     /// Held while pending writes are reported, so that whoever asks meanwhile waits for the report.
     pub flushing: Mutex<()>,
     /// Written while the shard makes the file longer and the bytes are put there: who reads meanwhile
@@ -110,10 +147,13 @@ impl File {
             certain: true,
             generation: 1,
             pending: None,
+            behind: Vec::new(),
+            failure: None,
         };
         File {
             ino,
             known: Mutex::new(known),
+            settled: Condvar::new(),
             flushing: Mutex::new(()),
             appending: RwLock::new(()),
         }
@@ -177,10 +217,80 @@ impl File {
     /// Whether anything was written that the shard was not told of before.
     pub fn has_unknown_writes(&self) -> bool {
         let known = self.known();
-        known
-            .pending
-            .as_ref()
-            .is_some_and(|pending| !pending.granted)
+        !known.behind.is_empty()
+            || known
+                .pending
+                .as_ref()
+                .is_some_and(|pending| !pending.granted)
+    }
+
+    /// Begins a write that is answered before its servers have it, if there may be one more; the caller
+    /// is answered afterwards. Waits for those that write some of the same bytes.
+    pub fn begin_behind(&self, range: Range<u64>, mtime: Time, caller: &Credentials) -> bool {
+        let mut known = self.settle(&range);
+        if known.behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
+            return false;
+        }
+        let sparse = range.start > known.end();
+        known.behind.push(Behind {
+            range,
+            sparse,
+            mtime,
+            caller: caller.clone(),
+        });
+        true
+    }
+
+    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
+    /// was so to whoever looked since it began, so that the file never ends sooner in between.
+    pub fn end_behind(&self, start: u64, result: Result<(), ClientError>) {
+        let mut known = self.known();
+        let place = known.behind.iter().position(|w| w.range.start == start);
+        let Some(write) = place.map(|place| known.behind.swap_remove(place)) else {
+            panic!("a write at {start} of inode {} ends twice", self.ino);
+        };
+        match result {
+            Ok(()) => known.add_pending(Pending {
+                start: write.range.start,
+                end: write.range.end,
+                sparse: write.sparse,
+                granted: false,
+                mtime: write.mtime,
+                caller: write.caller,
+                since: Instant::now(),
+            }),
+            Err(error) => {
+                known.failure.get_or_insert(error);
+            }
+        }
+        drop(known);
+        self.settled.notify_all();
+    }
+
+    /// Waits until the servers have what was written to these bytes and answered before.
+    pub fn await_behind(&self, range: &Range<u64>) {
+        drop(self.settle(range));
+    }
+
+    fn settle(&self, range: &Range<u64>) -> MutexGuard<'_, Known> {
+        let touches = |known: &mut Known| {
+            let overlaps = |w: &Behind| w.range.start < range.end && range.start < w.range.end;
+            known.behind.iter().any(overlaps)
+        };
+        self.settled
+            .wait_while(self.known(), touches)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why something that was written and answered before came to nothing; told once.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn take_failure(&self) -> Result<(), ClientError> {
+        match self.known().failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
     }
 
     /// Data objects were written to.
@@ -193,30 +303,15 @@ impl File {
             Written::Granted(range) => (range.start, range.end, false),
             Written::Space { end } => (0, end, true),
         };
-        match &mut known.pending {
-            Some(pending) => {
-                pending.start = pending.start.min(start);
-                pending.end = pending.end.max(end);
-                pending.sparse |= sparse;
-                pending.granted &= granted;
-                pending.mtime = pending.mtime.max(mtime);
-                if pending.caller != *caller {
-                    pending.caller = caller.clone();
-                }
-            }
-            none => {
-                let since = Instant::now();
-                *none = Some(Pending {
-                    start,
-                    end,
-                    sparse,
-                    granted,
-                    mtime,
-                    caller: caller.clone(),
-                    since,
-                });
-            }
-        }
+        known.add_pending(Pending {
+            start,
+            end,
+            sparse,
+            granted,
+            mtime,
+            caller: caller.clone(),
+            since: Instant::now(),
+        });
     }
 
     /// What is to be reported. It stays pending until [`File::reported`], so that attributes that
@@ -236,10 +331,13 @@ impl File {
 
     /// Corrects attributes from the shard by what it does not know yet.
     pub fn correct(&self, attr: &mut Attr) {
-        if let Some(pending) = &self.known().pending {
-            attr.size = attr.size.max(pending.end);
-            attr.mtime = attr.mtime.max(pending.mtime);
-            attr.ctime = attr.ctime.max(pending.mtime);
+        let known = self.known();
+        let pending = known.pending.iter().map(|p| (p.end, p.mtime));
+        let behind = known.behind.iter().map(|w| (w.range.end, w.mtime));
+        for (end, mtime) in pending.chain(behind) {
+            attr.size = attr.size.max(end);
+            attr.mtime = attr.mtime.max(mtime);
+            attr.ctime = attr.ctime.max(mtime);
         }
     }
 }
@@ -247,7 +345,7 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::{FileKind, ServerId};
+    use pandofs_types::{FileKind, FsError, ServerId};
 
     const LAYOUT: Layout = Layout {
         unit: 4_096,
@@ -365,6 +463,71 @@ mod tests {
         file.wrote(Written::Bytes(0..5), Time(20), &Credentials::ROOT);
         file.wrote(Written::Granted(110..120), Time(20), &Credentials::ROOT);
         assert!(file.has_unknown_writes());
+    }
+
+    #[test]
+    fn what_is_on_its_way_counts_and_is_reported_when_it_is_there() {
+        let file = File::new(Ino(5), &striped(100));
+        let begin = |range, mtime| file.begin_behind(range, Time(mtime), &Credentials::ROOT);
+        assert!(begin(100..200, 20));
+        assert!(begin(200..300, 21));
+        assert!(file.has_unknown_writes());
+        assert_eq!(file.pending(), None);
+        assert_eq!(file.snapshot().end, 300);
+        let mut attr = striped(100).attr;
+        file.correct(&mut attr);
+        assert_eq!((attr.size, attr.mtime), (300, Time(21)));
+        // The later one is there first: that leaves no hole.
+        file.end_behind(200, Ok(()));
+        file.end_behind(100, Ok(()));
+        let report = file.pending().unwrap();
+        assert_eq!((report.start, report.end), (100, 300));
+        assert!(!report.sparse);
+        assert!(begin(301..400, 22));
+        file.end_behind(301, Ok(()));
+        assert!(file.pending().unwrap().sparse);
+    }
+
+    #[test]
+    fn only_so_many_are_on_their_way() {
+        let file = File::new(Ino(5), &striped(100));
+        let begin = |at| file.begin_behind(at..at + 1, Time(20), &Credentials::ROOT);
+        for at in 0..MAX_WRITES_BEHIND_PER_FILE as u64 {
+            assert!(begin(at));
+        }
+        assert!(!begin(50));
+        file.end_behind(1, Ok(()));
+        assert!(begin(50));
+    }
+
+    #[test]
+    fn what_came_to_nothing_is_told_once_and_does_not_make_the_file_longer() {
+        let file = File::new(Ino(5), &striped(100));
+        assert!(file.begin_behind(100..200, Time(20), &Credentials::ROOT));
+        file.end_behind(100, Err(FsError::NoSpace.into()));
+        assert_eq!(file.snapshot().end, 100);
+        assert_eq!(file.pending(), None);
+        let failure = file.take_failure().unwrap_err();
+        assert!(
+            matches!(failure, ClientError::Fs(FsError::NoSpace)),
+            "{failure}"
+        );
+        assert!(file.take_failure().is_ok());
+    }
+
+    #[test]
+    fn who_needs_the_same_bytes_waits() {
+        let file = File::new(Ino(5), &striped(100));
+        assert!(file.begin_behind(0..100, Time(20), &Credentials::ROOT));
+        file.await_behind(&(100..200));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                file.await_behind(&(99..100));
+                file.pending().is_some()
+            });
+            file.end_behind(0, Ok(()));
+            assert!(waiting.join().unwrap(), "it did not wait");
+        });
     }
 
     #[test]

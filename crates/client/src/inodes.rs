@@ -159,10 +159,14 @@ impl Client {
     /// everybody sees them.
     ///
     /// # Errors
-    /// The file system's. What could not be reported stays to be reported.
+    /// The file system's. What could not be reported stays to be reported. Those of writes that were
+    /// answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
         match self.core().opens.file(ino) {
-            Some(file) => self.core().report(&file, None).map(|_| ()),
+            Some(file) => {
+                self.core().report(&file, None)?;
+                file.take_failure()
+            }
             None => Ok(()),
         }
     }
@@ -264,6 +268,11 @@ impl Core {
     /// then answers with what the shard said. With `patience` it is left for later when it takes
     /// longer.
     pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
+        if patience.is_none() {
+            // What is on its way, too. Who leaves it for later does not wait for writes that may never
+            // cease.
+            file.await_behind(&(0..u64::MAX));
+        }
         let _one_at_a_time = match (patience, file.flushing.try_lock()) {
             (_, Ok(guard)) => guard,
             (Some(_), Err(TryLockError::WouldBlock)) => return Ok(None),

@@ -13,7 +13,7 @@
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
 //! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
-//! | `maps`, `file`, `opens`, `accesses` | what is remembered of directories, of files' data, of open files, of what was read |
+//! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `core`, `background` | the session's life with the servers |
 //! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `locks`, `admin`, `path` | the operations |
 
@@ -21,6 +21,7 @@ mod accesses;
 mod admin;
 mod append;
 mod background;
+mod behind;
 mod call;
 mod cluster;
 mod core;

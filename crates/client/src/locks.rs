@@ -317,7 +317,7 @@ impl LockWait {
         self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn call(&self, blocking: bool) -> Call {
+    fn call(&self, blocking: bool) -> Call<'static> {
         let core = &*self.session.core;
         // An answer is there well before the connection is taken for lost.
         let wait = LOCK_WAIT.min(core.who.timeouts.answer / 3);
@@ -488,7 +488,7 @@ impl Client {
 }
 
 impl Core {
-    fn lock_call(&self, ino: Ino, lock: FileLock, blocking: bool, wait: Duration) -> Call {
+    fn lock_call(&self, ino: Ino, lock: FileLock, blocking: bool, wait: Duration) -> Call<'static> {
         let request = Request::SetLock {
             ino,
             lock,

@@ -143,19 +143,39 @@ impl Connection {
         }
     }
 
-    /// Numbers the request and keeps it to be sent.
-    pub fn push(&mut self, request: &mut RequestFrame) -> Result<(), FrameError> {
+    /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
+    pub fn push(
+        &mut self,
+        request: &mut RequestFrame,
+        payload: &[&[u8]],
+    ) -> Result<(), FrameError> {
         request.id = self.next_id;
-        self.outgoing.push(request)?;
+        if payload.is_empty() {
+            self.outgoing.push(request)?;
+        } else {
+            self.outgoing.push_head(request, payload)?;
+        }
         self.next_id += 1;
         Ok(())
+    }
+
+    /// Sends all that was pushed, and the payload of the last of it.
+    pub fn send_with(&mut self, payload: &[&[u8]]) -> io::Result<()> {
+        if payload.is_empty() {
+            return self.send();
+        }
+        let sent = self.outgoing.write_with_tail(&mut self.stream, payload);
+        sent.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => takes_nothing(),
+            _ => error,
+        })
     }
 
     /// Sends all that was pushed.
     pub fn send(&mut self) -> io::Result<()> {
         match self.outgoing.write_to(&mut self.stream)? {
             Progress::Done => Ok(()),
-            Progress::Blocked => Err(io::Error::new(ErrorKind::TimedOut, "it takes no requests")),
+            Progress::Blocked => Err(takes_nothing()),
         }
     }
 
@@ -185,6 +205,10 @@ impl Connection {
             }
         }
     }
+}
+
+fn takes_nothing() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "it takes no requests")
 }
 
 /// One server, and the connections to it that nobody uses at the moment.

@@ -132,12 +132,12 @@ impl Core {
             Ok(connection) => connection,
             Err(error) => return unreachable(&server, error),
         };
-        if let Err(error) = connection.push(&mut call.frame) {
+        if let Err(error) = connection.push(&mut call.frame, &call.payload) {
             server.put_back(connection);
             return Outcome::Hopeless(error.to_string());
         }
         count(&self.counts.requests);
-        if let Err(error) = connection.send() {
+        if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
             return Outcome::Lost {
                 server: server.id,
@@ -198,19 +198,27 @@ impl Core {
                 return outcomes.extend(all.map(|index| (index, outcome.again())));
             }
         };
-        group
-            .waiting
-            .retain(|&index| match connection.push(&mut calls[index].frame) {
+        let mut sent = Ok(());
+        group.waiting.retain(|&index| {
+            let call = &mut calls[index];
+            if sent.is_err() {
+                return true;
+            }
+            match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     count(&self.counts.requests);
+                    if !call.payload.is_empty() {
+                        sent = connection.send_with(&call.payload);
+                    }
                     true
                 }
                 Err(error) => {
                     outcomes.push((index, Outcome::Hopeless(error.to_string())));
                     false
                 }
-            });
-        match connection.send() {
+            }
+        });
+        match sent.and_then(|()| connection.send()) {
             Ok(()) => group.connection = Some(connection),
             Err(error) => {
                 // Some of them may have gone out whole.

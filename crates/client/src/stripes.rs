@@ -69,13 +69,12 @@ fn join_pieces(pieces: &mut Vec<(usize, usize)>) {
     });
 }
 
-/// The bytes of a run out of the caller's buffer.
-pub(crate) fn gather(run: &Run, buffer: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(run.length);
-    for &(start, length) in &run.pieces {
-        bytes.extend_from_slice(&buffer[start..start + length]);
-    }
-    bytes
+/// The bytes of a run in the caller's buffer.
+pub(crate) fn gather<'d>(run: &Run, buffer: &'d [u8]) -> Vec<&'d [u8]> {
+    let pieces = run.pieces.iter();
+    pieces
+        .map(|&(start, length)| &buffer[start..start + length])
+        .collect()
 }
 
 /// Puts what was read of a run into the caller's buffer; what is missing at its end is left as it
@@ -153,7 +152,7 @@ mod tests {
             let mut objects = vec![Vec::new(); usize::from(servers)];
             let mut written = 0;
             for run in runs(&layout, offset, data.len()) {
-                let bytes = gather(&run, &data);
+                let bytes = gather(&run, &data).concat();
                 prop_assert_eq!(bytes.len(), run.length);
                 written += bytes.len();
                 let object: &mut Vec<u8> = &mut objects[usize::from(run.server.0)];

@@ -6,6 +6,7 @@
 //! connection unmounts nothing.
 
 use crate::options::{KernelFlags, Options};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::fs::OpenOptions;
@@ -28,6 +29,26 @@ pub fn remount(mountpoint: &Path, flags: &KernelFlags) -> io::Result<()> {
         flags.of_mount(),
         c"",
     )?)
+}
+
+/// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system ask for
+/// less than the default of 128 KiB only, which is far less than a message to a server takes.
+///
+/// # Errors
+/// The system's; who is not root may not.
+pub(crate) fn read_ahead(mountpoint: &Path, bytes: usize) -> io::Result<()> {
+    // Asks nobody: the one who would answer may not be there yet.
+    let root = rustix::fs::statx(
+        rustix::fs::CWD,
+        mountpoint,
+        AtFlags::STATX_DONT_SYNC,
+        StatxFlags::empty(),
+    )?;
+    let (major, minor) = (root.stx_dev_major, root.stx_dev_minor);
+    std::fs::write(
+        format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"),
+        (bytes >> 10).to_string(),
+    )
 }
 
 /// Mounts a new FUSE connection and returns it; `None` when this process may not mount.

@@ -15,6 +15,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyStatx, ReplyWrite, ReplyXattr, Request, RequestId,
     TimeOrNow, WriteFlags,
 };
+use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
@@ -307,6 +308,9 @@ impl Filesystem for PandoFs {
     /// An appending write comes with the offset that the kernel takes for the file's end. After it the
     /// kernel takes the file to end no sooner than what it has written; it asks for the size before it
     /// tells anybody.
+    ///
+    /// What goes through the kernel's cache is answered as soon as it is known to go to data objects, so that
+    /// the program goes on while servers are given what it wrote.
     fn write(
         &self,
         request: &Request,
@@ -321,16 +325,27 @@ impl Filesystem for PandoFs {
     ) {
         let caller = Caller::from(request).alone();
         let ino = ino(number);
-        let written = self.client.check_locks(ino, handle.0).and_then(|()| {
-            if space::goes_to_the_end(handle, flags) {
-                self.client.append(&caller, ino, data).map(drop)
-            } else {
-                self.client.write(&caller, ino, offset, data)
-            }
-        });
-        match written.map_err(errno) {
+        let answer = |written: Result<(), ClientError>| match written.map_err(errno) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
+        };
+        if let Err(error) = self.client.check_locks(ino, handle.0) {
+            return answer(Err(error));
+        }
+        if space::goes_to_the_end(handle, flags) {
+            return answer(self.client.append(&caller, ino, data).map(drop));
+        }
+        if space::wants_it_done(flags) {
+            return answer(self.client.write(&caller, ino, offset, data));
+        }
+        let done = self.client.write_behind(&caller, ino, offset, data, answer);
+        if let Err(error) = done {
+            tracing::warn!(
+                "{} bytes from {offset} on of inode {ino} were not written: {error}",
+                data.len()
+            );
+            // It has the bytes that the servers do not have.
+            self.kernel.forget_content(ino, offset, data.len() as u64);
         }
     }
 

@@ -133,6 +133,16 @@ impl Kernel {
         let _ = self.notifier.set(notifier);
     }
 
+    /// These bytes of the file, and its attributes, are not to be believed any longer. Waits for reads of them
+    /// that are under way, so whoever calls this has nothing that a read waits for.
+    pub fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
+        if let Some(notifier) = self.notifier.get()
+            && let Err(error) = notifier.inval_inode(INodeNo(ino.0), offset as i64, length as i64)
+        {
+            tracing::debug!(%error, "the kernel does not know inode {ino}");
+        }
+    }
+
     /// The inode's attributes are not to be believed any longer.
     fn forget_attr(&self, ino: Ino) {
         // Not the contents as well: for that the kernel would wait for reads under way, which wait for threads of

@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::panic::{self, SESSION_THREADS};
 use fuser::{Filesystem, Session};
 use pandofs_client::Client;
+use pandofs_types::limits::MOUNT_READ_AHEAD_BYTES;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -117,6 +118,9 @@ fn serve_with<F: Filesystem>(
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())
         .map_err(failed)?;
+    if let Err(error) = direct::read_ahead(&mountpoint, MOUNT_READ_AHEAD_BYTES) {
+        tracing::debug!(%error, "the kernel reads ahead as much as it does by default");
+    }
     tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");
     Ok(Mounted {
         mountpoint,

@@ -25,6 +25,11 @@ pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
+/// Whether who writes with these flags is to know that the servers have it.
+pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
+    flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0
+}
+
 /// What fallocate(2) asks for with this mode. Collapsing and inserting ranges, which move what follows,
 /// the kernel refuses by itself.
 pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {

@@ -76,6 +76,8 @@ pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 /// Bytes of file data in one message.
 pub const MAX_IO_BYTES: usize = 1 << 20;
+/// Bytes that a Unix socket takes without a reader, if the system allows: a message full of file data.
+pub const UNIX_SEND_BUFFER_BYTES: usize = MAX_IO_BYTES + (64 << 10);
 /// Entries in one answer to a directory listing.
 pub const MAX_READDIR_ENTRIES: usize = 1_024;
 /// Bytes of names and attributes in one answer to a directory listing.
@@ -195,6 +197,17 @@ pub const MAX_IDLE_CONNECTIONS: usize = 64;
 pub const MAX_PIPELINED_REQUESTS: usize = 64;
 /// Bytes of file data that one call of a client has under way at once.
 pub const MAX_PIPELINED_BYTES: usize = 16 << 20;
+/// Writes of one open file that were answered before its servers have them. Each is of [`MAX_IO_BYTES`] at most
+/// and kept by the thread that carries it out.
+pub const MAX_WRITES_BEHIND_PER_FILE: usize = 4;
+/// The same of all files of one client; further ones are answered when the servers have them. It is less than
+/// the threads of a mount, so that some are left for who writes nothing.
+pub const MAX_WRITES_BEHIND: usize = 8;
+/// Bytes of the smallest write that is answered before the servers have it.
+pub const MIN_WRITE_BEHIND_BYTES: usize = 32 << 10;
+/// How long after a write came to nothing all are answered only when the servers have them: the disk that
+/// was full will be full for the next one, and a program had better hear of it where it writes.
+pub const WRITE_THROUGH_AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// Slots of a session set aside for requests made in the course of another one, so that a client
 /// whose ordinary slots all wait for such a request goes on.
 pub const INNER_SLOTS: u16 = 16;
@@ -242,6 +255,9 @@ pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 65_536;
 pub const MOUNT_LISTING_ENTRIES: usize = 768;
 /// The same for entries with attributes.
 pub const MOUNT_LISTING_PLUS_ENTRIES: usize = 192;
+/// Bytes that the kernel reads ahead of a program that reads in order, where the mount may say so: whole
+/// messages of file data, two of them so that one is under way while the other is looked at.
+pub const MOUNT_READ_AHEAD_BYTES: usize = 2 * MAX_IO_BYTES;
 /// Bytes a program had best read or write at once (`st_blksize`); copying programs and language
 /// libraries size their buffers by it, and each of their calls is a request to the mount.
 pub const PREFERRED_IO_BYTES: u32 = 128 << 10;
@@ -358,6 +374,8 @@ const _: () = {
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
+    assert!(MAX_WRITES_BEHIND < DEFAULT_MOUNT_THREADS);
+    assert!(MAX_WRITES_BEHIND_PER_FILE <= MAX_WRITES_BEHIND);
     assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);

@@ -8,7 +8,8 @@
 use crate::frame::{self, FrameError, HEADER_BYTES, Header};
 use pandofs_types::limits::MAX_IO_BYTES;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::mem;
 
 /// Bytes asked of one read, at least: some six hundred small requests.
@@ -18,6 +19,10 @@ pub const READ_BYTES: usize = 64 << 10;
 pub const KEPT_BYTES: usize = MAX_IO_BYTES + READ_BYTES;
 /// `trim` leaves a buffer alone that used at least one part in so many of its memory.
 const TRIM_SLACK: usize = 4;
+/// Bytes at the end of a message that are worth being written from where they are.
+const MIN_TAIL_BYTES: usize = 16 << 10;
+/// Pieces given to one write: more than are there as a rule, and far less than the system takes.
+const MAX_PARTS: usize = 64;
 /// How many times the bytes that have arrived a buffer may grow to at once. A peer that announces a
 /// large frame makes this side reserve for what it has sent, not for what it promises.
 const GROWTH: usize = 4;
@@ -180,9 +185,14 @@ pub enum Progress {
 /// Frames encoded and not yet written.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
+    /// What comes first: frames and the bytes at their ends, each whole.
+    front: VecDeque<Vec<u8>>,
+    /// What comes after.
     bytes: Vec<u8>,
-    /// Of `bytes`, those that the socket has taken.
+    /// Of the first of all these, those that the socket has taken.
     written: usize,
+    /// Bytes in `front`.
+    front_bytes: usize,
     /// The most bytes at once since the last `trim`.
     peak: usize,
 }
@@ -201,6 +211,40 @@ impl WriteBuffer {
         frame::encode_into(&mut self.bytes, value)
     }
 
+    /// The same for a value that ends with the byte string `tail`, in whose place it has an empty one: the
+    /// bytes are kept as they are, and not copied unless they are few.
+    ///
+    /// # Errors
+    /// As [`frame::encode_head_into`]; the buffer is then as it was.
+    pub fn push_with_tail<T: Serialize + ?Sized>(
+        &mut self,
+        value: &T,
+        tail: Vec<u8>,
+    ) -> Result<(), FrameError> {
+        frame::encode_head_into(&mut self.bytes, value, &[&tail])?;
+        if tail.len() < MIN_TAIL_BYTES {
+            self.bytes.extend_from_slice(&tail);
+            return Ok(());
+        }
+        let head = mem::take(&mut self.bytes);
+        self.front_bytes += head.len() + tail.len();
+        self.front.extend([head, tail]);
+        Ok(())
+    }
+
+    /// Encodes `value` as a frame behind what is there, but for the bytes of `tail`, which belong to its end
+    /// and have to be [written](Self::write_with_tail) next.
+    ///
+    /// # Errors
+    /// As [`frame::encode_head_into`]; the buffer is then as it was.
+    pub fn push_head<T: Serialize + ?Sized>(
+        &mut self,
+        value: &T,
+        tail: &[&[u8]],
+    ) -> Result<(), FrameError> {
+        frame::encode_head_into(&mut self.bytes, value, tail)
+    }
+
     /// Writes as much as `writer` takes, in as few writes as it allows: one, usually. An interrupted
     /// write is repeated.
     ///
@@ -208,16 +252,26 @@ impl WriteBuffer {
     /// The writer's, but for `WouldBlock`, which is [`Progress::Blocked`]; `WriteZero` when the writer
     /// takes nothing. What was written before the error is not written again.
     pub fn write_to(&mut self, writer: &mut impl Write) -> io::Result<Progress> {
-        self.peak = self.peak.max(self.bytes.len());
+        self.peak = self.peak.max(self.front_bytes + self.bytes.len());
         while self.pending() > 0 {
-            match writer.write(&self.bytes[self.written..]) {
+            let taken = if self.front.is_empty() {
+                writer.write(&self.bytes[self.written..])
+            } else {
+                let all = self.front.iter().chain([&self.bytes]);
+                let mut parts: Vec<IoSlice<'_>> =
+                    all.take(MAX_PARTS).map(|part| IoSlice::new(part)).collect();
+                let mut left = parts.as_mut_slice();
+                IoSlice::advance_slices(&mut left, self.written);
+                writer.write_vectored(left)
+            };
+            match taken {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     assert!(
                         count <= self.pending(),
                         "a writer claimed more than it was given"
                     );
-                    self.written += count;
+                    self.advance(count);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -233,9 +287,40 @@ impl WriteBuffer {
         Ok(Progress::Done)
     }
 
+    /// Writes all there is and `tail` behind it. For a writer that waits: there is no going on from where it
+    /// stopped.
+    ///
+    /// # Errors
+    /// The writer's, `WouldBlock` among them; `WriteZero` when it takes nothing.
+    pub fn write_with_tail(&mut self, writer: &mut impl Write, tail: &[&[u8]]) -> io::Result<()> {
+        assert!(
+            self.front.is_empty() && self.written == 0,
+            "a tail behind something else than its head"
+        );
+        self.peak = self.peak.max(self.bytes.len());
+        let mut parts: Vec<IoSlice<'_>> = [self.bytes.as_slice()]
+            .iter()
+            .chain(tail)
+            .map(|part| IoSlice::new(part))
+            .collect();
+        let mut left = parts.as_mut_slice();
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match writer.write_vectored(&left[..left.len().min(MAX_PARTS)]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut left, count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        Ok(())
+    }
+
     /// As [`ReadBuffer::trim`].
     pub fn trim(&mut self) {
-        let used = mem::replace(&mut self.peak, self.bytes.len());
+        let used = mem::replace(&mut self.peak, self.front_bytes + self.bytes.len());
         if self.pending() == 0 && self.bytes.capacity() > TRIM_SLACK * used {
             *self = WriteBuffer::new();
         }
@@ -243,13 +328,26 @@ impl WriteBuffer {
 
     /// Bytes not yet written.
     pub fn pending(&self) -> usize {
-        self.bytes.len() - self.written
+        self.front_bytes + self.bytes.len() - self.written
+    }
+
+    /// So many more bytes were written.
+    fn advance(&mut self, count: usize) {
+        self.written += count;
+        while let Some(first) = self.front.front() {
+            if self.written < first.len() {
+                return;
+            }
+            self.written -= first.len();
+            self.front_bytes -= first.len();
+            self.front.pop_front();
+        }
     }
 
     /// Drops written bytes once they are half of all: each byte is then moved once for every byte
     /// written, at most, however slowly the peer reads.
     fn forget_written(&mut self) {
-        if self.written >= self.bytes.len() / 2 {
+        if self.front.is_empty() && self.written >= self.bytes.len() / 2 {
             self.bytes.drain(..self.written);
             self.written = 0;
         }
@@ -351,6 +449,77 @@ mod tests {
         }
         assert!(reader.reads <= 5, "{} reads", reader.reads);
         assert!(reader.left.is_empty());
+    }
+
+    /// Takes at most `limit` bytes a write, and then nothing once.
+    struct Narrow {
+        taken: Vec<u8>,
+        limit: usize,
+        is_full: bool,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.is_full = !self.is_full;
+            if !self.is_full {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let count = bytes.len().min(self.limit);
+            self.taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+            let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+            self.write(&all)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn tails_are_written_in_their_places_however_little_is_taken() {
+        #[derive(Serialize)]
+        struct Message(u64, #[serde(with = "serde_bytes")] Vec<u8>);
+        for limit in [1_000, MIN_TAIL_BYTES, MIN_TAIL_BYTES + 13, usize::MAX] {
+            let mut buffer = WriteBuffer::new();
+            let mut expected = Vec::new();
+            for (number, length) in [0, 100, MIN_TAIL_BYTES, 5, 70_000, 100_000]
+                .into_iter()
+                .enumerate()
+            {
+                let tail = vec![number as u8; length];
+                buffer
+                    .push_with_tail(&Message(number as u64, Vec::new()), tail.clone())
+                    .unwrap();
+                expected.extend(frame_of(&Message(number as u64, tail)));
+                buffer.push(&number).unwrap();
+                expected.extend(frame_of(&number));
+            }
+            assert_eq!(buffer.pending(), expected.len());
+            let mut narrow = Narrow {
+                taken: Vec::new(),
+                limit,
+                is_full: false,
+            };
+            while buffer.write_to(&mut narrow).unwrap() == Progress::Blocked {
+                assert_eq!(buffer.pending(), expected.len() - narrow.taken.len());
+            }
+            assert!(narrow.taken == expected, "{limit}");
+            assert_eq!(buffer.pending(), 0);
+        }
+        let (mut buffer, mut stream) = (WriteBuffer::new(), Vec::new());
+        buffer.push(&7_u8).unwrap();
+        let parts: [&[u8]; 3] = [&[1; 300], &[], &[2; 5]];
+        buffer.push_head(&Message(9, Vec::new()), &parts).unwrap();
+        buffer.write_with_tail(&mut stream, &parts).unwrap();
+        let whole = [vec![1; 300], vec![2; 5]].concat();
+        assert_eq!(
+            stream,
+            [frame_of(&7_u8), frame_of(&Message(9, whole))].concat()
+        );
     }
 
     /// Passes a frame of about `bytes` through both buffers.

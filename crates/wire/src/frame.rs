@@ -79,6 +79,48 @@ pub fn encode_into<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resul
     Ok(())
 }
 
+/// As [`encode_into`] for a value that ends with a byte string which is not in it: `value` has an empty one in
+/// its place, and `out` gets all of the frame but the bytes of `tail`, which are to be sent right behind.
+/// So they need not be copied.
+///
+/// # Errors
+/// As [`encode_into`].
+///
+/// # Panics
+/// When `value` does not end with an empty byte string.
+pub fn encode_head_into<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    value: &T,
+    tail: &[&[u8]],
+) -> Result<(), FrameError> {
+    let header_at = out.len();
+    encode_into(out, value)?;
+    // The length of the empty string, in postcard's encoding of numbers.
+    assert!(
+        out.len() > header_at + HEADER_BYTES && out.pop() == Some(0),
+        "a value with a tail ends with an empty byte string"
+    );
+    let mut length: usize = tail.iter().map(|part| part.len()).sum();
+    let tail_bytes = length;
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    let (header, head) = out[header_at..].split_at_mut(HEADER_BYTES);
+    let bytes = head.len() + tail_bytes;
+    if bytes > MAX_FRAME_BYTES {
+        out.truncate(header_at);
+        return Err(FrameError::TooLong { bytes });
+    }
+    let checksum = tail.iter().fold(crc32c::crc32c(head), |sum, part| {
+        crc32c::crc32c_append(sum, part)
+    });
+    header[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
+    header[4..].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
 /// Decodes the body of a frame; the value may borrow from it.
 ///
 /// # Errors
@@ -204,6 +246,30 @@ mod tests {
             ]
         );
         assert_eq!(frame_of(&()), [0; HEADER_BYTES]);
+    }
+
+    #[test]
+    fn a_frame_is_the_same_with_its_tail_apart() {
+        #[derive(Serialize)]
+        struct Message {
+            id: u64,
+            #[serde(with = "serde_bytes")]
+            data: Vec<u8>,
+        }
+        let message = |data| Message { id: 300, data };
+        for length in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 20] {
+            let data: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let (start, end) = data.split_at(length / 3);
+            let mut out = b"before".to_vec();
+            encode_head_into(&mut out, &message(Vec::new()), &[start, &[], end]).unwrap();
+            out.extend_from_slice(&data);
+            assert_eq!(out[6..], frame_of(&message(data)), "{length}");
+        }
+        let mut out = vec![1];
+        let tail = vec![0; MAX_FRAME_BYTES];
+        let error = encode_head_into(&mut out, &message(Vec::new()), &[&tail]).unwrap_err();
+        assert!(matches!(error, FrameError::TooLong { .. }), "{error}");
+        assert_eq!(out, [1]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::ServerError;
 use crate::faults::{Stage, name_of_data_request, name_of_message};
 use crate::readers::ReadJob;
 use crate::slots::SlotKey;
-use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Output, Ticket};
 use pandofs_store::StoreError;
 use pandofs_types::limits::MAX_DAMAGE_LISTED;
@@ -158,7 +158,16 @@ impl Lane {
             "an answer to {}",
             connection.peer()
         );
-        match connection.unsent.push(&AnswerFrame { id, body }) {
+        let pushed = match body {
+            AnswerBody::Data(DataReply::Data(data)) => {
+                let body = AnswerBody::Data(DataReply::Data(Vec::new()));
+                connection
+                    .unsent
+                    .push_with_tail(&AnswerFrame { id, body }, data)
+            }
+            body => connection.unsent.push(&AnswerFrame { id, body }),
+        };
+        match pushed {
             Ok(()) => {}
             Err(error @ (FrameError::TooLong { .. } | FrameError::Unencodable { .. })) => {
                 tracing::error!("an answer to {} cannot be sent: {error}", connection.peer());

@@ -1,0 +1,62 @@
+//! How many writes of one client may be answered before their servers have them.
+
+use pandofs_types::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+#[derive(Debug, Default)]
+pub(crate) struct WritesBehind {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    /// When one came to nothing, the last time.
+    failed: Option<Instant>,
+}
+
+impl WritesBehind {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more, if there may be.
+    pub fn begin(&self) -> bool {
+        let mut state = self.state();
+        let has_failed = state
+            .failed
+            .is_some_and(|failed| failed.elapsed() < WRITE_THROUGH_AFTER_FAILURE);
+        let may_be = !has_failed && state.under_way < MAX_WRITES_BEHIND;
+        state.under_way += usize::from(may_be);
+        may_be
+    }
+
+    /// One that was counted has come to its end, or to nothing.
+    pub fn end(&self, is_done: bool) {
+        let mut state = self.state();
+        assert!(state.under_way > 0, "a write ends that did not begin");
+        state.under_way -= 1;
+        if !is_done {
+            state.failed = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_begin_and_none_after_a_failure() {
+        let behind = WritesBehind::default();
+        for _ in 0..MAX_WRITES_BEHIND {
+            assert!(behind.begin());
+        }
+        assert!(!behind.begin());
+        behind.end(true);
+        assert!(behind.begin());
+        behind.end(false);
+        assert!(!behind.begin());
+    }
+}
