@@ -7,7 +7,7 @@ use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
-use pandofs_types::{Credentials, Epoch, ServerId, SessionId, ShardId, SlotId};
+use pandofs_types::{Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId};
 use pandofs_wire::message::{RequestBody, RequestFrame};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

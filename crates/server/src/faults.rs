@@ -6,6 +6,7 @@
 //! it the server with number `N`
 //!
 //! - appends to `server-N.seen` each point that it passes for the first time since its start, a line each;
+//! - appends to `server-N.died` a point at which it ends;
 //! - takes a point from `server-N.armed`, which it removes, and ends itself with SIGKILL when it comes to it.
 //!
 //! A point is a [`Stage`] and what is at that stage, in words: `appended request Mkdir`,
@@ -50,6 +51,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Faults {
     armed_path: PathBuf,
+    died_path: PathBuf,
     seen_file: File,
     seen: BTreeSet<String>,
     armed: Option<String>,
@@ -71,10 +73,8 @@ impl Faults {
         let seen_path = folder.join(format!("server-{server}.seen"));
         Ok(Faults {
             armed_path: folder.join(format!("server-{server}.armed")),
-            seen_file: OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(seen_path)?,
+            died_path: folder.join(format!("server-{server}.died")),
+            seen_file: open_to_append(&seen_path)?,
             seen: BTreeSet::new(),
             armed: None,
         })
@@ -103,6 +103,8 @@ impl Faults {
     pub fn pass(&mut self, stage: Stage, what: &dyn Display) -> io::Result<()> {
         let point = format!("{stage:?} {what}");
         if self.armed.as_deref() == Some(&point) {
+            let mut died_file = open_to_append(&self.died_path)?;
+            died_file.write_all(format!("{point}\n").as_bytes())?;
             kill_process(getpid(), Signal::KILL)?;
             // The signal is on its way to this very thread.
             loop {
@@ -115,6 +117,10 @@ impl Faults {
         }
         Ok(())
     }
+}
+
+fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// # Errors

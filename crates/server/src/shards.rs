@@ -120,6 +120,19 @@ impl Shards {
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
         log: &dyn Log,
+    ) -> Result<Appended, ServerError> {
+        self.settle_past(overlay, environment, log, &mut None)
+    }
+
+    /// [`Shards::settle`], past the fault points of each record.
+    ///
+    /// # Errors
+    /// Those too, and when a point cannot be noted.
+    pub(crate) fn settle_past(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        environment: &mut Environment<'_>,
+        log: &dyn Log,
         faults: &mut Option<Faults>,
     ) -> Result<Appended, ServerError> {
         let mut total = Appended::default();

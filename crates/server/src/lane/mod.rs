@@ -388,7 +388,7 @@ impl Lane {
             }
             let appended =
                 self.shards
-                    .settle(overlay, &mut environment, &*self.log, &mut self.faults)?;
+                    .settle_past(overlay, &mut environment, &*self.log, &mut self.faults)?;
             if appended.records > 0 {
                 if !self.durable.is_behind() {
                     self.next_force = Instant::now() + self.force_interval;

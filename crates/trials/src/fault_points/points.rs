@@ -27,27 +27,26 @@ impl Points {
     pub fn seen(&self, servers: &[ServerStatus]) -> Result<BTreeSet<String>> {
         let mut all = BTreeSet::new();
         for server in servers {
-            all.extend(self.seen_by(server.id)?);
+            all.extend(self.noted(server.id, "seen")?);
         }
         Ok(all)
     }
 
-    /// The servers that have passed this one.
+    /// Whether one of the servers has died at this point.
     ///
     /// # Errors
     /// When the notes cannot be read.
-    pub fn who_saw(&self, point: &str, servers: &[ServerStatus]) -> Result<Vec<ServerId>> {
-        let mut who = Vec::new();
-        for server in servers {
-            if self.seen_by(server.id)?.contains(point) {
-                who.push(server.id);
+    pub fn died_at(&self, point: &str, servers: &[ServerId]) -> Result<bool> {
+        for &server in servers {
+            if self.noted(server, "died")?.contains(point) {
+                return Ok(true);
             }
         }
-        Ok(who)
+        Ok(false)
     }
 
-    fn seen_by(&self, server: ServerId) -> Result<BTreeSet<String>> {
-        let path = self.folder.join(format!("server-{server}.seen"));
+    fn noted(&self, server: ServerId, what: &str) -> Result<BTreeSet<String>> {
+        let path = self.folder.join(format!("server-{server}.{what}"));
         match fs::read_to_string(&path) {
             // A server that is killed while it writes leaves a line without its end.
             Ok(text) => Ok(text
@@ -69,13 +68,5 @@ impl Points {
         let new = self.folder.join(format!("server-{server}.new"));
         fs::write(&new, point).with_context(|| new.display().to_string())?;
         fs::rename(&new, &path).with_context(|| path.display().to_string())
-    }
-
-    /// Takes the order back, whether the server has read it or not.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn disarm(&self, server: ServerId) -> Result<()> {
-        self.arm(server, "")
     }
 }
