@@ -103,6 +103,15 @@ fn names(tree: &mut Mirror<'_>) -> Result<()> {
     tree.rename("b/symlink", "a/symlink")?;
     tree.exchange("b/x", "c/two")?;
     tree.exchange("b/link", "c/fifo")?;
+    // From every directory to every other: which side decides is chance.
+    for (path, other) in [
+        ("a/large", "b/x"),
+        ("b/x", "a/large"),
+        ("c/two", "a/symlink"),
+        ("c/large", "a/large"),
+    ] {
+        tree.exchange(path, other)?;
+    }
     tree.rename("c/large", "b/cut")?;
     tree.unlink("a/large")?;
     tree.unlink("a/one")?;
