@@ -1,10 +1,11 @@
 //! Requests that are not answered yet, and sessions whose last answers are kept.
 
 use hashbrown::HashMap;
-use pandofs_api::RequestKey;
-use pandofs_types::{SessionId, Time};
+use pandofs_api::{Refusal, RequestKey};
+use pandofs_types::{SessionId, SlotId, Time};
 
 use crate::port::Ticket;
+use std::cmp::Ordering;
 
 /// Where answers go, and whom they are remembered for.
 #[derive(Debug, Default)]
@@ -13,6 +14,9 @@ pub struct Answers {
     /// where the last repetition came from.
     in_flight: HashMap<RequestKey, Ticket>,
     sessions: HashMap<SessionId, Time>,
+    /// Each slot's last refusal that its client took for the end, and the request's sequence. A restart of the server
+    /// ends the connections over which a copy of the request might still come, so these may be lost with it.
+    refused: HashMap<SessionId, HashMap<SlotId, (u64, Refusal)>>,
 }
 
 impl Answers {
@@ -26,11 +30,42 @@ impl Answers {
         self.in_flight.remove(&key)
     }
 
+    /// A mutation was refused. If the client does not ask again, a copy of the request must not be executed later: one
+    /// that was given up on with its connection may still be on its way. (An unlink is sent twice over two
+    /// connections; one finds no such name; somebody creates the name; the other one would take it away.)
+    pub fn refuse(&mut self, key: RequestKey, refusal: &Refusal) {
+        let is_final = match refusal {
+            Refusal::Fs(_) | Refusal::NotInline { .. } | Refusal::Malformed(_) => true,
+            Refusal::Misdirected(_)
+            | Refusal::NewNameMisdirected(_)
+            | Refusal::Moved { .. }
+            | Refusal::WrongServer { .. }
+            | Refusal::TryAgain
+            | Refusal::NotYet
+            | Refusal::StaleSequence => false,
+        };
+        if is_final {
+            let slots = self.refused.entry(key.session).or_default();
+            slots.insert(key.slot, (key.sequence, refusal.clone()));
+        }
+    }
+
+    /// What a copy of a request that was refused is to be told.
+    pub fn refusal(&self, key: RequestKey) -> Option<Refusal> {
+        let (sequence, refusal) = self.refused.get(&key.session)?.get(&key.slot)?;
+        match sequence.cmp(&key.sequence) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(refusal.clone()),
+            Ordering::Greater => Some(Refusal::StaleSequence),
+        }
+    }
+
     pub fn saw(&mut self, session: SessionId, now: Time) {
         self.sessions.insert(session, now);
     }
 
     pub fn drop_session(&mut self, session: SessionId) -> bool {
+        self.refused.remove(&session);
         self.sessions.remove(&session).is_some()
     }
 

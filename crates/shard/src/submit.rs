@@ -109,6 +109,10 @@ impl Shard {
             return self.read(overlay, ticket, request);
         }
         self.answers.saw(session, env.now);
+        if let Some(refusal) = self.answers.refusal(request.key) {
+            self.answer(ticket, Err(refusal), false);
+            return Ok(());
+        }
         let view = view_of(&self.config, overlay, true);
         let kept = match view.slot(session, request.key.slot) {
             Ok(kept) => kept,
@@ -381,6 +385,9 @@ impl Shard {
         result: Result<Reply, Refusal>,
     ) {
         if let Some(ticket) = self.answers.forget(request.key) {
+            if let Err(refusal) = &result {
+                self.answers.refuse(request.key, refusal);
+            }
             let durable = result.is_ok() && self.config.force_every_batch;
             self.answer(ticket, result, durable);
         }

@@ -10,6 +10,7 @@ mod forged;
 mod locks;
 mod no_room;
 mod opens;
+mod repeated;
 mod set_id;
 mod set_mtime;
 mod splits;
