@@ -42,6 +42,8 @@ enum Letter {
     Request {
         asker: Asker,
         request: ShardRequest,
+        /// The process that the connection is with, which ends with it.
+        boot: u64,
     },
     Answer {
         asker: Asker,
@@ -559,9 +561,16 @@ impl World {
 
     fn deliver(&mut self, to: End, letter: Letter) {
         match (to, letter) {
-            (End::Server(id), Letter::Request { asker, request }) => {
+            (
+                End::Server(id),
+                Letter::Request {
+                    asker,
+                    request,
+                    boot,
+                },
+            ) => {
                 let server = usize::from(id);
-                if self.servers[server].process.is_some() {
+                if self.is_process(server, boot) {
                     let shard = request.shard;
                     let ticket = self.servers[server].ticket(asker);
                     self.servers[server].receive(shard, Input::Request { ticket, request });
@@ -638,9 +647,13 @@ impl World {
             let Asker { client, worker, attempt, .. } = asker;
             format!("client {client}.{worker}/{attempt} asks {request:?}")
         });
-        let to = End::Server(self.map.server_of(request.shard).0);
-        let letter = Letter::Request { asker, request };
-        self.mail(End::Client(asker.client), to, letter);
+        let server = self.map.server_of(request.shard);
+        let letter = Letter::Request {
+            asker,
+            request,
+            boot: self.servers[usize::from(server.0)].boot,
+        };
+        self.mail(End::Client(asker.client), End::Server(server.0), letter);
         self.put(self.now + PATIENCE, Event::Silence { asker });
     }
 

@@ -1,0 +1,39 @@
+//! The simulator itself: it can be repeated, and it finds nothing.
+
+use pandofs_sim::{Scenario, Trace, run};
+
+/// Seeds that every run of the tests goes through; `cargo xtask sim` goes through more.
+const SEEDS: u64 = 300;
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in [1, 2, 3, 5, 8, 13] {
+        let scenario = Scenario::from_seed(seed);
+        let first = run(&scenario, Trace::kept());
+        let second = run(&scenario, Trace::kept());
+        assert!(first.trace.len() > 10_000, "a run says what happens");
+        assert!(
+            first.trace == second.trace,
+            "two runs of seed {seed} differ"
+        );
+    }
+}
+
+#[test]
+fn no_seed_finds_anything() {
+    let (mut crashes, mut splits, mut distributed) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        match run(&Scenario::from_seed(seed), Trace::none()).result {
+            Ok(counted) => {
+                crashes += counted.crashes;
+                splits += counted.splits;
+                distributed += counted.distributed;
+            }
+            Err(finding) => panic!("'cargo xtask sim --seed {seed}' fails: {finding}"),
+        }
+    }
+    // Of what the runs are about enough happened.
+    assert!(crashes >= 2 * SEEDS, "{crashes} crashes");
+    assert!(splits >= 5 * SEEDS, "{splits} splits");
+    assert!(distributed >= 20 * SEEDS, "{distributed} distributed operations");
+}
