@@ -29,6 +29,19 @@ pub fn check(dump: &ClusterDump) -> Vec<Problem> {
     problems
 }
 
+/// What is wrong with a picture of one moment, in which operations may be under way: what two shards both have that only
+/// one may have.
+pub fn check_moment(tables: &Tables) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (oracle, check) in oracles::ALWAYS {
+        let problems = &mut problems;
+        check(tables, &mut oracles::Report { oracle, problems });
+    }
+    problems
+}
+
+pub use oracles::routes::probes;
+
 /// As [`check`], on what is decoded already.
 pub fn check_tables(tables: &Tables, problems: &mut Vec<Problem>) {
     for (oracle, check) in oracles::ALL {

@@ -2,17 +2,18 @@
 
 use crate::dump::ClusterDump;
 use crate::problem::Problem;
-use pandofs_api::SplitId;
-use pandofs_commit::{Participation, ParticipationState};
+use pandofs_api::{SplitId, Step};
+use pandofs_commit::{Coordination, Decision, Participation, ParticipationState};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::records::{
-    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SplitRecord, StagingRecord, decode,
+    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
+    decode,
 };
 use pandofs_namespace::{Meta, Stop};
 use pandofs_placement::ClusterMap;
-use pandofs_types::{Ino, Name, Position, ServerId, ShardId, TxId};
+use pandofs_types::{Ino, Name, Position, ServerId, SessionId, ShardId, SlotId, TxId};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The stored state of all shards, by what it is about and where it is.
@@ -32,6 +33,10 @@ pub struct Tables {
     /// How many entries are staged.
     pub staged: BTreeMap<(ShardId, SplitId), u64>,
     pub transactions: Vec<Transaction>,
+    /// Directories of which a shard is handing names over, and does not know yet whether that is decided.
+    pub handing: BTreeSet<(ShardId, Ino)>,
+    /// The last request of each slot that a shard executed.
+    pub slots: BTreeMap<(ShardId, SessionId, SlotId), u64>,
     /// Bytes of each data object.
     pub objects: BTreeMap<(ServerId, Ino), u64>,
 }
@@ -72,6 +77,8 @@ impl Tables {
             staging: BTreeMap::new(),
             staged: BTreeMap::new(),
             transactions: Vec::new(),
+            handing: BTreeSet::new(),
+            slots: BTreeMap::new(),
             objects: BTreeMap::new(),
         }
     }
@@ -156,9 +163,40 @@ impl Tables {
                 let (split, _) = split_id(rest)?;
                 *self.staged.entry((shard, split)).or_default() += 1;
             }
-            Kind::Transaction => self.transactions.push(transaction(shard, rest, value)?),
+            Kind::Transaction => {
+                let transaction = transaction(shard, rest, value)?;
+                if transaction.coordinates {
+                    self.add_handing(shard, value)?;
+                }
+                self.transactions.push(transaction);
+            }
+            Kind::Slot => {
+                let (session, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+                let slot = rest.first_chunk::<2>().ok_or(SHORT)?;
+                let session = SessionId(u64::from_be_bytes(*session));
+                let slot = SlotId(u16::from_be_bytes(*slot));
+                let kept: SlotRecord = read("an answer", value)?;
+                if kept.result.is_ok() {
+                    self.slots.insert((shard, session, slot), kept.sequence);
+                }
+            }
             // What protects against repeated and delayed messages; nothing refers to it.
-            Kind::Slot | Kind::Horizon | Kind::Locker => {}
+            Kind::Horizon | Kind::Locker => {}
+        }
+        Ok(())
+    }
+
+    /// Takes note of what an undecided operation hands over.
+    fn add_handing(&mut self, shard: ShardId, value: &[u8]) -> Result<(), String> {
+        // What follows is the shard's own business.
+        let (coordination, _) = postcard::take_from_bytes::<Coordination>(value)
+            .map_err(|error| format!("a coordinator's record: {error}"))?;
+        if coordination.decision == Decision::Open {
+            for entry in &coordination.steps {
+                if let Step::GiveUp { dir, .. } = entry.step {
+                    self.handing.insert((shard, dir));
+                }
+            }
         }
         Ok(())
     }

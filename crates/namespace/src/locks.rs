@@ -110,6 +110,13 @@ impl Locks {
         unseen
     }
 
+    /// The operations that hold anything here, in order.
+    pub fn holders(&self) -> Vec<TxId> {
+        let mut holders: Vec<TxId> = self.held.keys().copied().collect();
+        holders.sort();
+        holders
+    }
+
     /// Whether the operation holds anything here.
     pub fn holds(&self, tx: TxId) -> bool {
         self.held.contains_key(&tx)

@@ -12,7 +12,7 @@ use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL, SESSION_TIMEOUT};
-use pandofs_types::{FileKind, Ino, ServerId, ShardId, Time};
+use pandofs_types::{FileKind, Ino, ServerId, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -74,6 +74,14 @@ impl Reclaims {
                 self.tickets.remove(ticket);
             }
         }
+    }
+
+    /// Whether a file's bytes are on their way to data objects under this number, with which its inode is locked.
+    pub fn is_filling(&self, number: TxId) -> bool {
+        let fills = |work: &Work| {
+            matches!(&work.record, ReclaimRecord::Fill { tx, .. } if *tx == number)
+        };
+        self.work.values().any(fills)
     }
 
     pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {

@@ -16,7 +16,7 @@ use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRe
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::{Acls, Credentials, FileKind, Ino, ShardId, Time, TxId};
+use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -401,6 +401,36 @@ impl Shard {
     /// What is to be done.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
+    }
+
+    /// Whether an operation under way holds this name: another shard may know already what it will lead to.
+    pub fn is_held(&self, dir: Ino, name: &Name) -> bool {
+        let position = self.config.map.hash_key.position(name.as_bytes());
+        let name = name.clone();
+        let lock = Lock::Entry {
+            dir,
+            position,
+            name,
+        };
+        self.locks.check(&lock, None).is_err()
+    }
+
+    /// Operations that hold locks although nothing here waits for their outcome: none, between two batches. For whoever
+    /// looks whether all is well.
+    pub fn forgotten_locks(&self) -> Vec<TxId> {
+        let mut left = self.locks.holders();
+        left.retain(|tx| {
+            let coordinated = self.coordinations.get(&tx.sequence).is_some_and(|known| {
+                known.coordination.tx == *tx && known.coordination.decision == Decision::Open
+            });
+            let is_prepared = |part: &Participation| {
+                part.tx == *tx && matches!(part.state, ParticipationState::Prepared { .. })
+            };
+            !coordinated
+                && !self.participations.values().any(is_prepared)
+                && !self.reclaims.is_filling(*tx)
+        });
+        left
     }
 
     /// What has been coordinated here.

@@ -203,8 +203,15 @@ impl History {
         }
     }
 
-    /// A server came back without all that it had done to these names.
+    /// A server came back without all that it had done to this name. What is under way may have been done before, been
+    /// seen, and be done again.
     pub fn forget(&mut self, key: Key) {
+        let operations = self.operations.entry(key.clone()).or_default();
+        let under_way = operations
+            .iter()
+            .filter(|(_, ended, deed)| ended.is_none() && deed.is_some())
+            .copied();
+        operations.extend(under_way.collect::<Vec<_>>());
         let (key, place) = self.add(key, Some(Deed::Forget));
         let ended = self.tick();
         if let Some(operations) = self.operations.get_mut(&key) {

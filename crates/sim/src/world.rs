@@ -283,7 +283,8 @@ impl World {
             }
         }
         let dump = self.dump();
-        self.moments.end(&dump, &self.clients, &mut self.history)
+        self.moments
+            .end(&dump, &self.servers, &self.clients, &mut self.history)
     }
 
     fn busy(&self) -> Vec<ShardStatus> {
@@ -327,7 +328,9 @@ impl World {
         if let Some(found) = self.found.take() {
             return Err(found);
         }
-        if self.counted.events % LOOK_EVERY == 0
+        // Something wrong that was planted is to be found before it has done more harm.
+        let often = if self.scenario.plant.is_some() { 10 } else { LOOK_EVERY };
+        if self.counted.events.is_multiple_of(often)
             && self.servers.iter().all(|server| server.process.is_some())
         {
             let dump = self.dump();

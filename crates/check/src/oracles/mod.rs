@@ -6,7 +6,10 @@ mod forwarding;
 mod inodes;
 mod links;
 mod objects;
+mod once;
+mod owners;
 mod partitions;
+pub mod routes;
 mod splits;
 mod transactions;
 mod tree;
@@ -42,8 +45,11 @@ impl Report<'_> {
 
 type Oracle = fn(&Tables, &mut Report<'_>);
 
+/// Those that hold at every moment, also while operations are under way, if all that is looked at is of the same moment.
+pub const ALWAYS: [(&str, Oracle); 2] = [("owners", owners::check), ("once", once::check)];
+
 /// All of them, with the names under which they report.
-pub const ALL: [(&str, Oracle); 11] = [
+pub const ALL: [(&str, Oracle); 14] = [
     ("partitions", partitions::check),
     ("entries", entries::check),
     ("inodes", inodes::check),
@@ -55,4 +61,7 @@ pub const ALL: [(&str, Oracle); 11] = [
     ("splits", splits::check),
     ("transactions", transactions::check),
     ("objects", objects::check),
+    ("owners", owners::check),
+    ("once", once::check),
+    ("routes", routes::check),
 ];

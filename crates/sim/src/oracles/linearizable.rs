@@ -6,7 +6,7 @@
 
 use super::Finding;
 use crate::history::{Deed, History, Operation};
-use pandofs_check::{ClusterDump, Tables};
+use pandofs_check::Tables;
 use pandofs_types::Ino;
 use std::collections::BTreeMap;
 use todc_utils::linearizability::WGLChecker;
@@ -72,8 +72,7 @@ fn leads_to(state: Name, ino: Ino) -> bool {
     }
 }
 
-pub fn check(dump: &ClusterDump, history: &mut History) -> Result<(), Finding> {
-    let tables = Tables::decode(dump, &mut Vec::new());
+pub fn check(tables: &Tables, history: &mut History) -> Result<(), Finding> {
     let entries = tables.entries.iter();
     let found: BTreeMap<_, _> = entries
         .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))

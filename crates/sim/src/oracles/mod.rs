@@ -1,12 +1,15 @@
 //! What must hold of a run, beside what `fsck`'s oracles say of what is stored (`pandofs_check`): one oracle, one file.
 
 mod linearizable;
+mod locks;
+mod preserved;
 mod survives;
 
 use crate::client::Client;
 use crate::history::History;
 use crate::server::Server;
-use pandofs_check::ClusterDump;
+use pandofs_check::{ClusterDump, Tables};
+use preserved::Preserved;
 use std::fmt;
 
 /// Something that must not be.
@@ -34,25 +37,33 @@ impl fmt::Display for Finding {
 
 /// The oracles that look at a run from time to time.
 #[derive(Debug, Default)]
-pub struct Moments {}
+pub struct Moments {
+    preserved: Preserved,
+}
 
 impl Moments {
     /// All servers run; this is what they have stored now.
     pub fn look(
         &mut self,
-        _dump: &ClusterDump,
-        _servers: &[Server],
-        _history: &History,
+        dump: &ClusterDump,
+        servers: &[Server],
+        history: &History,
     ) -> Result<(), Finding> {
-        Ok(())
+        let tables = Tables::decode(dump, &mut Vec::new());
+        if let Some(problem) = pandofs_check::check_moment(&tables).first() {
+            return Err(Finding::new(problem.oracle, problem.to_string()));
+        }
+        self.preserved.look(&tables, servers, history)
     }
 
     /// A server came back without what it had not forced.
-    pub fn forget(&mut self) {}
+    pub fn forget(&mut self) {
+        self.preserved.forget();
+    }
 
     /// After each batch of a server.
-    pub fn locks(&self, _server: &Server) -> Result<(), Finding> {
-        Ok(())
+    pub fn locks(&self, server: &Server) -> Result<(), Finding> {
+        locks::check(server)
     }
 
     /// A server has started.
@@ -60,13 +71,23 @@ impl Moments {
         survives::check(server)
     }
 
-    /// Everything is at rest.
+    /// Everything is at rest, and `fsck` finds nothing.
     pub fn end(
         &mut self,
         dump: &ClusterDump,
-        _clients: &[Client],
+        servers: &[Server],
+        clients: &[Client],
         history: &mut History,
     ) -> Result<(), Finding> {
-        linearizable::check(dump, history)
+        let tables = Tables::decode(dump, &mut Vec::new());
+        self.preserved.look(&tables, servers, history)?;
+        for (_, dir) in tables.parts.keys() {
+            for client in clients {
+                let map = client.maps.map(*dir);
+                pandofs_check::probes(&tables, *dir, &map, usize::MAX)
+                    .map_err(|text| Finding::new("routes", format!("directory {dir}: {text}")))?;
+            }
+        }
+        linearizable::check(&tables, history)
     }
 }
