@@ -80,7 +80,7 @@ const RULES: [Rule; 28] = [
     inner("walk", &["types"]),
     outer("walk-sim", &["walk"]),
     outer("walk-fs", &["types", "walk"]),
-    outer("walk-tools", &["walk", "walk-fs"]),
+    outer("walk-tools", &["types", "walk", "walk-fs"]),
     outer("walk-mpi", &["types", "walk-fs", "walk-tools"]),
     front("cli"),
     front("bench"),

@@ -329,6 +329,8 @@ pub const WALK_UNRECEIVED_OUTPUTS: usize = 4;
 pub const WALK_WAITING_OUTPUTS: usize = 16;
 /// Bytes of one message of MPI; longer ones are sent in pieces.
 pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
+pub const TOOL_PIECE_BYTES: u64 = 64 << 20;
 /// Directories that a tree walk keeps open for those below them, if the process may have that many.
 pub const WALK_OPEN_DIRECTORIES: usize = 512;
 /// Bytes into which each thread of a tree walk reads a directory.
@@ -412,6 +414,7 @@ const _: () = {
     assert!(MAX_DAMAGE_LISTED * 20 <= MAX_FRAME_BYTES);
     assert!(SCRUB_CHUNK_BYTES.is_multiple_of(CHECKSUM_BLOCK_BYTES));
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
+    assert!(TOOL_PIECE_BYTES.is_power_of_two());
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

@@ -154,6 +154,11 @@ impl<D> Dir<D> {
         self.parent.as_ref().filter(|parent| !parent.is_top())
     }
 
+    /// Whether it is what the roots are in, and no directory of the walk.
+    pub fn is_above_roots(&self) -> bool {
+        self.is_top()
+    }
+
     pub(crate) fn is_top(&self) -> bool {
         self.parent.is_none()
     }

@@ -25,9 +25,9 @@ pub struct Entry<'a, D> {
     pub(crate) tasks: Vec<Box<[u8]>>,
 }
 
-impl<D> Entry<'_, D> {
+impl<'a, D> Entry<'a, D> {
     /// The name in its directory; for a root what was given.
-    pub fn name(&self) -> &CStr {
+    pub fn name(&self) -> &'a CStr {
         self.name
     }
 
@@ -51,7 +51,7 @@ impl<D> Entry<'_, D> {
     }
 
     /// The same; for a root what all roots are in, whose state starts with zeros and which is never left.
-    pub fn holder(&self) -> &Arc<Dir<D>> {
+    pub fn holder(&self) -> &'a Arc<Dir<D>> {
         self.dir
     }
 
@@ -61,7 +61,7 @@ impl<D> Entry<'_, D> {
     }
 
     /// Its directory, open: for calls that take a directory and [`Entry::name`].
-    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+    pub fn dir_fd(&self) -> BorrowedFd<'a> {
         self.fd
     }
 

@@ -1,7 +1,10 @@
 //! Attributes of an entry.
 
-use rustix::fs::{FileType, Statx, StatxAttributes};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, statx};
+use rustix::io::Errno;
 use std::cmp::Ordering;
+use std::ffi::CStr;
 
 /// What `statx` said. Fields that were not asked for may be 0.
 #[derive(Clone, Copy)]
@@ -15,6 +18,23 @@ pub struct Time {
 }
 
 impl Stat {
+    /// Of an entry of an open directory; of a link itself.
+    ///
+    /// # Errors
+    /// Why it cannot be looked at.
+    pub fn of(dir: BorrowedFd<'_>, name: &CStr) -> Result<Stat, Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(dir, name, flags, StatxFlags::BASIC_STATS).map(Stat)
+    }
+
+    /// Of what is open.
+    ///
+    /// # Errors
+    /// Why it cannot be looked at.
+    pub fn of_open(fd: BorrowedFd<'_>) -> Result<Stat, Errno> {
+        statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map(Stat)
+    }
+
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(u32::from(self.0.stx_mode))
     }
@@ -36,6 +56,11 @@ impl Stat {
     /// The device as `st_dev` has it.
     pub fn dev(&self) -> u64 {
         rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
+    }
+
+    /// Which device a device file stands for, as `st_rdev` has it.
+    pub fn rdev(&self) -> u64 {
+        rustix::fs::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
     }
 
     pub fn links(&self) -> u32 {

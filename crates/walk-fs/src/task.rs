@@ -13,19 +13,19 @@ pub struct Task<'a, D> {
     pub(crate) paths: &'a mut Paths<D>,
 }
 
-impl<D> Task<'_, D> {
+impl<'a, D> Task<'a, D> {
     /// What was given to [`crate::Entry::later`].
-    pub fn what(&self) -> &[u8] {
+    pub fn what(&self) -> &'a [u8] {
         self.what
     }
 
     /// The directory of the entry; for a root what all roots are in.
-    pub fn holder(&self) -> &Arc<Dir<D>> {
+    pub fn holder(&self) -> &'a Arc<Dir<D>> {
         self.dir
     }
 
     /// The same, open.
-    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+    pub fn dir_fd(&self) -> BorrowedFd<'a> {
         self.fd
     }
 

@@ -5,10 +5,13 @@
 //! a command line); nothing is written to standard output that cannot be told apart again.
 
 pub mod cmd;
+mod copy;
 mod crew;
 mod find;
 mod how;
+mod job;
 pub mod launcher;
+mod mirror;
 mod outcome;
 mod output;
 mod progress;
@@ -28,6 +31,8 @@ pub enum Tool {
     Find(cmd::find::Find),
     Du(cmd::du::Du),
     Rm(cmd::rm::Rm),
+    Cp(cmd::cp::Cp),
+    Sync(cmd::sync::Sync),
 }
 
 impl Tool {
@@ -41,6 +46,8 @@ impl Tool {
             Tool::Find(find) => find.run(crew),
             Tool::Du(du) => du.run(crew),
             Tool::Rm(rm) => rm.run(crew),
+            Tool::Cp(cp) => cp.run(crew),
+            Tool::Sync(sync) => sync.run(crew),
         }
     }
 }

@@ -1,6 +1,8 @@
-//! The tools: one file each.
+//! One file for each tool.
 
+pub mod cp;
 pub mod du;
 pub mod find;
 pub mod rm;
+pub mod sync;
 pub mod walk;

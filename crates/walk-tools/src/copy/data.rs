@@ -1,0 +1,204 @@
+//! Copies the bytes of a file: shared with the other file where the file system can, by the kernel where it
+//! can, through memory otherwise. Holes stay holes.
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::{SeekFrom, copy_file_range, ftruncate, ioctl_ficlone, seek};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that go through memory at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What was found out about the file systems, by any thread.
+#[derive(Debug, Default)]
+pub struct Methods {
+    /// Data cannot be shared between files.
+    no_clone: AtomicBool,
+    /// The kernel does not copy by itself.
+    no_range: AtomicBool,
+}
+
+impl Methods {
+    /// Through memory alone.
+    pub fn plain() -> Methods {
+        Methods {
+            no_clone: AtomicBool::new(true),
+            no_range: AtomicBool::new(true),
+        }
+    }
+
+    /// Makes one file share all data of another, and whether that worked.
+    pub fn share(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
+        if self.no_clone.load(Ordering::Relaxed) {
+            return false;
+        }
+        match ioctl_ficlone(to, from) {
+            Ok(()) => true,
+            Err(error) => {
+                if matches!(error, Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV) {
+                    self.no_clone.store(true, Ordering::Relaxed);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Where a file ended before it should.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum DataError {
+    #[error("{0}")]
+    Read(Errno),
+    #[error("cannot write the copy: {0}")]
+    Write(Errno),
+    #[error("it became shorter while it was copied")]
+    Shorter,
+}
+
+/// A thread's means to copy.
+pub struct Copying {
+    buffer: Box<[u8]>,
+}
+
+impl Copying {
+    pub fn new() -> Copying {
+        Copying {
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+        }
+    }
+
+    /// Copies a part of a file to the same place of another. `sparse` is whether there may be holes in it.
+    /// Holes are not written: the other file has to be as long already, and empty there.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or there is less of it.
+    pub fn copy(
+        &mut self,
+        methods: &Methods,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        range: std::ops::Range<u64>,
+        sparse: bool,
+    ) -> Result<u64, DataError> {
+        let mut at = range.start;
+        let mut copied = 0;
+        while at < range.end {
+            let mut end = range.end;
+            if sparse {
+                match segment(from, at, range.end) {
+                    Ok(Some(data)) => (at, end) = data,
+                    Ok(None) => return Ok(copied),
+                    Err(error) => return Err(DataError::Read(error)),
+                }
+            }
+            copied += end - at;
+            self.copy_all(methods, from, to, at, end)?;
+            at = end;
+        }
+        Ok(copied)
+    }
+
+    fn copy_all(
+        &mut self,
+        methods: &Methods,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        start: u64,
+        end: u64,
+    ) -> Result<(), DataError> {
+        let mut at = start;
+        // For less, one copy more costs less than one call more.
+        if end - start > BUFFER_BYTES as u64 {
+            while at < end && !methods.no_range.load(Ordering::Relaxed) {
+                let (mut read_at, mut write_at) = (at, at);
+                let most = (end - at).min(1 << 30) as usize;
+                match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), most) {
+                    // Some file systems say so of what they cannot copy: see below.
+                    Ok(0) => break,
+                    Ok(count) => at += count as u64,
+                    Err(Errno::INTR) => {}
+                    Err(
+                        Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM,
+                    ) => methods.no_range.store(true, Ordering::Relaxed),
+                    Err(error) => return Err(DataError::Write(error)),
+                }
+            }
+        }
+        while at < end {
+            let most = (end - at).min(BUFFER_BYTES as u64) as usize;
+            let count = retry_on_intr(|| pread(from, &mut self.buffer[..most], at))
+                .map_err(DataError::Read)?;
+            if count == 0 {
+                return Err(DataError::Shorter);
+            }
+            let mut written = 0;
+            while written < count {
+                let rest = &self.buffer[written..count];
+                let more = retry_on_intr(|| pwrite(to, rest, at + written as u64));
+                written += more.map_err(DataError::Write)?;
+            }
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Compares a part of two files.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn same(
+        &mut self,
+        one: BorrowedFd<'_>,
+        other: BorrowedFd<'_>,
+        range: std::ops::Range<u64>,
+    ) -> Result<bool, Errno> {
+        let half = BUFFER_BYTES / 2;
+        let (first, second) = self.buffer.split_at_mut(half);
+        let mut at = range.start;
+        while at < range.end {
+            let most = (range.end - at).min(half as u64) as usize;
+            let count = fill(one, &mut first[..most], at)?;
+            if fill(other, &mut second[..most], at)? != count || first[..count] != second[..count] {
+                return Ok(false);
+            }
+            if count < most {
+                // Both end here.
+                return Ok(true);
+            }
+            at += count as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match pread(fd, &mut buffer[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// The first piece of data in this part of a file; none if all of it is a hole.
+pub fn segment(fd: BorrowedFd<'_>, start: u64, end: u64) -> Result<Option<(u64, u64)>, Errno> {
+    let data = match seek(fd, SeekFrom::Data(start)) {
+        Ok(data) if data < end => data,
+        Ok(_) | Err(Errno::NXIO) => return Ok(None),
+        // The file system does not tell.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((start, end))),
+        Err(error) => return Err(error),
+    };
+    let hole = seek(fd, SeekFrom::Hole(data)).unwrap_or(end);
+    Ok(Some((data, hole.min(end))))
+}
+
+/// Makes an empty file as long as it will be.
+pub fn stretch(fd: BorrowedFd<'_>, size: u64) -> Result<(), DataError> {
+    ftruncate(fd, size).map_err(DataError::Write)
+}

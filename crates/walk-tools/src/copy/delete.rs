@@ -1,0 +1,193 @@
+//! Removes what a copy has and the tree that it is a copy of has not.
+
+use crate::copy::copier::is_excluded;
+use crate::find::glob::Glob;
+use crate::mirror::{Mirror, Mirrored, Slot};
+use crate::output::Part;
+use crate::session::say;
+use crate::text::show;
+use pandofs_walk_fs::{
+    DirState, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Unreadable,
+    Visitor,
+};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A directory of the copy.
+#[derive(Debug)]
+pub struct Doomed {
+    slot: Slot,
+    /// It is to go, with all that is in it.
+    goes: bool,
+    /// Something in it could not go.
+    stays: AtomicBool,
+}
+
+impl DirState for Doomed {
+    fn new(seed: [u64; 2]) -> Doomed {
+        Doomed {
+            slot: Slot::default(),
+            goes: seed[0] != 0,
+            stays: AtomicBool::new(false),
+        }
+    }
+
+    fn gathered(&self) -> Vec<u8> {
+        vec![u8::from(self.stays.load(Ordering::Relaxed))]
+    }
+
+    fn add(&self, gathered: &[u8]) -> Result<(), Unreadable> {
+        match gathered {
+            [0] => {}
+            [1] => self.stays.store(true, Ordering::Relaxed),
+            _ => return Err(Unreadable),
+        }
+        Ok(())
+    }
+}
+
+impl Mirrored for Doomed {
+    fn slot(&self) -> &Slot {
+        &self.slot
+    }
+}
+
+/// Walks the copy. What is on another file system that is mounted in it stays.
+pub struct Deleter<'d> {
+    pub tool: &'static str,
+    /// The tree that it is a copy of.
+    pub origin: &'d Mirror<Doomed>,
+    pub excluded: &'d [(bool, Glob)],
+    pub dry_run: bool,
+    pub verbose: bool,
+    pub meter: Arc<Meter>,
+    pub out: Part,
+    pub removed: u64,
+    pub failed: u64,
+}
+
+/// What becomes of an entry.
+enum Fate {
+    Stays,
+    Goes,
+}
+
+impl Deleter<'_> {
+    fn fate(&self, entry: &mut Entry<'_, Doomed>) -> Result<Fate, Errno> {
+        if entry.holder().state().goes {
+            return Ok(Fate::Goes);
+        }
+        let is_directory = entry.kind() == FileType::Directory;
+        // If the directory cannot be opened nobody knows what is in it, so nothing goes.
+        let place = self.origin.place(entry.holder(), entry.name())?;
+        match Stat::of(place.dir(), place.name) {
+            Ok(stat) if is_directory == (stat.kind() == FileType::Directory) => Ok(Fate::Stays),
+            Ok(_) | Err(Errno::NOENT) => Ok(Fate::Goes),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn done(&mut self, removed: Result<(), Errno>, path: &[u8]) -> bool {
+        match removed {
+            Ok(()) => {
+                self.removed += 1;
+                if self.dry_run || self.verbose {
+                    let mut line = String::from("- ");
+                    show(path, &mut line);
+                    line.push('\n');
+                    self.out.bytes().extend_from_slice(line.as_bytes());
+                    self.out.end_record();
+                }
+                true
+            }
+            Err(Errno::NOENT) => true,
+            Err(error) => {
+                self.trouble(path, format_args!("cannot be removed: {error}"));
+                false
+            }
+        }
+    }
+
+    fn trouble(&mut self, path: &[u8], what: impl std::fmt::Display) {
+        self.failed += 1;
+        self.meter.add_problem();
+        say(self.tool, path, what);
+    }
+}
+
+fn stays<D: AsRef<pandofs_walk_fs::Dir<Doomed>>>(dir: Option<&D>) {
+    if let Some(dir) = dir {
+        dir.as_ref().state().stays.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Visitor for Deleter<'_> {
+    type Dir = Doomed;
+
+    fn entry(&mut self, entry: &mut Entry<'_, Doomed>) -> Flow {
+        if entry.depth() == 0 {
+            return Flow::Descend([0, 0]);
+        }
+        let is_directory = entry.kind() == FileType::Directory;
+        if !entry.holder().state().goes && is_excluded(self.excluded, entry) {
+            return Flow::Skip;
+        }
+        match self.fate(entry) {
+            Ok(Fate::Stays) => return Flow::Descend([0, 0]),
+            Ok(Fate::Goes) => {}
+            Err(error) => {
+                self.trouble(
+                    entry.path(),
+                    format_args!("stays: in the other tree: {error}"),
+                );
+                return Flow::Skip;
+            }
+        }
+        if is_directory {
+            if entry.stat().is_ok_and(Stat::is_mount_root) {
+                stays(entry.dir());
+                self.trouble(entry.path(), "something is mounted here; it stays");
+                return Flow::Skip;
+            }
+            return Flow::Descend([1, 0]);
+        }
+        let removed = if self.dry_run {
+            Ok(())
+        } else {
+            unlinkat(entry.dir_fd(), entry.name(), AtFlags::empty())
+        };
+        if !self.done(removed, entry.path()) {
+            stays(entry.dir());
+        }
+        Flow::Skip
+    }
+
+    fn leave(&mut self, leaving: &mut Leaving<'_, Doomed>) {
+        let state = leaving.dir().state();
+        if !state.goes {
+            return;
+        }
+        if state.stays.load(Ordering::Relaxed) {
+            stays(leaving.dir().parent());
+            return;
+        }
+        let removed = if self.dry_run {
+            Ok(())
+        } else {
+            let gone = leaving.in_parent(|above, name| unlinkat(above, name, AtFlags::REMOVEDIR));
+            gone.unwrap_or_else(|problem| match problem {
+                ProblemKind::Open(error) => Err(error),
+                _ => Err(Errno::STALE),
+            })
+        };
+        if !self.done(removed, leaving.path()) {
+            stays(leaving.dir().parent());
+        }
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        say(self.tool, problem.path, problem.kind);
+    }
+}

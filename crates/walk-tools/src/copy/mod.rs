@@ -1,0 +1,8 @@
+//! Copies trees: what `cp` and `sync` have in common.
+
+pub mod attributes;
+pub mod copier;
+pub mod data;
+pub mod delete;
+pub mod links;
+pub mod twin;

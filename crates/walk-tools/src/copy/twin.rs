@@ -1,0 +1,68 @@
+//! What is known of a directory that is being copied.
+
+use crate::mirror::{Mirrored, Slot};
+use pandofs_walk_fs::{DirState, Unreadable};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A directory that is being copied.
+#[derive(Debug)]
+pub struct Twin {
+    slot: Slot,
+    /// The counterpart does not exist, and is not made: nothing is, in a dry run.
+    pub missing: bool,
+    large: Mutex<Larges>,
+}
+
+/// Files that are copied piece by piece, and are finished when their directory is left.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Larges {
+    pub files: Vec<Large>,
+    /// Names of copies of which a piece failed.
+    pub failed: Vec<CString>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Large {
+    pub name: CString,
+    /// What the copy is called until it is finished, if not by its own name.
+    pub temporary: Option<CString>,
+}
+
+impl Twin {
+    pub fn larges(&self) -> MutexGuard<'_, Larges> {
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DirState for Twin {
+    fn new(seed: [u64; 2]) -> Twin {
+        Twin {
+            slot: Slot::default(),
+            missing: seed[0] != 0,
+            large: Mutex::default(),
+        }
+    }
+
+    fn gathered(&self) -> Vec<u8> {
+        match postcard::to_stdvec(&*self.larges()) {
+            Ok(bytes) => bytes,
+            Err(error) => unreachable!("a vector takes everything: {error}"),
+        }
+    }
+
+    fn add(&self, gathered: &[u8]) -> Result<(), Unreadable> {
+        let other: Larges = postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
+        let mut all = self.larges();
+        all.files.extend(other.files);
+        all.failed.extend(other.failed);
+        Ok(())
+    }
+}
+
+impl Mirrored for Twin {
+    fn slot(&self) -> &Slot {
+        &self.slot
+    }
+}

@@ -1,0 +1,159 @@
+//! One run of `cp` or `sync`.
+
+use crate::copy::copier::{Copier, Counts, Shared, Wanted};
+use crate::copy::data::Methods;
+use crate::copy::links::Links;
+use crate::crew::Crew;
+use crate::mirror::{DIRECTORY, Mirror};
+use crate::outcome::Outcome;
+use crate::output::Output;
+use crate::session;
+use crate::text::{count, human};
+use anyhow::{Context, Result};
+use pandofs_walk_fs::{Options, Stat};
+use rustix::fd::AsFd;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+/// What to copy, and how.
+pub struct Job {
+    /// Each source with its copy.
+    pub pairs: Vec<(OsString, OsString)>,
+    /// A directory on the file system of the copies.
+    pub base: OsString,
+    pub wanted: Wanted,
+    pub methods: Methods,
+    pub options: Options,
+    pub json: bool,
+}
+
+/// What was removed before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Removed {
+    pub removed: u64,
+    pub failed: u64,
+    pub interrupted: bool,
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Report {
+    directories: u64,
+    files: u64,
+    hard_links: u64,
+    links: u64,
+    others: u64,
+    /// Data copied through memory or by the kernel; not what is shared, and no holes.
+    bytes: u64,
+    unchanged: u64,
+    removed: u64,
+    problems: u64,
+    vanished: u64,
+    seconds: f64,
+}
+
+impl Job {
+    /// # Errors
+    /// When it cannot begin or standard output fails.
+    pub fn run(self, crew: &mut Crew<'_>, removed: Removed) -> Result<Outcome> {
+        let mut options = self.options;
+        options.slow_entries = true;
+        let lists = self.wanted.dry_run || self.wanted.verbose;
+        let base = openat(
+            CWD,
+            &*self.base,
+            DIRECTORY - OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .with_context(|| self.base.display().to_string())?;
+        // They may be below what is copied, and are not copied into themselves.
+        let mut targets = Vec::new();
+        for (source, target) in &self.pairs {
+            let target = openat(CWD, &**target, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
+            let source = Stat::of(CWD, &std::ffi::CString::new(source.as_encoded_bytes())?);
+            if let Ok(stat) = target.and_then(|fd| Stat::of_open(fd.as_fd())) {
+                targets.push(stat.identity());
+                if source.is_ok_and(|it| it.identity() == stat.identity()) {
+                    anyhow::bail!("source and target are the same directory");
+                }
+            }
+        }
+        targets.push(Stat::of_open(base.as_fd())?.identity());
+        let shared = Shared {
+            mirror: Mirror::new(self.pairs.iter().map(|(from, to)| (&**from, &**to)))?,
+            links: Links::new(base),
+            methods: self.methods,
+            targets,
+            wanted: self.wanted,
+        };
+        let dry_run = shared.wanted.dry_run;
+        if crew.is_first() && !dry_run {
+            shared.links.remove()?;
+        }
+        let roots: Vec<OsString> = self.pairs.into_iter().map(|(source, _)| source).collect();
+        let output = Output::new(&options.meter, crew);
+        let mut ran = session::run(crew, &roots, &options, lists, |_| {
+            Copier::new(&shared, &options.meter, output.part())
+        })?;
+        let mut counts = Counts::default();
+        for (number, mut copier) in std::mem::take(&mut ran.visitors).into_iter().enumerate() {
+            if number == 0 && crew.is_first() {
+                copier.finish_roots(&ran.top);
+            }
+            counts.add(&copier.counts);
+        }
+        let mine = (counts, removed.removed);
+        let Some(all) = crew.gather(mine, &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
+        if !dry_run {
+            shared.links.remove()?;
+        }
+        let mut counts = Counts::default();
+        all.iter().for_each(|(other, _)| counts.add(other));
+        let report = Report {
+            directories: counts.directories,
+            files: counts.files,
+            hard_links: counts.hard_links,
+            links: counts.links,
+            others: counts.others,
+            bytes: counts.bytes,
+            unchanged: counts.unchanged,
+            removed: all.iter().map(|(_, removed)| removed).sum(),
+            problems: ran.meter.problems(),
+            vanished: ran.meter.vanished(),
+            seconds: ran.elapsed.as_secs_f64(),
+        };
+        let last = Output::last(&ran.meter);
+        if self.json {
+            last.print(&(serde_json::to_string_pretty(&report)? + "\n"));
+        } else if std::io::stderr().is_terminal() || ran.interrupted {
+            eprintln!("{}", report.line());
+        }
+        last.finish()?;
+        let outcome = if removed.interrupted {
+            Outcome::Interrupted
+        } else {
+            ran.outcome()
+        };
+        session::finish(outcome, &output)
+    }
+}
+
+impl Report {
+    fn line(&self) -> String {
+        format!(
+            "{} files, {} directories, {} links, {} copied, {} unchanged, {} removed, {} problems, {:.1} s",
+            count(self.files),
+            count(self.directories),
+            count(self.links + self.hard_links),
+            human(self.bytes),
+            count(self.unchanged),
+            count(self.removed),
+            count(self.problems),
+            self.seconds
+        )
+    }
+}
