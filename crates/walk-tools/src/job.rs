@@ -33,7 +33,6 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Removed {
     pub removed: u64,
-    pub failed: u64,
     pub interrupted: bool,
 }
 

@@ -4,14 +4,17 @@
 //! holds in memory does not grow with the number of entries (`du` remembers files with several names, `-exec`
 //! a command line); nothing is written to standard output that cannot be told apart again.
 
+mod change;
 pub mod cmd;
 mod copy;
 mod crew;
 mod find;
 mod how;
 mod job;
+mod lattice;
 pub mod launcher;
 mod mirror;
+mod mode;
 mod outcome;
 mod output;
 mod progress;
@@ -33,6 +36,10 @@ pub enum Tool {
     Rm(cmd::rm::Rm),
     Cp(cmd::cp::Cp),
     Sync(cmd::sync::Sync),
+    Cmp(cmd::cmp::Cmp),
+    Sum(cmd::sum::Sum),
+    Chmod(cmd::chmod::Chmod),
+    Chown(cmd::chown::Chown),
 }
 
 impl Tool {
@@ -48,6 +55,10 @@ impl Tool {
             Tool::Rm(rm) => rm.run(crew),
             Tool::Cp(cp) => cp.run(crew),
             Tool::Sync(sync) => sync.run(crew),
+            Tool::Cmp(cmp) => cmp.run(crew),
+            Tool::Sum(sum) => sum.run(crew),
+            Tool::Chmod(chmod) => chmod.run(crew),
+            Tool::Chown(chown) => chown.run(crew),
         }
     }
 }

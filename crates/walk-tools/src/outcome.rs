@@ -6,16 +6,19 @@ pub enum Outcome {
     Done,
     /// Some of it was not done: standard error says what.
     Incomplete,
+    /// Of a comparison, for which 1 is a difference: some of it was not done.
+    Trouble,
     /// Ctrl-C.
     Interrupted,
 }
 
 impl Outcome {
-    /// The exit code: 0, 1, and what shells give for an interrupt, 130.
+    /// The exit code: 0, 1 or 2, and what shells give for an interrupt, 130.
     pub fn code(self) -> u8 {
         match self {
             Outcome::Done => 0,
             Outcome::Incomplete => 1,
+            Outcome::Trouble => 2,
             Outcome::Interrupted => 130,
         }
     }

@@ -125,11 +125,9 @@ impl Sync {
             meter: Arc::clone(&options.meter),
             out: output.part(),
             removed: 0,
-            failed: 0,
         })?;
         Ok(Removed {
             removed: ran.visitors.iter().map(|it| it.removed).sum(),
-            failed: ran.visitors.iter().map(|it| it.failed).sum(),
             interrupted: ran.interrupted,
         })
     }

@@ -65,7 +65,6 @@ pub struct Deleter<'d> {
     pub meter: Arc<Meter>,
     pub out: Part,
     pub removed: u64,
-    pub failed: u64,
 }
 
 /// What becomes of an entry.
@@ -111,7 +110,6 @@ impl Deleter<'_> {
     }
 
     fn trouble(&mut self, path: &[u8], what: impl std::fmt::Display) {
-        self.failed += 1;
         self.meter.add_problem();
         say(self.tool, path, what);
     }

@@ -1,0 +1,176 @@
+//! What `chmod` and `chown` have in common: something is done to each entry, and to directories before or after
+//! what is in them.
+
+use crate::crew::Crew;
+use crate::how::How;
+use crate::outcome::Outcome;
+use crate::output::{Output, Part};
+use crate::session::{self, say};
+use crate::text::show;
+use anyhow::{Result, bail};
+use clap::Args;
+use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Visitor};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, OsString};
+use std::sync::Arc;
+
+/// Options of both.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    #[command(flatten)]
+    how: How,
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Say what is changed
+    #[arg(short, long, visible_short_alias = 'c')]
+    verbose: bool,
+    /// Stay on the file systems of the roots
+    #[arg(short = 'x', long)]
+    one_file_system: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    /// Is always so; taken for the habit
+    #[arg(short = 'R', long)]
+    recursive: bool,
+}
+
+/// What is done to an entry.
+pub trait Change: Sync {
+    const TOOL: &'static str;
+
+    /// What it is to become, in words; none if it is that already.
+    fn change(&self, stat: &Stat) -> Option<String>;
+
+    /// Makes it that.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno>;
+
+    /// Whether directories have to come before what is in them: it may not be reached otherwise. If not they come
+    /// after it, because it may not be reached any more.
+    fn before(&self) -> bool;
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Counts {
+    entries: u64,
+    changed: u64,
+    problems: u64,
+    vanished: u64,
+    seconds: f64,
+}
+
+/// # Errors
+/// When it cannot begin, or standard output fails.
+pub fn run<C: Change>(
+    common: &Common,
+    change: &C,
+    roots: &[OsString],
+    crew: &mut Crew<'_>,
+) -> Result<Outcome> {
+    if roots.iter().any(|root| root == "/") {
+        bail!("refusing to change all of '/'");
+    }
+    let mut options = common.how.options(crew)?;
+    options.one_file_system = common.one_file_system;
+    options.leaves = !change.before();
+    let output = Output::new(&options.meter, crew);
+    let lists = common.dry_run || common.verbose;
+    let mut ran = session::run(crew, roots, &options, lists, |_| Changer {
+        common,
+        change,
+        meter: Arc::clone(&options.meter),
+        counts: Counts::default(),
+        out: output.part(),
+    })?;
+    let mut counts = Counts::default();
+    for changer in std::mem::take(&mut ran.visitors) {
+        counts.entries += changer.counts.entries;
+        counts.changed += changer.counts.changed;
+    }
+    let Some(all) = crew.gather(counts, &ran.meter)? else {
+        return Ok(Outcome::Done);
+    };
+    let counts = Counts {
+        entries: all.iter().map(|it| it.entries).sum(),
+        changed: all.iter().map(|it| it.changed).sum(),
+        problems: ran.meter.problems(),
+        vanished: ran.meter.vanished(),
+        seconds: ran.elapsed.as_secs_f64(),
+    };
+    if common.json {
+        let last = Output::last(&ran.meter);
+        last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
+        last.finish()?;
+    }
+    session::finish(ran.outcome(), &output)
+}
+
+struct Changer<'c, C> {
+    common: &'c Common,
+    change: &'c C,
+    meter: Arc<Meter>,
+    counts: Counts,
+    out: Part,
+}
+
+impl<C: Change> Changer<'_, C> {
+    fn treat(&mut self, entry: &mut Entry<'_, ()>) {
+        let Ok(stat) = entry.stat().copied() else {
+            return;
+        };
+        self.counts.entries += 1;
+        let Some(words) = self.change.change(&stat) else {
+            return;
+        };
+        if !self.common.dry_run {
+            match self.change.make(entry.dir_fd(), entry.name(), &stat) {
+                Ok(()) => {}
+                Err(Errno::NOENT) if entry.depth() > 0 => return self.meter.add_vanished(),
+                Err(error) => {
+                    self.meter.add_problem();
+                    say(C::TOOL, entry.path(), error);
+                    return;
+                }
+            }
+        }
+        self.counts.changed += 1;
+        if self.common.dry_run || self.common.verbose {
+            let mut line = words + " ";
+            show(entry.path(), &mut line);
+            line.push('\n');
+            self.out.bytes().extend_from_slice(line.as_bytes());
+            self.out.end_record();
+        }
+    }
+}
+
+impl<C: Change> Visitor for Changer<'_, C> {
+    type Dir = ();
+
+    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        if self.change.before() || entry.kind() != FileType::Directory {
+            self.treat(entry);
+        }
+        Flow::Descend([0, 0])
+    }
+
+    fn leave(&mut self, leaving: &mut Leaving<'_, ()>) {
+        if !self.change.before()
+            && let Err(kind) = leaving.as_entry(|entry| self.treat(entry))
+        {
+            self.meter.add_problem();
+            say(C::TOOL, leaving.path(), kind);
+        }
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        say(C::TOOL, problem.path, problem.kind);
+    }
+}

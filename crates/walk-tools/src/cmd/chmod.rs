@@ -1,0 +1,87 @@
+//! `chmod`
+
+use crate::change::{self, Common};
+use crate::crew::Crew;
+use crate::mode::Change;
+use crate::outcome::Outcome;
+use anyhow::Result;
+use clap::Args;
+use pandofs_walk_fs::{FileType, Stat};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, Mode, chmodat};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsString};
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs chmod u+rwX,go-w /scratch/project
+  pandofs chmod --dry-run 640 notes
+      the new permissions of what has others
+
+Changes whole trees. Symbolic links are not followed and have no permissions of their own. What is
+right already is not touched, so that its time of change stays. '/' is refused.";
+
+/// Change the permissions of trees, in parallel
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Chmod {
+    #[command(flatten)]
+    common: Common,
+    /// As for chmod: 644, u+rwX,go-w, g=u
+    #[arg(value_name = "MODE", allow_hyphen_values = true)]
+    mode: String,
+    /// What to change
+    #[arg(required = true, value_name = "PATH")]
+    roots: Vec<OsString>,
+}
+
+impl Chmod {
+    /// # Errors
+    /// When it cannot begin, or standard output fails.
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        let change = Changed {
+            change: Change::parse(&self.mode)?,
+            umask: umask(),
+        };
+        change::run(&self.common, &change, &self.roots, crew)
+    }
+}
+
+struct Changed {
+    change: Change,
+    umask: u32,
+}
+
+impl Changed {
+    fn of(&self, stat: &Stat) -> u32 {
+        let is_directory = stat.kind() == FileType::Directory;
+        self.change.apply(stat.mode(), is_directory, self.umask)
+    }
+}
+
+impl change::Change for Changed {
+    const TOOL: &'static str = "chmod";
+
+    fn change(&self, stat: &Stat) -> Option<String> {
+        let mode = self.of(stat);
+        let is_other = stat.kind() != FileType::Symlink && mode != stat.mode() & 0o7777;
+        is_other.then(|| format!("{mode:04o}"))
+    }
+
+    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno> {
+        let mode = Mode::from_raw_mode(self.of(stat));
+        chmodat(dir, name, mode, AtFlags::empty())
+    }
+
+    fn before(&self) -> bool {
+        // The least that a directory may have before.
+        self.change.apply(0, true, self.umask) & 0o500 == 0o500
+    }
+}
+
+/// The process's. It can only be asked for by setting it.
+fn umask() -> u32 {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask.as_raw_mode()
+}

@@ -1,0 +1,134 @@
+//! `chown`
+
+use crate::change::{self, Common};
+use crate::crew::Crew;
+use crate::find::users::{group_number, user_number};
+use crate::outcome::Outcome;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pandofs_walk_fs::Stat;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, Gid, Uid, chownat};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsString};
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs chown alice:staff /scratch/project
+  pandofs chown :staff shared
+  pandofs chown --from 1005 alice --dry-run /home/alice
+      of what user 1005 has
+
+Changes whole trees. Symbolic links are changed themselves and not followed. What is right already is
+not touched, so that its time of change stays. As always, files lose set-id bits with their owner.
+'/' is refused.";
+
+/// Change the owner and group of trees, in parallel
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Chown {
+    #[command(flatten)]
+    common: Common,
+    /// Only of what has this owner, group, or both
+    #[arg(long, value_name = "OWNER")]
+    from: Option<String>,
+    /// USER, USER:GROUP or :GROUP, by name or number
+    #[arg(value_name = "OWNER")]
+    owner: String,
+    /// What to change
+    #[arg(required = true, value_name = "PATH")]
+    roots: Vec<OsString>,
+}
+
+impl Chown {
+    /// # Errors
+    /// When it cannot begin, or standard output fails.
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        let from = match &self.from {
+            Some(from) => parse(from)?,
+            None => Owner::default(),
+        };
+        let change = Changed {
+            from,
+            to: parse(&self.owner)?,
+        };
+        change::run(&self.common, &change, &self.roots, crew)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Owner {
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+fn parse(text: &str) -> Result<Owner> {
+    let (user, group) = match text.split_once(':') {
+        Some((user, group)) => (user, Some(group)),
+        None => (text, None),
+    };
+    let owner = Owner {
+        user: (!user.is_empty())
+            .then(|| user_number(user).with_context(|| format!("there is no user '{user}'")))
+            .transpose()?,
+        group: group
+            .filter(|group| !group.is_empty())
+            .map(|group| {
+                group_number(group).with_context(|| format!("there is no group '{group}'"))
+            })
+            .transpose()?,
+    };
+    if owner == Owner::default() {
+        bail!("'{text}' is no owner");
+    }
+    Ok(owner)
+}
+
+struct Changed {
+    from: Owner,
+    to: Owner,
+}
+
+impl change::Change for Changed {
+    const TOOL: &'static str = "chown";
+
+    fn change(&self, stat: &Stat) -> Option<String> {
+        let is = |wanted: Option<u32>, id| wanted.is_none_or(|wanted| wanted == id);
+        let concerned = is(self.from.user, stat.uid()) && is(self.from.group, stat.gid());
+        let is_other = !(is(self.to.user, stat.uid()) && is(self.to.group, stat.gid()));
+        (concerned && is_other).then(|| {
+            let user = self.to.user.unwrap_or(stat.uid());
+            let group = self.to.group.unwrap_or(stat.gid());
+            format!("{user}:{group}")
+        })
+    }
+
+    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, _stat: &Stat) -> Result<(), Errno> {
+        let (user, group) = (
+            self.to.user.map(Uid::from_raw),
+            self.to.group.map(Gid::from_raw),
+        );
+        chownat(dir, name, user, group, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn before(&self) -> bool {
+        // Who gives a directory away may not read it any more.
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_names_or_numbers() {
+        let owner = |user, group| Owner { user, group };
+        assert_eq!(parse("root").unwrap(), owner(Some(0), None));
+        assert_eq!(parse("12:34").unwrap(), owner(Some(12), Some(34)));
+        assert_eq!(parse(":root").unwrap(), owner(None, Some(0)));
+        for text in ["", ":", "nobody is called so", "0:no group is called so"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

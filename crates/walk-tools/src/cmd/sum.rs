@@ -1,0 +1,641 @@
+//! `sum`
+
+use crate::copy::data::fill;
+use crate::crew::Crew;
+use crate::how::How;
+use crate::lattice::Set;
+use crate::mirror::refuse_doubles;
+use crate::outcome::Outcome;
+use crate::output::{Output, Part};
+use crate::session::{self, say};
+use anyhow::{Context, Result, bail};
+use blake3::hazmat::{
+    ChainingValue, HasherExt, Mode as HashMode, left_subtree_len, merge_subtrees_non_root,
+    merge_subtrees_root,
+};
+use blake3::{Hash, Hasher};
+use clap::Args;
+use pandofs_types::limits::TOOL_PIECE_BYTES;
+use pandofs_walk_fs::{
+    Dir, DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Unreadable, Visitor,
+};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs sum /archive/run-17
+      one digest of the whole tree, the same wherever it is copied to
+  pandofs sum --files src > sums
+      of each file besides, as b3sum has them
+  pandofs sum --check sums
+      whether all is as it was
+  mpirun -n 8 --hostfile hosts pandofs sum /scratch/results
+
+A file's digest is its BLAKE3. A tree's depends on the names in it, on what kind each is, on what
+is in files and where links lead to; with --attributes on owners, permissions and times of
+modification too; never on where the tree is, nor on the order of a listing. Names with a
+newline or a backslash in them are written as sha256sum does.";
+
+/// Digests of files and trees (BLAKE3), in parallel
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Sum {
+    #[command(flatten)]
+    how: How,
+    /// Print the digest of each file as well
+    #[arg(short, long, conflicts_with = "check")]
+    files: bool,
+    /// Owners, permissions and times of modification count
+    #[arg(short, long)]
+    attributes: bool,
+    /// Read digests from this file, and compare
+    #[arg(short, long, value_name = "FILE", conflicts_with = "roots")]
+    check: Option<OsString>,
+    /// Stay on the file systems of the roots
+    #[arg(short = 'x', long)]
+    one_file_system: bool,
+    /// Print digests and counts as JSON
+    #[arg(long, conflicts_with_all = ["check", "files"])]
+    json: bool,
+    /// What to sum up
+    #[arg(value_name = "PATH", default_value = ".")]
+    roots: Vec<OsString>,
+}
+
+/// Digests of roots, by their names as they were given.
+type Digests = BTreeMap<Vec<u8>, [u8; 32]>;
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Report {
+    /// Missing of what could not be read wholly.
+    digests: BTreeMap<String, String>,
+    entries: u64,
+    bytes: u64,
+    problems: u64,
+    seconds: f64,
+}
+
+impl Sum {
+    /// # Errors
+    /// When it cannot begin, or standard output fails.
+    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        let wanted = match &self.check {
+            Some(list) => Some(read_list(list)?),
+            None => None,
+        };
+        let roots = match &wanted {
+            Some(wanted) => wanted
+                .keys()
+                .map(|name| OsString::from_vec(name.clone()))
+                .collect(),
+            None => self.roots.clone(),
+        };
+        refuse_doubles(&roots)?;
+        let mut options = self.how.options(crew)?;
+        options.one_file_system = self.one_file_system;
+        options.slow_entries = true;
+        let output = Output::new(&options.meter, crew);
+        let found = Found::default();
+        let mut ran = session::run(crew, &roots, &options, self.files, |_| Summer {
+            sum: self,
+            roots: &roots,
+            found: &found,
+            meter: Arc::clone(&options.meter),
+            buffer: vec![0; 1 << 20].into_boxed_slice(),
+            bytes: 0,
+            out: output.part(),
+        })?;
+        let mut bytes = 0;
+        for (number, mut summer) in std::mem::take(&mut ran.visitors).into_iter().enumerate() {
+            if number == 0 && crew.is_first() {
+                summer.finish_larges(&ran.top, b"");
+            }
+            bytes += summer.bytes;
+        }
+        let mine = std::mem::take(&mut *found.lock());
+        let Some(all) = crew.gather((bytes, mine.digests, mine.broken), &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
+        let mut digests = Digests::new();
+        for (_, some, _) in &all {
+            digests.extend(some.iter().map(|(name, digest)| (name.clone(), *digest)));
+        }
+        // What was not read wholly has none.
+        for broken in all.iter().flat_map(|(_, _, broken)| broken) {
+            digests.remove(broken);
+        }
+        let last = Output::last(&ran.meter);
+        let mut outcome = ran.outcome();
+        if let Some(wanted) = wanted {
+            let differ = report_check(&wanted, &digests, &last);
+            if differ && outcome == Outcome::Done {
+                outcome = Outcome::Incomplete;
+            }
+        } else if self.json {
+            let report = Report {
+                digests: digests
+                    .iter()
+                    .map(|(name, digest)| {
+                        let hex = Hash::from_bytes(*digest).to_hex().to_string();
+                        (crate::text::shown(name), hex)
+                    })
+                    .collect(),
+                entries: ran.meter.entries(),
+                bytes: all.iter().map(|(bytes, _, _)| bytes).sum(),
+                problems: ran.meter.problems(),
+                seconds: ran.elapsed.as_secs_f64(),
+            };
+            last.print(&(serde_json::to_string_pretty(&report)? + "\n"));
+        } else if outcome != Outcome::Interrupted {
+            let mut part = last.part();
+            for root in &roots {
+                if let Some(digest) = digests.get(root.as_bytes()) {
+                    line(root.as_bytes(), digest, part.bytes());
+                }
+            }
+        }
+        last.finish().context("standard output")?;
+        session::finish(outcome, &output)
+    }
+}
+
+/// Says of each that is wanted whether it is so; whether some are not.
+fn report_check(wanted: &Digests, found: &Digests, out: &Output) -> bool {
+    let mut differ = false;
+    for (name, digest) in wanted {
+        let word = match found.get(name) {
+            Some(is) if is == digest => "OK",
+            Some(_) => "FAILED",
+            None => "FAILED: cannot be read",
+        };
+        differ |= word != "OK";
+        out.print(&format!("{}: {word}\n", crate::text::shown(name)));
+    }
+    differ
+}
+
+/// A line as b3sum and sha256sum write them.
+fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
+    let escaped = name
+        .iter()
+        .any(|byte| matches!(byte, b'\n' | b'\\' | b'\r'));
+    if escaped {
+        out.push(b'\\');
+    }
+    out.extend_from_slice(Hash::from_bytes(*digest).to_hex().as_bytes());
+    out.extend_from_slice(b"  ");
+    for byte in name {
+        match byte {
+            b'\n' if escaped => out.extend_from_slice(b"\\n"),
+            b'\r' if escaped => out.extend_from_slice(b"\\r"),
+            b'\\' if escaped => out.extend_from_slice(b"\\\\"),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'\n');
+}
+
+fn read_list(path: &OsStr) -> Result<Digests> {
+    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let mut digests = Digests::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        if line.is_empty() {
+            continue;
+        }
+        let read = parse_line(line);
+        let (name, digest) =
+            read.with_context(|| format!("{}: line {number} is no digest", path.display()))?;
+        digests.insert(name, digest);
+    }
+    if digests.is_empty() {
+        bail!("{}: no digests", path.display());
+    }
+    Ok(digests)
+}
+
+fn parse_line(line: &[u8]) -> Option<(Vec<u8>, [u8; 32])> {
+    let (escaped, line) = match line.strip_prefix(b"\\") {
+        Some(rest) => (true, rest),
+        None => (false, line),
+    };
+    let (hex, name) = line.split_at_checked(64)?;
+    let digest = Hash::from_hex(hex).ok()?;
+    let name = name
+        .strip_prefix(b"  ")
+        .or_else(|| name.strip_prefix(b" *"))?;
+    let mut plain = Vec::new();
+    let mut bytes = name.iter();
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'\\' if escaped => match bytes.next()? {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b'\\' => b'\\',
+                _ => return None,
+            },
+            byte => *byte,
+        });
+    }
+    (!plain.is_empty()).then_some((plain, *digest.as_bytes()))
+}
+
+/// What the threads of a process have found of roots.
+#[derive(Debug, Default)]
+struct Found(Mutex<Roots>);
+
+#[derive(Debug, Default)]
+struct Roots {
+    digests: Digests,
+    /// Those of which something could not be read.
+    broken: Vec<Vec<u8>>,
+}
+
+impl Found {
+    fn lock(&self) -> MutexGuard<'_, Roots> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A directory that is summed up.
+#[derive(Debug, Default)]
+struct Below(Mutex<Elements>);
+
+/// Its entries, as far as they are known.
+#[derive(Debug, Default)]
+struct Elements {
+    set: Set,
+    larges: Vec<Large>,
+    pieces: Vec<Piece>,
+}
+
+/// A file that is read piece by piece.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Large {
+    name: CString,
+    size: u64,
+    attributes: Vec<u8>,
+}
+
+/// What was made of a piece.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Piece {
+    name: CString,
+    number: u64,
+    value: ChainingValue,
+}
+
+impl Below {
+    fn lock(&self) -> MutexGuard<'_, Elements> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DirState for Below {
+    fn new(_seed: [u64; 2]) -> Below {
+        Below::default()
+    }
+
+    fn gathered(&self) -> Vec<u8> {
+        let elements = self.lock();
+        let all = (elements.set.lanes(), &elements.larges, &elements.pieces);
+        match postcard::to_stdvec(&all) {
+            Ok(bytes) => bytes,
+            Err(error) => unreachable!("a vector takes everything: {error}"),
+        }
+    }
+
+    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
+        let (lanes, larges, pieces): (Vec<u16>, Vec<Large>, Vec<Piece>) =
+            postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
+        let mut elements = self.lock();
+        elements.set.add_all(&lanes).ok_or(Unreadable)?;
+        elements.larges.extend(larges);
+        elements.pieces.extend(pieces);
+        Ok(())
+    }
+}
+
+struct Summer<'s> {
+    sum: &'s Sum,
+    roots: &'s [OsString],
+    found: &'s Found,
+    meter: Arc<Meter>,
+    buffer: Box<[u8]>,
+    bytes: u64,
+    out: Part,
+}
+
+impl Summer<'_> {
+    fn digest(&mut self, entry: &mut Entry<'_, Below>, stat: &Stat) -> Result<Option<Hash>, Errno> {
+        let name = entry.name();
+        Ok(Some(match stat.kind() {
+            FileType::RegularFile if stat.size() > 2 * TOOL_PIECE_BYTES => {
+                let pieces = stat.size().div_ceil(TOOL_PIECE_BYTES);
+                for number in 0..pieces {
+                    let piece = (name, number, stat.size());
+                    entry.later(postcard::to_stdvec(&piece).unwrap_or_default());
+                }
+                entry.holder().state().lock().larges.push(Large {
+                    name: name.to_owned(),
+                    size: stat.size(),
+                    attributes: self.attributes(stat),
+                });
+                return Ok(None);
+            }
+            FileType::RegularFile => {
+                let mut hasher = Hasher::new();
+                self.read(entry.dir_fd(), name, 0..u64::MAX, &mut hasher)?;
+                hasher.finalize()
+            }
+            FileType::Symlink => {
+                let target = readlinkat(entry.dir_fd(), name, Vec::new())?;
+                blake3::hash(target.to_bytes())
+            }
+            FileType::CharacterDevice | FileType::BlockDevice => {
+                blake3::hash(&stat.rdev().to_le_bytes())
+            }
+            _ => blake3::hash(b""),
+        }))
+    }
+
+    /// Hashes a part of a file; how much of it there was.
+    fn read(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        range: std::ops::Range<u64>,
+        hasher: &mut Hasher,
+    ) -> Result<u64, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(dir, name, flags, Mode::empty())?;
+        let mut at = range.start;
+        while at < range.end {
+            let most = (range.end - at).min(self.buffer.len() as u64) as usize;
+            let count = fill(file.as_fd(), &mut self.buffer[..most], at)?;
+            hasher.update(&self.buffer[..count]);
+            at += count as u64;
+            if count < most {
+                break;
+            }
+        }
+        self.bytes += at - range.start;
+        Ok(at - range.start)
+    }
+
+    fn attributes(&self, stat: &Stat) -> Vec<u8> {
+        if !self.sum.attributes {
+            return Vec::new();
+        }
+        let time = stat.modified();
+        let numbers = [
+            stat.mode() & 0o7777,
+            stat.uid(),
+            stat.gid(),
+            time.nanoseconds,
+        ];
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+        bytes.extend_from_slice(&time.seconds.to_le_bytes());
+        bytes
+    }
+
+    /// Adds an entry to its directory, or tells a root's digest.
+    fn told(
+        &mut self,
+        holder: &Arc<Dir<Below>>,
+        name: &CStr,
+        kind: u8,
+        attributes: &[u8],
+        digest: &Hash,
+    ) {
+        if holder.is_above_roots() {
+            let digest = *digest.as_bytes();
+            let mut found = self.found.lock();
+            found.digests.insert(name.to_bytes().to_vec(), digest);
+            return;
+        }
+        let mut element = Hasher::new_derive_key("pandofs sum 1: entry");
+        element.update(&[kind]);
+        element.update(name.to_bytes_with_nul());
+        element.update(attributes);
+        element.update(digest.as_bytes());
+        holder.state().lock().set.add(&element);
+    }
+
+    fn finish_larges(&mut self, dir: &Arc<Dir<Below>>, path: &[u8]) {
+        let (larges, mut pieces) = {
+            let mut elements = dir.state().lock();
+            let larges = std::mem::take(&mut elements.larges);
+            (larges, std::mem::take(&mut elements.pieces))
+        };
+        pieces.sort_unstable_by(|one, other| {
+            (&one.name, one.number).cmp(&(&other.name, other.number))
+        });
+        for large in larges {
+            let values: Vec<ChainingValue> = pieces
+                .iter()
+                .filter(|piece| piece.name == large.name)
+                .map(|piece| piece.value)
+                .collect();
+            // Of what could not be read something is missing, which has been said.
+            if values.len() as u64 != large.size.div_ceil(TOOL_PIECE_BYTES) {
+                continue;
+            }
+            let digest = merge(&values, large.size);
+            self.told(dir, &large.name, b'f', &large.attributes, &digest);
+            if self.sum.files && !dir.is_above_roots() {
+                let path = [path, b"/", large.name.to_bytes()].concat();
+                line(&path, digest.as_bytes(), self.out.bytes());
+                self.out.end_record();
+            }
+        }
+    }
+
+    /// Something could not be read, and so no digest of its root can be told.
+    fn broken(&mut self, path: &[u8]) {
+        let root = self.roots.iter().find(|root| {
+            let rest = path.strip_prefix(root.as_bytes());
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest[0] == b'/' || root.as_bytes().ends_with(b"/")
+            })
+        });
+        if let Some(root) = root {
+            self.found.lock().broken.push(root.as_bytes().to_vec());
+        }
+    }
+
+    fn trouble(&mut self, path: &[u8], what: impl std::fmt::Display) {
+        self.meter.add_problem();
+        say("sum", path, what);
+        self.broken(path);
+    }
+}
+
+/// The digest of a file whose pieces, but for the last, are all of one length, a power of two.
+fn merge(values: &[ChainingValue], size: u64) -> Hash {
+    fn below(values: &[ChainingValue], size: u64) -> ChainingValue {
+        match values {
+            [one] => *one,
+            _ => {
+                let left = left_subtree_len(size);
+                let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+                let (ours, theirs) = (below(ours, left), below(theirs, size - left));
+                merge_subtrees_non_root(&ours, &theirs, HashMode::Hash)
+            }
+        }
+    }
+    let left = left_subtree_len(size);
+    let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+    let (ours, theirs) = (below(ours, left), below(theirs, size - left));
+    merge_subtrees_root(&ours, &theirs, HashMode::Hash)
+}
+
+fn letter(kind: FileType) -> u8 {
+    match kind {
+        FileType::RegularFile => b'f',
+        FileType::Directory => b'd',
+        FileType::Symlink => b'l',
+        FileType::Fifo => b'p',
+        FileType::Socket => b's',
+        FileType::CharacterDevice => b'c',
+        FileType::BlockDevice => b'b',
+        FileType::Unknown => b'?',
+    }
+}
+
+impl Visitor for Summer<'_> {
+    type Dir = Below;
+
+    fn entry(&mut self, entry: &mut Entry<'_, Below>) -> Flow {
+        let Ok(stat) = entry.stat().copied() else {
+            return Flow::Skip;
+        };
+        if stat.kind() == FileType::Directory {
+            return Flow::Descend([0, 0]);
+        }
+        match self.digest(entry, &stat) {
+            Ok(Some(digest)) => {
+                let attributes = self.attributes(&stat);
+                let kind = letter(stat.kind());
+                self.told(entry.holder(), entry.name(), kind, &attributes, &digest);
+                if self.sum.files && kind == b'f' && entry.depth() > 0 {
+                    line(entry.path(), digest.as_bytes(), self.out.bytes());
+                    self.out.end_record();
+                }
+            }
+            Ok(None) => {}
+            Err(Errno::NOENT) if entry.depth() > 0 => self.meter.add_vanished(),
+            Err(error) => self.trouble(entry.path(), error),
+        }
+        Flow::Skip
+    }
+
+    fn task(&mut self, task: &mut Task<'_, Below>) {
+        let Ok((name, number, size)) = postcard::from_bytes::<(CString, u64, u64)>(task.what())
+        else {
+            unreachable!("it was made by a summer");
+        };
+        let start = number * TOOL_PIECE_BYTES;
+        let end = size.min(start + TOOL_PIECE_BYTES);
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(start);
+        match self.read(task.dir_fd(), &name, start..end, &mut hasher) {
+            Ok(read) if read == end - start => {
+                let value = hasher.finalize_non_root();
+                let piece = Piece {
+                    name,
+                    number,
+                    value,
+                };
+                task.holder().state().lock().pieces.push(piece);
+            }
+            Ok(_) => {
+                let path = task.path(name.to_bytes()).to_vec();
+                self.trouble(&path, "it became shorter while it was read");
+            }
+            Err(error) => {
+                let path = task.path(name.to_bytes()).to_vec();
+                self.trouble(&path, error);
+            }
+        }
+    }
+
+    fn leave(&mut self, leaving: &mut Leaving<'_, Below>) {
+        let dir = Arc::clone(leaving.dir());
+        let path = leaving.path().to_vec();
+        self.finish_larges(&dir, &path);
+        let mut hasher = Hasher::new_derive_key("pandofs sum 1: directory");
+        dir.state().lock().set.finish(&mut hasher);
+        let digest = hasher.finalize();
+        let mut attributes = Vec::new();
+        if self.sum.attributes {
+            match leaving.in_itself(Stat::of_open) {
+                Ok(Ok(stat)) => attributes = self.attributes(&stat),
+                Ok(Err(error)) => self.trouble(&path, error),
+                Err(kind) => self.trouble(&path, kind),
+            }
+        }
+        // A root's own attributes count as well: nothing above it holds them.
+        match dir.parent() {
+            Some(parent) => self.told(parent, dir.name(), b'd', &attributes, &digest),
+            None => {
+                let mut hasher = Hasher::new_derive_key("pandofs sum 1: root");
+                hasher.update(&attributes);
+                hasher.update(digest.as_bytes());
+                let digest = *hasher.finalize().as_bytes();
+                let mut found = self.found.lock();
+                found.digests.insert(dir.name().to_bytes().to_vec(), digest);
+            }
+        }
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        say("sum", problem.path, problem.kind);
+        self.broken(problem.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        for name in [
+            &b"plain"[..],
+            b"new\nline",
+            b"back\\slash\r",
+            b"\xff two  spaces",
+        ] {
+            let mut written = Vec::new();
+            line(name, &[7; 32], &mut written);
+            assert_eq!(written.pop(), Some(b'\n'));
+            assert!(!written.contains(&b'\n'));
+            assert_eq!(parse_line(&written), Some((name.to_vec(), [7; 32])));
+        }
+        assert_eq!(parse_line(b"0123  name"), None);
+    }
+
+    #[test]
+    fn pieces_make_the_digest_of_the_whole() {
+        let piece = TOOL_PIECE_BYTES as usize;
+        let bytes: Vec<u8> = (0..2 * piece + 12_345).map(|at| (at % 251) as u8).collect();
+        let values: Vec<ChainingValue> = (0..)
+            .zip(bytes.chunks(piece))
+            .map(|(number, part)| {
+                let mut hasher = Hasher::new();
+                hasher.set_input_offset(number * TOOL_PIECE_BYTES);
+                hasher.update(part);
+                hasher.finalize_non_root()
+            })
+            .collect();
+        assert_eq!(merge(&values, bytes.len() as u64), blake3::hash(&bytes));
+    }
+}
