@@ -59,18 +59,19 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
     inner("locks", &["types"]),
+    inner("leases", &["types"]),
     outer("store", &["types"]),
     outer("store-rocksdb", &["store", "types"]),
     outer("log", &["types"]),
     outer("log-raft-engine", &["log", "types"]),
     inner("namespace", &["types", "placement", "api", "store"]),
     inner("commit", &["types", "api"]),
-    inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks"]),
+    inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks", "leases"]),
     inner("check", &["types", "placement", "api", "namespace", "commit", "store"]),
     outer("wire", &["types", "placement", "api"]),
     outer("client", &["types", "placement", "api", "wire", "locks"]),

@@ -362,8 +362,29 @@ pub const CLOSING_WAIT: Duration = Duration::from_secs(1);
 /// Slots of a session set aside for requests that wait for a lock, so that waiting for one keeps no other
 /// request from being made, least of all the one that unlocks: this is also how many wait at once.
 pub const LOCK_SLOTS: u16 = 512;
+/// How long a shard keeps its word that it asks before it changes what it has leased, from when it got the
+/// request. A change waits that long for a client that does not answer.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How much sooner a client, which counts from when it sent the request, takes a lease to be over: clocks do
+/// not run equally fast.
+pub const LEASE_MARGIN: Duration = Duration::from_millis(500);
+/// Leases of one shard, ones that were given again counted again; beyond, none is given.
+pub const MAX_LEASES_PER_SHARD: usize = 32_768;
+/// Keys in one recall of leases.
+pub const MAX_KEYS_PER_RECALL: usize = 4_096;
+/// How long a server keeps the request by which a client waits for recalls, before it answers that there
+/// are none and the client asks again.
+pub const RECALL_WAIT: Duration = Duration::from_secs(5);
+/// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
+/// would cost them a recall for each name that they make.
+pub const LEASE_QUIET: Duration = Duration::from_millis(100);
+/// Entries that one client believes in at once, and as many attributes; more are not believed.
+pub const MAX_CACHED_LEASES: usize = 65_536;
 
 const _: () = {
+    assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
+    assert!(RECALL_WAIT.as_millis() * 3 <= ANSWER_TIMEOUT.as_millis());
+    assert!(MAX_KEYS_PER_RECALL * 32 <= MAX_FRAME_BYTES);
     assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());
     assert!(CLOSING_WAIT.as_millis() <= LOCK_WAIT.as_millis());
     assert!(MAX_LOCKS_PER_INODE <= MAX_MOVED_LOCKS);

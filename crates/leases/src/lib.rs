@@ -1,0 +1,23 @@
+//! Leases: who may believe what, until when, and who waits until nobody does.
+//!
+//! A session that reads something under a lease may believe it until the lease is over ([`LEASE`]) or is
+//! recalled, without asking again. Whoever wants to change it [clears](LeaseTable::clear) it first: leases of
+//! other sessions are recalled, no new ones are given, and the change waits until all have answered or
+//! their time is up. A lease is never prolonged; who still wants to know asks again.
+//!
+//! How it stays right although messages cross, are lost, or come twice:
+//! - A recall has a number, and an answer to it only ends leases that were given before it was sent. A
+//!   lease that ran out unanswered and was given anew is not touched by the late answer to the old recall.
+//! - A session that lost its connection [starts anew](LeaseTable::drop_session): it believes nothing, and
+//!   what was recalled from it is answered thereby.
+//! - Time is that of a clock that nobody sets. The session counts from an earlier moment than this table, so
+//!   what it believes ends first.
+//!
+//! Invariant: no I/O, clock, randomness or threads; while a key is being cleared, or was and the change is
+//! still to come, nobody is given a lease of it.
+//!
+//! [`LEASE`]: pandofs_types::limits::LEASE
+
+mod table;
+
+pub use table::{LeaseTable, Recall, WaitId};

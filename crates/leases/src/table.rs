@@ -1,0 +1,279 @@
+//! The leases of one shard.
+
+use hashbrown::{HashMap, HashSet};
+use pandofs_types::limits::{LEASE, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD};
+use pandofs_types::{LeaseKey, SessionId, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Somebody who waits until keys are clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WaitId(u64);
+
+/// A message to a session: it is to believe these no longer, and to say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recall {
+    pub session: SessionId,
+    /// Higher than that of every earlier recall to the session.
+    pub number: u64,
+    pub keys: Vec<LeaseKey>,
+}
+
+/// One session's lease of one key.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    session: SessionId,
+    until: Time,
+    /// The recall that it is in; 0 if it is in none.
+    recalled: u64,
+}
+
+#[derive(Debug)]
+struct Wait {
+    keys: Vec<LeaseKey>,
+    /// Leases that are in the way.
+    left: usize,
+}
+
+/// Who waits for a key, and whose leases are not in the way.
+type Waiting = Vec<(WaitId, Option<SessionId>)>;
+
+/// See the crate.
+#[derive(Debug, Default)]
+pub struct LeaseTable {
+    now: Time,
+    held: HashMap<LeaseKey, Vec<Holder>>,
+    /// In the order in which they end; one that was given again stands here twice.
+    ends: VecDeque<(Time, SessionId, LeaseKey)>,
+    count: usize,
+    /// To be sent.
+    recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
+    /// Sent and not answered.
+    sent: BTreeMap<(SessionId, u64), Vec<LeaseKey>>,
+    last_number: u64,
+    waits: HashMap<WaitId, Wait>,
+    waiting: HashMap<LeaseKey, Waiting>,
+    last_wait: u64,
+    clear: Vec<WaitId>,
+    /// No leases are given at all.
+    closed: bool,
+    recalled: u64,
+}
+
+impl LeaseTable {
+    /// Time has passed; leases whose time is up are over.
+    pub fn tick(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        while let Some(&(until, session, key)) = self.ends.front()
+            && until <= self.now
+        {
+            self.ends.pop_front();
+            // It may have been given again since.
+            self.end(key, session, |holder| holder.until <= until);
+        }
+    }
+
+    /// Gives the session a lease of the key, or a new one for the one that it has; false if it gets none now.
+    pub fn grant(&mut self, session: SessionId, key: LeaseKey) -> bool {
+        if self.closed
+            || self.ends.len() >= MAX_LEASES_PER_SHARD
+            || (!self.waiting.is_empty() && self.waiting.contains_key(&key))
+        {
+            return false;
+        }
+        let until = Time(self.now.0.saturating_add(LEASE.as_nanos() as i64));
+        let holders = self.held.entry(key).or_default();
+        match holders.iter_mut().find(|holder| holder.session == session) {
+            // The session was told to drop it, and may do so after it has this answer.
+            Some(holder) if holder.recalled > 0 => return false,
+            Some(holder) if holder.until == until => return true,
+            Some(holder) => holder.until = until,
+            None => {
+                holders.push(Holder {
+                    session,
+                    until,
+                    recalled: 0,
+                });
+                self.count += 1;
+            }
+        }
+        self.ends.push_back((until, session, key));
+        true
+    }
+
+    /// Whether anybody but `except` has a lease of the key.
+    pub fn is_held(&self, key: LeaseKey, except: Option<SessionId>) -> bool {
+        let holders = self.held.get(&key);
+        holders
+            .into_iter()
+            .flatten()
+            .any(|holder| Some(holder.session) != except)
+    }
+
+    /// Sees to it that nobody has leases of these keys; with a session: nobody else. `None` if that is so;
+    /// else leases are recalled, and the wait is [over](LeaseTable::take_clear) when it is.
+    pub fn clear(&mut self, keys: &[(LeaseKey, Option<SessionId>)]) -> Option<WaitId> {
+        if self.count == 0 || !keys.iter().any(|&(key, except)| self.is_held(key, except)) {
+            return None;
+        }
+        self.last_wait += 1;
+        let id = WaitId(self.last_wait);
+        let mut left = 0;
+        let mut seen = HashSet::new();
+        let mut waited = Vec::with_capacity(keys.len());
+        for &(key, except) in keys {
+            if !seen.insert(key) {
+                continue;
+            }
+            waited.push(key);
+            self.waiting.entry(key).or_default().push((id, except));
+            for holder in self.held.get_mut(&key).into_iter().flatten() {
+                if Some(holder.session) != except {
+                    left += 1;
+                    if holder.recalled == 0 {
+                        // The number is given when the message is taken.
+                        holder.recalled = u64::MAX;
+                        self.recalls.entry(holder.session).or_default().push(key);
+                    }
+                }
+            }
+        }
+        assert!(left > 0, "somebody waits for nothing");
+        self.waits.insert(id, Wait { keys: waited, left });
+        Some(id)
+    }
+
+    /// Gives no leases until it is [opened](LeaseTable::open), and recalls all; whether all are over.
+    pub fn close(&mut self) -> bool {
+        self.closed = true;
+        for (&key, holders) in &mut self.held {
+            for holder in holders.iter_mut().filter(|holder| holder.recalled == 0) {
+                holder.recalled = u64::MAX;
+                self.recalls.entry(holder.session).or_default().push(key);
+            }
+        }
+        self.count == 0
+    }
+
+    pub fn open(&mut self) {
+        self.closed = false;
+    }
+
+    /// Recalls to be sent, each once: one that is lost is answered by the session's starting anew.
+    pub fn take_recalls(&mut self) -> Vec<Recall> {
+        let mut recalls = Vec::new();
+        for (session, mut keys) in std::mem::take(&mut self.recalls) {
+            keys.sort_unstable();
+            for keys in keys.chunks(MAX_KEYS_PER_RECALL) {
+                self.last_number += 1;
+                let number = self.last_number;
+                for key in keys {
+                    let holders = self.held.get_mut(key);
+                    for holder in holders.into_iter().flatten() {
+                        if holder.session == session && holder.recalled == u64::MAX {
+                            holder.recalled = number;
+                        }
+                    }
+                }
+                self.recalled += keys.len() as u64;
+                self.sent.insert((session, number), keys.to_vec());
+                recalls.push(Recall {
+                    session,
+                    number,
+                    keys: keys.to_vec(),
+                });
+            }
+        }
+        recalls
+    }
+
+    /// The session believes nothing any more of what was recalled with this number. A number that is not
+    /// known is ignored.
+    pub fn answered(&mut self, session: SessionId, number: u64) {
+        for key in self.sent.remove(&(session, number)).unwrap_or_default() {
+            self.end(key, session, |holder| holder.recalled == number);
+        }
+    }
+
+    /// The session believes nothing any more.
+    pub fn drop_session(&mut self, session: SessionId) {
+        self.recalls.remove(&session);
+        self.sent.retain(|(of, _), _| *of != session);
+        let has = |holders: &Vec<Holder>| holders.iter().any(|holder| holder.session == session);
+        let held = self.held.iter().filter(|(_, holders)| has(holders));
+        let mut keys: Vec<LeaseKey> = held.map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.end(key, session, |_| true);
+        }
+        self.ends.retain(|(_, holder, _)| *holder != session);
+    }
+
+    fn end(&mut self, key: LeaseKey, session: SessionId, ends: impl Fn(&Holder) -> bool) {
+        let Some(holders) = self.held.get_mut(&key) else {
+            return;
+        };
+        let of_session = |holder: &Holder| holder.session == session && ends(holder);
+        let Some(place) = holders.iter().position(of_session) else {
+            return;
+        };
+        holders.swap_remove(place);
+        if holders.is_empty() {
+            self.held.remove(&key);
+        }
+        self.count -= 1;
+        for &(id, except) in self.waiting.get(&key).into_iter().flatten() {
+            if except == Some(session) {
+                continue;
+            }
+            let Some(wait) = self.waits.get_mut(&id) else {
+                panic!("a key is waited for by nobody");
+            };
+            wait.left -= 1;
+            if wait.left == 0 {
+                self.clear.push(id);
+            }
+        }
+    }
+
+    /// Waits that are over. Whoever waited clears the keys again: it may be that others are wanted now.
+    pub fn take_clear(&mut self) -> Vec<WaitId> {
+        let clear = std::mem::take(&mut self.clear);
+        for id in &clear {
+            self.forget(*id);
+        }
+        clear
+    }
+
+    fn forget(&mut self, id: WaitId) {
+        let Some(wait) = self.waits.remove(&id) else {
+            panic!("a wait ends twice");
+        };
+        for key in wait.keys {
+            if let Some(waiting) = self.waiting.get_mut(&key) {
+                waiting.retain(|(other, _)| *other != id);
+                if waiting.is_empty() {
+                    self.waiting.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Leases that are held.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Those who wait.
+    pub fn waiting(&self) -> usize {
+        self.waits.len()
+    }
+
+    /// Leases that were recalled, ever.
+    pub fn recalled(&self) -> u64 {
+        self.recalled
+    }
+}

@@ -1,0 +1,308 @@
+//! The table beside clients that believe what it leased to them: messages cross, are late or lost, clients
+//! lose their connections, and whatever is changed is believed by nobody else at that moment.
+
+use pandofs_leases::{LeaseTable, Recall, WaitId};
+use pandofs_types::limits::{LEASE, LEASE_MARGIN, MAX_LEASES_PER_SHARD};
+use pandofs_types::{Ino, LeaseKey, SessionId, Time};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+
+const SESSIONS: u64 = 3;
+const KEYS: u64 = 4;
+
+/// A plan for a run.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A client asks for a key.
+    Read { session: u64, key: u64 },
+    /// The oldest answer on its way to a client arrives.
+    Answer { session: u64 },
+    /// The oldest recall on its way to a client arrives, and its answer goes back.
+    Recall { session: u64 },
+    /// The oldest answer to a recall arrives.
+    Answered { session: u64 },
+    /// A client loses its connections and what is on its way over them, and begins anew.
+    Lost { session: u64 },
+    /// The table hears of that.
+    Anew { session: u64 },
+    /// Somebody wants to change keys.
+    Change { session: u64, keys: Vec<u64> },
+    Pass { milliseconds: u64 },
+    Close,
+    Open,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let session = || 0..SESSIONS;
+    let event = prop_oneof![
+        6 => (session(), 0..KEYS).prop_map(|(session, key)| Event::Read { session, key }),
+        6 => session().prop_map(|session| Event::Answer { session }),
+        4 => session().prop_map(|session| Event::Recall { session }),
+        4 => session().prop_map(|session| Event::Answered { session }),
+        1 => session().prop_map(|session| Event::Lost { session }),
+        2 => session().prop_map(|session| Event::Anew { session }),
+        4 => (session(), proptest::collection::vec(0..KEYS, 1..3))
+            .prop_map(|(session, keys)| Event::Change { session, keys }),
+        2 => (1..6_000_u64).prop_map(|milliseconds| Event::Pass { milliseconds }),
+        1 => Just(Event::Close),
+        1 => Just(Event::Open),
+    ];
+    proptest::collection::vec(event, 1..200)
+}
+
+/// What was read, on its way back.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    key: LeaseKey,
+    leased: bool,
+    value: u64,
+    asked: Time,
+    /// Of the client's events when it asked.
+    stamp: u64,
+}
+
+#[derive(Default)]
+struct Client {
+    believed: BTreeMap<LeaseKey, (u64, Time)>,
+    replies: VecDeque<Reply>,
+    recalls: VecDeque<Recall>,
+    answered: VecDeque<u64>,
+    /// When a key was recalled, counted in recalls and losses.
+    forgotten: BTreeMap<LeaseKey, u64>,
+    events: u64,
+    /// Answers to what was asked before are not believed.
+    floor: u64,
+    /// It has begun anew and the table has not heard of it.
+    is_anew: bool,
+}
+
+struct World {
+    table: LeaseTable,
+    clients: Vec<Client>,
+    values: BTreeMap<LeaseKey, u64>,
+    now: Time,
+    waiting: BTreeMap<WaitId, (u64, Vec<LeaseKey>)>,
+    changes: u64,
+    /// A planted bug: what is in the way is recalled and not waited for.
+    is_hasty: bool,
+}
+
+fn key(number: u64) -> LeaseKey {
+    LeaseKey::Inode(Ino(number))
+}
+
+impl World {
+    fn new(is_hasty: bool) -> World {
+        World {
+            table: LeaseTable::default(),
+            clients: (0..SESSIONS).map(|_| Client::default()).collect(),
+            values: BTreeMap::new(),
+            now: Time(1),
+            waiting: BTreeMap::new(),
+            changes: 0,
+            is_hasty,
+        }
+    }
+
+    fn run(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Read { session, key: number } => {
+                let client = &mut self.clients[session as usize];
+                if client.is_anew {
+                    return Ok(());
+                }
+                let key = key(number);
+                if let Some((value, until)) = client.believed.get(&key)
+                    && *until > self.now
+                {
+                    let current = self.values.get(&key).copied().unwrap_or(0);
+                    if *value != current {
+                        return Err(format!("session {session} believes {value} of {key:?}, it is {current}"));
+                    }
+                    return Ok(());
+                }
+                let reply = Reply {
+                    key,
+                    leased: self.table.grant(SessionId(session), key),
+                    value: self.values.get(&key).copied().unwrap_or(0),
+                    asked: self.now,
+                    stamp: client.events,
+                };
+                client.replies.push_back(reply);
+            }
+            Event::Answer { session } => {
+                let client = &mut self.clients[session as usize];
+                if let Some(reply) = client.replies.pop_front() {
+                    let forgotten = client.forgotten.get(&reply.key).copied().unwrap_or(0);
+                    if reply.leased && reply.stamp >= forgotten.max(client.floor) {
+                        let lease = (LEASE - LEASE_MARGIN).as_nanos() as i64;
+                        let until = Time(reply.asked.0 + lease);
+                        client.believed.insert(reply.key, (reply.value, until));
+                    }
+                }
+            }
+            Event::Recall { session } => {
+                let client = &mut self.clients[session as usize];
+                if let Some(recall) = client.recalls.pop_front() {
+                    client.events += 1;
+                    for key in recall.keys {
+                        client.believed.remove(&key);
+                        client.forgotten.insert(key, client.events);
+                    }
+                    client.answered.push_back(recall.number);
+                }
+            }
+            Event::Answered { session } => {
+                if let Some(number) = self.clients[session as usize].answered.pop_front() {
+                    self.table.answered(SessionId(session), number);
+                }
+            }
+            Event::Lost { session } => {
+                let client = &mut self.clients[session as usize];
+                client.believed.clear();
+                client.recalls.clear();
+                client.answered.clear();
+                client.events += 1;
+                client.floor = client.events;
+                client.is_anew = true;
+            }
+            Event::Anew { session } => {
+                let client = &mut self.clients[session as usize];
+                if std::mem::take(&mut client.is_anew) {
+                    client.recalls.clear();
+                    client.events += 1;
+                    client.floor = client.events;
+                    self.table.drop_session(SessionId(session));
+                }
+            }
+            Event::Change { session, keys } => {
+                let keys = keys.into_iter().map(key).collect();
+                self.change(session, keys)?;
+            }
+            Event::Pass { milliseconds } => {
+                self.now.0 += milliseconds as i64 * 1_000_000;
+                self.table.tick(self.now);
+            }
+            Event::Close => {
+                if self.table.close() {
+                    for client in &self.clients {
+                        let now = self.now;
+                        if client.believed.values().any(|(_, until)| *until > now) {
+                            return Err("all is over and somebody believes something".to_owned());
+                        }
+                    }
+                }
+            }
+            Event::Open => self.table.open(),
+        }
+        self.carry_out()
+    }
+
+    fn change(&mut self, session: u64, keys: Vec<LeaseKey>) -> Result<(), String> {
+        let wanted: Vec<_> = keys.iter().map(|&key| (key, Some(SessionId(session)))).collect();
+        match self.table.clear(&wanted) {
+            Some(id) if !self.is_hasty => {
+                self.waiting.insert(id, (session, keys));
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.changes += 1;
+        for key in keys {
+            for (other, client) in self.clients.iter_mut().enumerate() {
+                if other as u64 == session {
+                    // It knows what it changes: neither what it has nor what is on its way holds any more.
+                    client.events += 1;
+                    client.believed.remove(&key);
+                    client.forgotten.insert(key, client.events);
+                } else if client.believed.get(&key).is_some_and(|(_, until)| *until > self.now) {
+                    return Err(format!("{key:?} is changed and session {other} believes in it"));
+                }
+            }
+            self.values.insert(key, self.changes);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self) -> Result<(), String> {
+        for recall in self.table.take_recalls() {
+            let client = &mut self.clients[recall.session.0 as usize];
+            // What is sent to who begins anew is lost.
+            if !client.is_anew {
+                client.recalls.push_back(recall);
+            }
+        }
+        for id in self.table.take_clear() {
+            if let Some((session, keys)) = self.waiting.remove(&id) {
+                self.change(session, keys)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn what_is_changed_is_believed_by_nobody_else(events in events()) {
+        let mut world = World::new(false);
+        for event in events {
+            let ran = world.run(event);
+            prop_assert!(ran.is_ok(), "{ran:?}");
+        }
+        // Whoever is silent holds nobody up for longer than a lease.
+        for _ in 0..3 {
+            let milliseconds = LEASE.as_millis() as u64;
+            let ran = world.run(Event::Pass { milliseconds });
+            prop_assert!(ran.is_ok(), "{ran:?}");
+        }
+        prop_assert_eq!(world.table.len(), 0);
+        prop_assert_eq!(world.table.waiting(), 0);
+        prop_assert!(world.waiting.is_empty());
+    }
+}
+
+#[test]
+fn a_change_that_does_not_wait_is_found_out() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let found = runner.run(&events(), |events| {
+        let mut world = World::new(true);
+        for event in events {
+            let ran = world.run(event);
+            prop_assert!(ran.is_ok());
+        }
+        Ok(())
+    });
+    assert!(found.is_err(), "nobody noticed");
+}
+
+#[test]
+fn a_late_answer_to_an_old_recall_ends_no_new_lease() {
+    let mut table = LeaseTable::default();
+    let (a, b) = (SessionId(1), SessionId(2));
+    assert!(table.grant(a, key(1)));
+    assert!(table.clear(&[(key(1), Some(b))]).is_some());
+    assert!(!table.grant(a, key(1)) && !table.grant(b, key(1)), "it is wanted");
+    let recall = table.take_recalls().remove(0);
+    assert_eq!((recall.session, &recall.keys[..]), (a, &[key(1)][..]));
+    table.tick(Time(LEASE.as_nanos() as i64));
+    assert_eq!(table.take_clear().len(), 1);
+    assert!(table.grant(a, key(1)));
+    table.answered(a, recall.number);
+    assert!(table.is_held(key(1), None));
+    table.answered(a, recall.number);
+    table.answered(b, 77);
+    assert!(table.is_held(key(1), Some(b)) && !table.is_held(key(1), Some(a)));
+}
+
+#[test]
+fn there_is_an_end_to_what_is_leased() {
+    let mut table = LeaseTable::default();
+    let session = SessionId(1);
+    let given = (0..2 * MAX_LEASES_PER_SHARD as u64)
+        .filter(|&number| table.grant(session, key(number)))
+        .count();
+    assert_eq!(given, MAX_LEASES_PER_SHARD);
+    table.tick(Time(LEASE.as_nanos() as i64));
+    assert!(table.is_empty() && table.grant(session, key(1)));
+}

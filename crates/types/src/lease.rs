@@ -1,0 +1,56 @@
+//! What a client may believe for a while, because whoever changes it says so first.
+
+use crate::{Ino, Position};
+use serde::{Deserialize, Serialize};
+
+/// What a lease is on. A shard leases only what it holds itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum LeaseKey {
+    /// What a name of a directory leads to, if anything. Told by the position of its hash: names that
+    /// share it are leased, and recalled, together.
+    Entry { dir: Ino, position: Position },
+    /// An inode's attributes.
+    Inode(Ino),
+    /// The part of a directory's attributes that goes with the partitions on one shard.
+    Parts(Ino),
+}
+
+/// What an answer leases to the session that asked, as bits. A shard says it beside the answer, once for an
+/// answer about one thing and once for each entry of a listing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leased(pub u8);
+
+impl Leased {
+    pub const NOTHING: Leased = Leased(0);
+    /// The entry that was asked for, or that there is none.
+    pub const ENTRY: Leased = Leased(1);
+    /// The attributes in the answer; of a directory those of the answering shard.
+    pub const ATTRIBUTES: Leased = Leased(2);
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Leased) -> Leased {
+        Leased(self.0 | other.0)
+    }
+
+    pub fn has(self, other: Leased) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub fn is_nothing(self) -> bool {
+        self == Leased::NOTHING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_add_up() {
+        let both = Leased::ENTRY.and(Leased::ATTRIBUTES);
+        assert!(both.has(Leased::ENTRY) && both.has(Leased::ATTRIBUTES));
+        assert!(!Leased::ENTRY.has(both) && !Leased::NOTHING.has(Leased::ENTRY));
+        assert!(Leased::NOTHING.is_nothing() && !both.is_nothing());
+    }
+}
