@@ -156,4 +156,8 @@ pub struct ShardStatus {
     pub locks: u64,
     /// Requests that wait for one.
     pub lock_waiters: u64,
+    /// Leases that clients have.
+    pub leases: u64,
+    /// Leases that were recalled since the start.
+    pub recalled: u64,
 }

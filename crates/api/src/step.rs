@@ -416,4 +416,10 @@ pub enum PeerMessage {
         room: u64,
         map: DirMap,
     },
+    /// Of a shard to itself: that the session may have leases here is on disk.
+    LeaseholderKept {
+        from: ShardId,
+        to: ShardId,
+        session: SessionId,
+    },
 }

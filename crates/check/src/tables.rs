@@ -181,7 +181,7 @@ impl Tables {
                 }
             }
             // What protects against repeated and delayed messages; nothing refers to it.
-            Kind::Horizon | Kind::Locker => {}
+            Kind::Horizon | Kind::Locker | Kind::Leaseholder => {}
         }
         Ok(())
     }

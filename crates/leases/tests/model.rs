@@ -14,20 +14,38 @@ const KEYS: u64 = 4;
 #[derive(Clone, Debug)]
 enum Event {
     /// A client asks for a key.
-    Read { session: u64, key: u64 },
+    Read {
+        session: u64,
+        key: u64,
+    },
     /// The oldest answer on its way to a client arrives.
-    Answer { session: u64 },
+    Answer {
+        session: u64,
+    },
     /// The oldest recall on its way to a client arrives, and its answer goes back.
-    Recall { session: u64 },
+    Recall {
+        session: u64,
+    },
     /// The oldest answer to a recall arrives.
-    Answered { session: u64 },
+    Answered {
+        session: u64,
+    },
     /// A client loses its connections and what is on its way over them, and begins anew.
-    Lost { session: u64 },
+    Lost {
+        session: u64,
+    },
     /// The table hears of that.
-    Anew { session: u64 },
+    Anew {
+        session: u64,
+    },
     /// Somebody wants to change keys.
-    Change { session: u64, keys: Vec<u64> },
-    Pass { milliseconds: u64 },
+    Change {
+        session: u64,
+        keys: Vec<u64>,
+    },
+    Pass {
+        milliseconds: u64,
+    },
     Close,
     Open,
 }
@@ -106,7 +124,10 @@ impl World {
 
     fn run(&mut self, event: Event) -> Result<(), String> {
         match event {
-            Event::Read { session, key: number } => {
+            Event::Read {
+                session,
+                key: number,
+            } => {
                 let client = &mut self.clients[session as usize];
                 if client.is_anew {
                     return Ok(());
@@ -117,7 +138,9 @@ impl World {
                 {
                     let current = self.values.get(&key).copied().unwrap_or(0);
                     if *value != current {
-                        return Err(format!("session {session} believes {value} of {key:?}, it is {current}"));
+                        return Err(format!(
+                            "session {session} believes {value} of {key:?}, it is {current}"
+                        ));
                     }
                     return Ok(());
                 }
@@ -199,7 +222,10 @@ impl World {
     }
 
     fn change(&mut self, session: u64, keys: Vec<LeaseKey>) -> Result<(), String> {
-        let wanted: Vec<_> = keys.iter().map(|&key| (key, Some(SessionId(session)))).collect();
+        let wanted: Vec<_> = keys
+            .iter()
+            .map(|&key| (key, Some(SessionId(session))))
+            .collect();
         match self.table.clear(&wanted) {
             Some(id) if !self.is_hasty => {
                 self.waiting.insert(id, (session, keys));
@@ -215,8 +241,14 @@ impl World {
                     client.events += 1;
                     client.believed.remove(&key);
                     client.forgotten.insert(key, client.events);
-                } else if client.believed.get(&key).is_some_and(|(_, until)| *until > self.now) {
-                    return Err(format!("{key:?} is changed and session {other} believes in it"));
+                } else if client
+                    .believed
+                    .get(&key)
+                    .is_some_and(|(_, until)| *until > self.now)
+                {
+                    return Err(format!(
+                        "{key:?} is changed and session {other} believes in it"
+                    ));
                 }
             }
             self.values.insert(key, self.changes);
@@ -282,7 +314,10 @@ fn a_late_answer_to_an_old_recall_ends_no_new_lease() {
     let (a, b) = (SessionId(1), SessionId(2));
     assert!(table.grant(a, key(1)));
     assert!(table.clear(&[(key(1), Some(b))]).is_some());
-    assert!(!table.grant(a, key(1)) && !table.grant(b, key(1)), "it is wanted");
+    assert!(
+        !table.grant(a, key(1)) && !table.grant(b, key(1)),
+        "it is wanted"
+    );
     let recall = table.take_recalls().remove(0);
     assert_eq!((recall.session, &recall.keys[..]), (a, &[key(1)][..]));
     table.tick(Time(LEASE.as_nanos() as i64));

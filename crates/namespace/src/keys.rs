@@ -38,10 +38,12 @@ pub enum Kind {
     Horizon = 13,
     /// `0e shard session(8)`: a session that may have locks here
     Locker = 14,
+    /// `0f shard session(8)`: a session that may have leases of this shard
+    Leaseholder = 15,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -56,6 +58,7 @@ impl Kind {
         Kind::Staged,
         Kind::Horizon,
         Kind::Locker,
+        Kind::Leaseholder,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Kind> {
@@ -226,6 +229,10 @@ pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
     let mut key = prefix(Kind::Horizon, shard);
     key.extend_from_slice(&coordinator.0.to_be_bytes());
     key
+}
+
+pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
+    with_u64(Kind::Leaseholder, shard, session.0)
 }
 
 pub fn locker(shard: ShardId, session: SessionId) -> Vec<u8> {

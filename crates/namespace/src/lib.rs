@@ -20,6 +20,7 @@ pub mod records;
 pub mod split;
 pub mod steps;
 mod stop;
+pub mod touches;
 mod txn;
 mod view;
 

@@ -3,7 +3,7 @@
 
 use crate::Stop;
 use hashbrown::{HashMap, HashSet};
-use pandofs_types::{Ino, Name, Position, ShardId, TxId};
+use pandofs_types::{Ino, LeaseKey, Name, Position, ShardId, TxId};
 use std::collections::BTreeSet;
 
 /// One thing that an operation holds.
@@ -115,6 +115,37 @@ impl Locks {
         let mut holders: Vec<TxId> = self.held.keys().copied().collect();
         holders.sort();
         holders
+    }
+
+    /// Whether an operation that is under way may change this when it is performed. Of a directory's part that
+    /// is any that holds a name in it.
+    pub fn covers(&self, key: LeaseKey) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        match key {
+            LeaseKey::Entry { dir, position } => {
+                let at = |entries: &HashMap<(Position, Name), TxId>| {
+                    entries.keys().any(|(other, _)| *other == position)
+                };
+                let within = |ranges: &Vec<(Position, Position, TxId)>| {
+                    let mut ranges = ranges.iter();
+                    ranges.any(|(start, end, _)| *start <= position && position < *end)
+                };
+                self.dirs.contains_key(&dir)
+                    || self.entries.get(&dir).is_some_and(at)
+                    || self.ranges.get(&dir).is_some_and(within)
+            }
+            LeaseKey::Inode(ino) => {
+                self.inodes.contains_key(&ino) || self.parents.contains_key(&ino)
+            }
+            LeaseKey::Parts(dir) => {
+                self.dirs.contains_key(&dir)
+                    || self.entries.contains_key(&dir)
+                    || self.ranges.contains_key(&dir)
+                    || self.inodes.contains_key(&dir)
+            }
+        }
     }
 
     /// Whether the operation holds anything here.

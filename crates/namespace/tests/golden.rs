@@ -75,6 +75,11 @@ fn keys_are_pinned() {
         (Kind::Staged, "Staged", keys::staged(SHARD, split, &leaf)),
         (Kind::Horizon, "Horizon", keys::horizon(SHARD, ShardId(5))),
         (Kind::Locker, "Locker", keys::locker(SHARD, session)),
+        (
+            Kind::Leaseholder,
+            "Leaseholder",
+            keys::leaseholder(SHARD, session),
+        ),
     ];
     check(&path("keys"), RULE, |golden| {
         for (kind, name, key) in &all {

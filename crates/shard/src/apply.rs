@@ -37,8 +37,14 @@ impl Shard {
         let record = Record::decode(payload)?;
         let mark = overlay.mark();
         self.meta.applied = index;
+        self.lease_time(env);
+        self.begin_change(index);
+        let is_change = matches!(record, Record::Request { .. } | Record::Commit { .. });
         let done = self.apply_record(overlay, record).and_then(|()| {
             if !self.replaying {
+                if is_change {
+                    self.check_leases(overlay, mark)?;
+                }
                 self.track_writes(overlay, mark)?;
                 self.effects(overlay, env)?;
                 let after = std::mem::take(&mut self.splits.after_apply);
@@ -144,6 +150,10 @@ impl Shard {
                 self.apply_locker(overlay, session, has);
                 Ok(())
             }
+            Record::Leaseholder { session, has } => {
+                self.apply_leaseholder(overlay, session, has);
+                Ok(())
+            }
             Record::MergeBegin { dir, child, map } => {
                 merge::begin(&mut self.txn(overlay), dir, child, &map)?;
                 self.after_begin(overlay, dir)
@@ -171,6 +181,7 @@ impl Shard {
         age: Option<Age>,
     ) -> Result<(), Stop> {
         let key = request.key;
+        self.leases.written_by(key.session);
         if let Some(kept) = self.txn(overlay).view().slot(key.session, key.slot)?
             && kept.sequence >= key.sequence
         {
@@ -236,7 +247,8 @@ impl Shard {
                     self.reclaims.wait_for_objects(ino, request, reply);
                     return Ok(());
                 }
-                self.answer_request(&request, Ok(reply));
+                let durable = self.config.force_every_batch;
+                self.answer_current(&request, Ok(reply), durable);
             }
             Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
             Err(Stop::Locked(tx)) => {

@@ -14,7 +14,7 @@ use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
-use pandofs_types::{FsError, Ino, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, LeaseKey, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize};
 
 /// An operation, as it is stored.
@@ -255,6 +255,9 @@ impl Shard {
         progress: Progress,
         choices: &Choices,
     ) -> Result<(), Stop> {
+        if let Origin::Client(request) = &coordinated.origin {
+            self.leases.written_by(request.key.session);
+        }
         let coordination = &mut coordinated.coordination;
         let tx = coordination.tx;
         let mut total = Progress::default();
@@ -375,8 +378,8 @@ impl Shard {
         };
         self.txn(overlay)
             .put_slot(request.key.session, request.key.slot, &kept);
-        if let Some(ticket) = self.answers.forget(request.key) {
-            self.answer(ticket, Ok(reply), true);
+        if !self.replaying {
+            self.answer_current(&request, Ok(reply), true);
         }
         Ok(())
     }
@@ -492,21 +495,23 @@ impl Shard {
         self.send_commits(due);
     }
 
-    /// A message of an operation that is coordinated here.
+    /// A message of an operation that is coordinated here. What it brings changes `keys`.
     pub(crate) fn propose_commit(
         &mut self,
         from: ShardId,
         horizon: u64,
         message: CommitMessage,
         choices: Choices,
+        keys: Vec<LeaseKey>,
     ) {
         let message = Box::new(message);
-        self.propose(&Record::Commit {
+        let record = Record::Commit {
             from,
             horizon,
             message,
             choices,
-        });
+        };
+        self.propose_change(&record, keys);
     }
 }
 

@@ -19,6 +19,7 @@ mod answers;
 mod apply;
 mod coordinate;
 mod fit;
+mod leases;
 mod lockers;
 mod notices;
 mod opens;
@@ -32,6 +33,7 @@ mod splits;
 mod submit;
 
 pub use coordinate::{Coordinated, Origin};
+pub use pandofs_leases::Recall;
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 pub use record::{LOG_FORMAT_VERSION, Record};
 pub use screen::{Misfit, screen};

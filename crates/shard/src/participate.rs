@@ -91,6 +91,7 @@ impl Shard {
             // The lane's.
             PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => {}
             PeerMessage::LockerKept { session, .. } => self.locker_kept(session),
+            PeerMessage::LeaseholderKept { session, .. } => self.leaseholder_kept(session),
         }
         Ok(())
     }
@@ -148,10 +149,16 @@ impl Shard {
                     }
                 }
             }
+            let followers = followers(&message);
+            let here = steps_here(&followers, config.shard);
+            let Some(keys) = self.clear_steps(&view, here, from, horizon, &message) else {
+                return Ok(());
+            };
             self.splits.closing.extend(choices.closed.iter().copied());
-            self.propose_commit(from, horizon, message, choices);
+            self.propose_commit(from, horizon, message, choices, keys);
             return Ok(());
         }
+        let mut keys = Vec::new();
         let known = self.participations.get(&(tx, number));
         match &message {
             CommitMessage::Do { step, .. } => {
@@ -176,6 +183,11 @@ impl Shard {
                         return Ok(());
                     }
                     Err(stop) => return Err(stop),
+                }
+                let here = steps_here(&own, config.shard);
+                match self.clear_steps(&view, here, from, horizon, &message) {
+                    Some(touched) => keys = touched,
+                    None => return Ok(()),
                 }
             }
             CommitMessage::Inquire { .. } => {
@@ -205,7 +217,7 @@ impl Shard {
             _ => {}
         }
         self.splits.closing.extend(choices.closed.iter().copied());
-        self.propose_commit(from, horizon, message, choices);
+        self.propose_commit(from, horizon, message, choices, keys);
         Ok(())
     }
 
@@ -506,6 +518,12 @@ impl Shard {
             overlay.delete(keys::transaction(self.config.shard, role, tx, number.0));
         }
     }
+}
+
+/// Of these steps those of this shard.
+fn steps_here(steps: &[(ShardId, Step)], here: ShardId) -> impl Iterator<Item = &Step> {
+    let of_here = steps.iter().filter(move |(shard, _)| *shard == here);
+    of_here.map(|(_, step)| step)
 }
 
 /// Steps that a message may bring to the coordinator.

@@ -1,9 +1,10 @@
 //! What goes into a shard and what comes out.
 
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
+use pandofs_leases::Recall;
 use pandofs_placement::ClusterMap;
 use pandofs_store::StoreError;
-use pandofs_types::{ServerId, SessionId, ShardId, Time};
+use pandofs_types::{Leased, ServerId, SessionId, ShardId, Time};
 use std::sync::Arc;
 
 /// Where an answer goes; chosen by the lane and opaque to the shard.
@@ -22,6 +23,8 @@ pub struct ShardConfig {
 /// What is not determined: read once for each batch, and fixed in the records that need it.
 pub struct Environment<'a> {
     pub now: Time,
+    /// Of a clock that nobody sets, from whenever: by it leases are counted.
+    pub steady: Time,
     /// Draws a random number.
     pub random: &'a mut dyn FnMut() -> u64,
 }
@@ -42,6 +45,10 @@ pub enum Input {
     SessionGone { session: SessionId, ended: bool },
     /// Whether the disk of the log or of the store is `low`: what needs space on it is refused from here on.
     Space { low: bool },
+    /// The session takes leases with what it reads, and has none of any that it was given before.
+    TakesLeases { session: SessionId },
+    /// The session has let go of what this [`Output::Recall`] was about.
+    Recalled { session: SessionId, number: u64 },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }
@@ -53,6 +60,8 @@ pub enum Output {
     Answer {
         ticket: Ticket,
         result: Result<Reply, Refusal>,
+        /// What the session may believe: for one thing, or for each entry of a listing; empty for nothing.
+        leased: Vec<Leased>,
         durable: bool,
     },
     /// Send to the server that leads the message's `to` shard (perhaps this one).
@@ -73,6 +82,9 @@ pub enum Output {
     /// The session has locks here and may not know it yet: it counts as heard of now, so that it is found to
     /// be gone if it is never heard of.
     Watch { session: SessionId },
+    /// Tell the session that leases end, and hand back its answer. What is lost is made good by the session,
+    /// which takes leases anew when it loses a connection.
+    Recall(Recall),
     /// What the request needs is damaged in the store. Nothing was changed; tell that who asked, and who
     /// looks after the server.
     Unreadable { ticket: Ticket, error: StoreError },

@@ -71,6 +71,8 @@ pub enum Record {
     },
     /// The home knows that no partition of the directory is here any more.
     ForgetParts { dir: Ino },
+    /// The session may have leases of this shard from now on, or has none any more.
+    Leaseholder { session: SessionId, has: bool },
 }
 
 impl Record {

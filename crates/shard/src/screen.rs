@@ -103,6 +103,10 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             screen.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)
         }
+        PeerMessage::LeaseholderKept { from, to, .. } => {
+            screen.shards(&[*from, *to])?;
+            same("whom a shard tells of its own disk", *to, *from)
+        }
         PeerMessage::MergeAsk {
             from,
             to,

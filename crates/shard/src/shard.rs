@@ -1,6 +1,7 @@
 //! The shard itself: what it knows, and how it starts.
 
 use crate::answers::Answers;
+use crate::leases::Leases;
 use crate::lockers::Lockers;
 use crate::notices::Notices;
 use crate::opens::Opens;
@@ -95,6 +96,7 @@ pub struct Shard {
     pub(crate) lockers: Lockers,
     /// What needs space is refused.
     pub(crate) disk_low: bool,
+    pub(crate) leases: Leases,
 }
 
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
@@ -240,6 +242,7 @@ impl Shard {
             finished: Finished::default(),
             lockers: Lockers::default(),
             disk_low: false,
+            leases: Leases::default(),
         };
         this.load(store).map_err(broken)?;
         Ok(this)
@@ -332,6 +335,7 @@ impl Shard {
         let mut random = || unreachable!("a record holds every choice");
         let mut env = Environment {
             now: Time(0),
+            steady: Time(0),
             random: &mut random,
         };
         let done = self.apply(overlay, &mut env, index, payload);
@@ -363,6 +367,7 @@ impl Shard {
             .and_then(|()| self.recover_reclaims(overlay, env.now))
             .and_then(|()| self.recover_sessions(overlay, env.now))
             .and_then(|()| self.recover_lockers(overlay, env.now))
+            .and_then(|()| self.recover_leases(overlay, env))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
         self.resend_commits(env.now, true);
@@ -458,11 +463,13 @@ impl Shard {
             applied: self.meta.applied,
             forced: 0,
             undecided: (open + prepared) as u64,
-            waiting: self.waiting_count as u64,
+            waiting: (self.waiting_count + self.leases.waiting()) as u64,
             reclaiming: self.reclaims.len() as u64,
             opens: self.opens.len() as u64,
             locks: self.lockers.held() as u64,
             lock_waiters: self.lockers.waiting() as u64,
+            leases: self.leases.held() as u64,
+            recalled: self.leases.recalled(),
         }
     }
 
@@ -491,6 +498,7 @@ impl Shard {
                 self.outputs.push(Output::Answer {
                     ticket,
                     result: Err(pandofs_api::Refusal::TryAgain),
+                    leased: Vec::new(),
                     durable: false,
                 });
             }

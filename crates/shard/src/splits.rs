@@ -273,7 +273,10 @@ impl Shard {
                 end,
                 waiting: Vec::new(),
             });
-            self.propose_hand(dir);
+            // The next tick looks again.
+            if self.close_leases(dir) {
+                self.propose_hand(dir);
+            }
             return Ok(());
         };
         remember(copying, config.shard, &items)?;
@@ -412,6 +415,7 @@ impl Shard {
         if let Step::Adopt { adopt } = step {
             self.splits.forget_staging(adopt.split);
             if !self.replaying {
+                self.came_here();
                 for &(ino, session, count) in &adopt.opens {
                     self.opens.add(ino, session, count);
                 }

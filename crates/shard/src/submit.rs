@@ -2,6 +2,7 @@
 
 use crate::apply::objects_of;
 use crate::coordinate::Origin;
+use crate::leases::{Cleared, keys_of};
 use crate::lockers::is_lock_request;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
@@ -29,6 +30,7 @@ impl Shard {
         input: Input,
     ) -> Result<(), ShardError> {
         let shard = self.config.shard;
+        self.lease_time(env);
         let done = match input {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
@@ -44,6 +46,14 @@ impl Shard {
                 self.disk_low = low;
                 Ok(())
             }
+            Input::TakesLeases { session } => {
+                self.takes_leases(session);
+                Ok(())
+            }
+            Input::Recalled { session, number } => {
+                self.recall_answered(session, number);
+                Ok(())
+            }
             Input::Tick => self.tick(overlay, env),
         };
         done.and_then(|()| self.submit_ready(overlay, env))
@@ -56,6 +66,7 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
     ) -> Result<(), Stop> {
+        self.lease_events();
         for input in std::mem::take(&mut self.ready) {
             match input {
                 Input::Request { ticket, request } => {
@@ -65,6 +76,7 @@ impl Shard {
                 other => unreachable!("{other:?} does not wait"),
             }
         }
+        self.lease_events();
         Ok(())
     }
 
@@ -219,14 +231,17 @@ impl Shard {
             if self.disk_low && ops::needs_space::needs_space(&view, &request.request)? {
                 return Err(FsError::NoSpace.into());
             }
-            Ok((
-                plan,
-                ops::changes_nothing(&view, &request.request, &choices)?,
-            ))
+            let nothing = ops::changes_nothing(&view, &request.request, &choices)?;
+            let touched = match nothing {
+                true => Some(Vec::new()),
+                false => self.touched(&view, &request.request, plan.as_ref(), &choices)?,
+            };
+            Ok((plan, nothing, touched))
         });
         match checked {
-            Ok((_, true)) => self.answer_request(&request, Ok(Reply::Done)),
-            Ok((plan, false)) => {
+            Ok((_, true, _)) => self.answer_request(&request, Ok(Reply::Done)),
+            Ok((_, false, None)) => self.ready_after_apply(Input::Request { ticket, request }),
+            Ok((plan, false, Some(touched))) => {
                 if let Some(plan) = plan
                     && plan
                         .steps
@@ -238,16 +253,22 @@ impl Shard {
                         .wait_for_gate(Input::Request { ticket, request });
                     return Ok(());
                 }
+                let cleared = self.clear_leases(&touched, Some(request.key.session));
+                if cleared != Cleared::Yes {
+                    self.put_aside(&cleared, Input::Request { ticket, request });
+                    return Ok(());
+                }
                 self.splits.closing.extend(choices.closed.iter().copied());
                 if let Request::Open { ino, .. } = request.request {
                     self.splits.opening.insert(ino);
                 }
                 let age = self.ages.remove(&request.key);
-                self.propose(&Record::Request {
+                let record = Record::Request {
                     request: Box::new(request),
                     choices,
                     age,
-                });
+                };
+                self.propose_change(&record, keys_of(touched));
             }
             Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
             Err(Stop::SameFile) => {
@@ -296,9 +317,9 @@ impl Shard {
                 if let Request::Open { ino, .. } = request.request {
                     self.opens.add(ino, request.key.session, 1);
                 }
-                self.answer(ticket, Ok(reply), false);
+                self.answer_read(ticket, &request, Ok(reply));
             }
-            Err(Stop::Refuse(refusal)) => self.answer(ticket, Err(refusal), false),
+            Err(Stop::Refuse(refusal)) => self.answer_read(ticket, &request, Err(refusal)),
             Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
             Err(Stop::Cold(key)) => {
                 let input = Input::Request { ticket, request };
@@ -393,10 +414,44 @@ impl Shard {
         }
     }
 
+    /// The same with what it leases: the answer is as the state is now.
+    pub(crate) fn answer_current(
+        &mut self,
+        request: &ShardRequest,
+        result: Result<Reply, Refusal>,
+        durable: bool,
+    ) {
+        if let Some(ticket) = self.answers.forget(request.key) {
+            let leased = self.lease(request, &result);
+            self.outputs.push(Output::Answer {
+                ticket,
+                result,
+                leased,
+                durable,
+            });
+        }
+    }
+
+    fn answer_read(
+        &mut self,
+        ticket: Ticket,
+        request: &ShardRequest,
+        result: Result<Reply, Refusal>,
+    ) {
+        let leased = self.lease(request, &result);
+        self.outputs.push(Output::Answer {
+            ticket,
+            result,
+            leased,
+            durable: false,
+        });
+    }
+
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
         self.outputs.push(Output::Answer {
             ticket,
             result,
+            leased: Vec::new(),
             durable,
         });
     }
@@ -468,6 +523,7 @@ impl Shard {
             self.closed(ino);
         }
         self.locker_gone(session);
+        self.leaseholder_gone(session);
         if ended && self.answers.drop_session(session) {
             self.propose(&Record::ExpireSession { session });
         }
@@ -489,6 +545,7 @@ impl Shard {
         self.tick_reclaims(now);
         self.tick_notices(now);
         self.tick_lockers(now);
+        self.tick_leases();
         let retention = pandofs_types::limits::SLOT_RETENTION;
         for session in self.answers.silent_since(before(now, retention)) {
             self.answers.drop_session(session);

@@ -28,7 +28,7 @@ fn path(file: &str) -> String {
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker, MergeBegin,
-    ForgetParts);
+    ForgetParts, Leaseholder);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
 variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
@@ -125,6 +125,13 @@ fn records() -> Vec<(&'static str, Record)> {
             },
         ),
         ("ForgetParts", Record::ForgetParts { dir: DIR }),
+        (
+            "Leaseholder",
+            Record::Leaseholder {
+                session: SessionId(0x0123_4567_89ab_cdef),
+                has: true,
+            },
+        ),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The state machine alone against the model: shards in one thread, with directories on all of them that
 //! split all the time.
 
-use pandofs_testkit::cluster::{Cluster, ClusterConfig, Network};
+use pandofs_testkit::cluster::{Cluster, ClusterConfig, Leasing, Network};
 use pandofs_testkit::inodes::{Paths, pandofs_traits};
 use pandofs_testkit::{Config, check};
 
@@ -62,4 +62,40 @@ fn shards_that_restart_while_messages_are_lost() {
 #[test]
 fn directories_that_start_with_several_partitions() {
     run(9, 8, |cluster| cluster.settings.initial_partitions = 4);
+}
+
+#[test]
+fn clients_that_take_leases() {
+    run(10, 4, |cluster| {
+        cluster.leasing = Leasing::On;
+        cluster.clients = 3;
+    });
+}
+
+#[test]
+fn leases_of_one_shard() {
+    run(11, 1, |cluster| cluster.leasing = Leasing::On);
+}
+
+#[test]
+fn leases_while_shards_restart_and_messages_are_lost() {
+    run(12, 4, |cluster| {
+        cluster.leasing = Leasing::On;
+        cluster.restart_every = 200;
+        cluster.network = Network::Unreliable(20);
+    });
+}
+
+#[test]
+#[should_panic(expected = "subject and model differ")]
+fn a_client_that_does_not_heed_recalls_is_found_out() {
+    let config = Config {
+        shrink: std::time::Duration::ZERO,
+        ..Config::from_environment(OPERATIONS).variant(13)
+    };
+    let mut cluster = ClusterConfig::scattered(config.seed, 4);
+    cluster.leasing = Leasing::Deaf;
+    check(config, || {
+        Paths::new(Cluster::new(cluster.clone()), "tree", pandofs_traits())
+    });
 }

@@ -172,6 +172,8 @@ fn status() -> ServerStatus {
             opens: 16,
             locks: 32,
             lock_waiters: 33,
+            leases: 34,
+            recalled: 35,
         }],
         connections: 17,
         sessions: 18,

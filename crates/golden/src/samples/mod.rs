@@ -263,7 +263,7 @@ mod tests {
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
         Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,
-        MergeGo);
+        MergeGo, LeaseholderKept);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
     variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);

@@ -488,5 +488,13 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 map: split_map(),
             },
         ),
+        (
+            "LeaseholderKept",
+            PeerMessage::LeaseholderKept {
+                from,
+                to: from,
+                session: SessionId(9),
+            },
+        ),
     ]
 }

@@ -30,6 +30,22 @@ pub fn changes(
     Ok(false)
 }
 
+/// Those of which the time changes.
+pub fn due_of(
+    view: &View<'_>,
+    inos: &[(Ino, Time)],
+    rule: AtimeRule,
+    choices: &Choices,
+) -> Result<Vec<Ino>, Stop> {
+    let mut found = Vec::new();
+    for &(ino, at) in inos {
+        if due(view, ino, at.min(choices.time), rule)?.is_some() {
+            found.push(ino);
+        }
+    }
+    Ok(found)
+}
+
 /// Those that are not here, or are being changed by an operation under way, are left as they are: a time of
 /// access is not worth waiting for.
 pub fn apply(

@@ -151,6 +151,7 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::ForgetForwardingDone { from, to, .. }
         | PeerMessage::Released { from, to, .. }
         | PeerMessage::LockerKept { from, to, .. }
+        | PeerMessage::LeaseholderKept { from, to, .. }
         | PeerMessage::MergeAsk { from, to, .. }
         | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,

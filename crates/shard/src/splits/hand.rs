@@ -21,6 +21,20 @@ impl Shard {
         chunks: u32,
         choices: &Choices,
     ) -> Result<(), Stop> {
+        let done = self.lock_and_hand(overlay, dir, id, chunks, choices);
+        // What moves is locked now, or stays for the moment.
+        self.open_leases(dir);
+        done
+    }
+
+    fn lock_and_hand(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        dir: Ino,
+        id: SplitId,
+        chunks: u32,
+        choices: &Choices,
+    ) -> Result<(), Stop> {
         let view = view_of(&self.config, overlay, false);
         let record = match view.split(dir)? {
             Some(record) if record.split == id => record,
@@ -141,6 +155,7 @@ impl Shard {
             .map(|copying| copying.record.target);
         self.splits.end(dir, id);
         self.lift_gate(dir);
+        self.open_leases(dir);
         if let Some(to) = target
             && !self.replaying
         {

@@ -232,7 +232,7 @@ impl Run {
                         .push_back((shard, Input::DataDone { ticket, reply }));
                 }
                 Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
-                Output::Watch { .. } => {}
+                Output::Watch { .. } | Output::Recall(_) => {}
                 Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             }
         }
@@ -295,6 +295,7 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::Data { .. } => "Data",
         PeerMessage::DataDone { .. } => "DataDone",
         PeerMessage::LockerKept { .. } => "LockerKept",
+        PeerMessage::LeaseholderKept { .. } => "LeaseholderKept",
         PeerMessage::MergeAsk { .. } => "MergeAsk",
         PeerMessage::MergeGo { .. } => "MergeGo",
     }

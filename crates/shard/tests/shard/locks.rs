@@ -76,7 +76,7 @@ fn carry(cluster: &mut Cluster, step: Step) -> Vec<(Ticket, Answer)> {
             Output::Send { to, message, .. } => {
                 queue.extend(cluster.input(to.0, Input::Peer(message)).outputs);
             }
-            Output::Watch { .. } => {}
+            Output::Watch { .. } | Output::Recall(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -99,6 +99,7 @@ impl Cluster {
         };
         let mut env = Environment {
             now: Time(self.now),
+            steady: Time(self.now),
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&node.store);
@@ -209,7 +210,7 @@ impl Cluster {
                     queue.extend(self.input(to.0, Input::Peer(message)).outputs);
                 }
                 // The lane's.
-                Output::Watch { .. } => {}
+                Output::Watch { .. } | Output::Recall(_) => {}
                 other => panic!("unexpected {other:?}"),
             }
         }
@@ -230,6 +231,7 @@ impl Cluster {
         let mut draw = || 1;
         let mut env = Environment {
             now: Time(self.now),
+            steady: Time(self.now),
             random: &mut draw,
         };
         node.shard.recover(&mut overlay, &mut env).unwrap();
@@ -277,6 +279,7 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
         | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::MergeAsk { to, .. }
         | PeerMessage::MergeGo { to, .. } => *to,
         other => panic!("{other:?} is for a server"),

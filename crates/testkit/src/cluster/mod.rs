@@ -1,11 +1,14 @@
 //! Shards in one thread, without a network, a disk or a clock: what a cluster of servers does, decided
 //! by one seed.
 
+mod cache;
 mod files;
 mod inodes;
 mod node;
 mod session;
 mod space;
+
+pub use cache::Leasing;
 
 use crate::bytes::Bytes;
 use crate::rng::Rng;
@@ -14,9 +17,9 @@ use node::Node;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
-use pandofs_shard::{Input, Output, Ticket, screen};
+use pandofs_shard::{Input, Output, Recall, Ticket, screen};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{FsId, HashKey, Ino, ServerId, ShardId, Time};
+use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, ShardId, Time};
 use session::Session;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -42,7 +45,11 @@ pub struct ClusterConfig {
     pub network: Network,
     /// Batches, about, between two restarts of a shard; 0: none restarts.
     pub restart_every: u64,
+    pub leasing: Leasing,
 }
+
+/// What a shard answered, and what it leases with it.
+type Answered = (Result<Reply, Refusal>, Vec<Leased>);
 
 /// How messages between shards travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +81,7 @@ impl ClusterConfig {
             clients: 2,
             network: Network::InOrder,
             restart_every: 0,
+            leasing: Leasing::Off,
         }
     }
 
@@ -114,7 +122,9 @@ pub struct Cluster {
     sessions: Vec<Session>,
     objects: BTreeMap<(ServerId, Ino), Bytes>,
     mail: VecDeque<Letter>,
-    answers: HashMap<Ticket, Result<Reply, Refusal>>,
+    answers: HashMap<Ticket, Answered>,
+    /// On their way to clients.
+    recalls: VecDeque<(usize, ShardId, Recall)>,
     /// Requests without an answer, to be asked again when their shard restarts.
     asked: BTreeMap<Ticket, (ShardId, ShardRequest)>,
     now: Time,
@@ -136,7 +146,7 @@ impl Cluster {
         let sessions = (0..config.clients)
             .map(|number| Session::new(number, &map))
             .collect();
-        Cluster {
+        let mut cluster = Cluster {
             rng: Rng::new(config.seed),
             config,
             map,
@@ -145,19 +155,28 @@ impl Cluster {
             objects: BTreeMap::new(),
             mail: VecDeque::new(),
             answers: HashMap::new(),
+            recalls: VecDeque::new(),
             asked: BTreeMap::new(),
             slowness: 0,
             now,
             last_ticket: 0,
             base: None,
+        };
+        if cluster.takes_leases() {
+            for client in 0..cluster.sessions.len() {
+                for shard in 0..cluster.nodes.len() as u16 {
+                    cluster.begin_anew(client, ShardId(shard));
+                }
+            }
         }
+        cluster
     }
 
     /// Asks a shard and lets the cluster work until the answer is there.
     ///
     /// # Panics
     /// When it does not come, or a shard finds its state broken.
-    fn call(&mut self, request: ShardRequest) -> Result<Reply, Refusal> {
+    fn call(&mut self, request: ShardRequest) -> Answered {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         let to = request.shard;
@@ -198,7 +217,13 @@ impl Cluster {
             let shard = ShardId(self.rng.below(self.nodes.len() as u64) as u16);
             self.restart(shard);
         }
+        if self.rng.chance(1, 4) {
+            self.take_recall();
+        }
         let Some(first) = self.take_letter() else {
+            if self.take_recall() {
+                return;
+            }
             self.pass_time();
             return;
         };
@@ -268,10 +293,15 @@ impl Cluster {
 
     fn carry_out(&mut self, from: ShardId, output: Output) {
         match output {
-            Output::Answer { ticket, result, .. } => {
+            Output::Answer {
+                ticket,
+                result,
+                leased,
+                ..
+            } => {
                 // Who asked may have had an answer from before a restart.
                 if self.asked.contains_key(&ticket) {
-                    self.answers.insert(ticket, result);
+                    self.answers.insert(ticket, (result, leased));
                 }
             }
             Output::Send { to, message, .. } => {
@@ -294,6 +324,7 @@ impl Cluster {
             }
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
             Output::Watch { .. } => {}
+            Output::Recall(recall) => self.send_recall(from, recall),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
         }
     }
@@ -371,6 +402,9 @@ impl Cluster {
         }
         // Before anything else of a client comes what it has open.
         for session in 0..self.sessions.len() {
+            if self.takes_leases() {
+                self.begin_anew(session, shard);
+            }
             let opens = self.sessions[session].opens_at(shard);
             if !opens.is_empty() {
                 let request = self.sessions[session].reopen(shard, opens);

@@ -62,6 +62,7 @@ impl Node {
         let mut random = || rng.next_u64();
         let mut env = Environment {
             now,
+            steady: now,
             random: &mut random,
         };
         let mut overlay = Overlay::new(&self.store);
@@ -101,6 +102,7 @@ impl Node {
         let mut random = || rng.next_u64();
         let mut env = Environment {
             now,
+            steady: now,
             random: &mut random,
         };
         self.shard

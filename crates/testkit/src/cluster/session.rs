@@ -2,6 +2,7 @@
 //! what the client library does over sockets.
 
 use super::Cluster;
+use super::cache::Cache;
 use crate::inodes::Done;
 use crate::op::Failure;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
@@ -23,6 +24,7 @@ pub struct Session {
     inodes: HashMap<Ino, ShardId>,
     /// How often a file is open.
     opens: BTreeMap<Ino, u32>,
+    pub(super) cache: Cache,
 }
 
 /// Where a request goes.
@@ -67,7 +69,12 @@ impl Session {
             maps: HashMap::new(),
             inodes: HashMap::new(),
             opens: BTreeMap::new(),
+            cache: Cache::default(),
         }
+    }
+
+    pub fn id(&self) -> SessionId {
+        self.id
     }
 
     pub fn place(&self, dir: Ino, name: &Name) -> Target {
@@ -187,8 +194,11 @@ impl Cluster {
                 *inode_shard = session.shard_of_inode(*ino);
             }
             let shard = session.shard_of(target);
-            let asked = session.request(by, shard, request.clone());
-            let refusal = match self.call(asked) {
+            let result = match self.believed(client, by, shard, &request) {
+                Some(result) => result,
+                None => self.ask_shard(client, by, shard, &request),
+            };
+            let refusal = match result {
                 Ok(reply) => return Ok(reply),
                 Err(refusal) => refusal,
             };
@@ -233,6 +243,25 @@ impl Cluster {
             }
             redirects += 1;
         }
+    }
+
+    /// Asks a shard once.
+    fn ask_shard(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        shard: ShardId,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let session = &mut self.sessions[client];
+        session.cache.changes(request, None);
+        let asked = session.request(by, shard, request.clone());
+        let at = self.now;
+        let (result, leased) = self.call(asked);
+        let cache = &mut self.sessions[client].cache;
+        cache.changes(request, Some(&result));
+        cache.learn(request, shard, &result, &leased, at);
+        result
     }
 
     /// Learns a directory's map from who was asked wrongly, or from the directory's home.

@@ -1,0 +1,292 @@
+//! What a client believes under leases: a small brother of what the client library keeps. Some recalls are
+//! late, some are lost with the connection, and some clients do not answer at all.
+
+use super::{Cluster, TO_CLIENTS};
+use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
+use pandofs_shard::{Input, Recall};
+use pandofs_types::limits::{LEASE, LEASE_MARGIN};
+use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
+use std::collections::BTreeMap;
+
+/// Whether clients take leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leasing {
+    #[default]
+    Off,
+    On,
+    /// Planted bug: what is recalled is answered, and believed all the same.
+    Deaf,
+}
+
+type Until<T> = (T, Time, ShardId);
+
+#[derive(Debug, Default)]
+pub struct Cache {
+    entries: BTreeMap<(Ino, Name), Until<Option<EntryReply>>>,
+    inodes: BTreeMap<Ino, Until<InodeReply>>,
+    parts: BTreeMap<(Ino, ShardId), Until<DirPart>>,
+    /// Questions that were answered from here.
+    pub hits: u64,
+}
+
+impl Cache {
+    /// The answer, if it is believed.
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        shard: ShardId,
+        now: Time,
+    ) -> Option<Result<Reply, Refusal>> {
+        let answer = self.find(request, shard, now);
+        self.hits += u64::from(answer.is_some());
+        answer
+    }
+
+    fn find(&self, request: &Request, shard: ShardId, now: Time) -> Option<Result<Reply, Refusal>> {
+        match request {
+            Request::Lookup { dir, name } => {
+                let (entry, until, _) = self.entries.get(&(*dir, name.clone()))?;
+                if *until <= now {
+                    return None;
+                }
+                Some(match entry {
+                    Some(entry) => Ok(Reply::Entry(entry.clone())),
+                    None => Err(FsError::NotFound.into()),
+                })
+            }
+            Request::GetAttr { ino } => {
+                let (inode, until, _) = self.inodes.get(ino)?;
+                (*until > now).then(|| Ok(Reply::Inode(inode.clone())))
+            }
+            Request::DirPart { dir } => {
+                let (part, until, _) = self.parts.get(&(*dir, shard))?;
+                (*until > now).then(|| Ok(Reply::Part(part.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes in what an answer to a request that was sent at `asked` leases.
+    pub fn learn(
+        &mut self,
+        request: &Request,
+        shard: ShardId,
+        result: &Result<Reply, Refusal>,
+        leased: &[Leased],
+        asked: Time,
+    ) {
+        let until = Time(asked.0 + (LEASE - LEASE_MARGIN).as_nanos() as i64);
+        let first = leased.first().copied().unwrap_or_default();
+        match (request, result) {
+            (Request::Lookup { dir, name }, Err(_)) if first.has(Leased::ENTRY) => {
+                self.entries
+                    .insert((*dir, name.clone()), (None, until, shard));
+            }
+            (
+                Request::Lookup { dir, name }
+                | Request::Create { dir, name, .. }
+                | Request::Mkdir { dir, name, .. }
+                | Request::Link { dir, name, .. },
+                Ok(Reply::Entry(entry)),
+            ) => self.learn_entry(*dir, name, entry.clone(), first, until, shard),
+            (
+                _,
+                Ok(
+                    Reply::Entry(EntryReply {
+                        inode: Some(inode), ..
+                    })
+                    | Reply::Inode(inode),
+                ),
+            ) if first.has(Leased::ATTRIBUTES) => {
+                self.inodes
+                    .insert(inode.attr.ino, (inode.clone(), until, shard));
+            }
+            (Request::DirPart { dir }, Ok(Reply::Part(part))) if first.has(Leased::ATTRIBUTES) => {
+                self.parts
+                    .insert((*dir, shard), (part.clone(), until, shard));
+            }
+            (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
+                for (entry, leased) in listed.entries.iter().zip(leased) {
+                    let reply = EntryReply {
+                        ino: entry.ino,
+                        kind: entry.kind,
+                        shard: entry.shard,
+                        inode: entry.inode.clone(),
+                    };
+                    self.learn_entry(*dir, &entry.name, reply, *leased, until, shard);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_entry(
+        &mut self,
+        dir: Ino,
+        name: &Name,
+        mut entry: EntryReply,
+        leased: Leased,
+        until: Time,
+        shard: ShardId,
+    ) {
+        if let Some(inode) = entry.inode.take()
+            && leased.has(Leased::ATTRIBUTES)
+        {
+            self.inodes.insert(entry.ino, (inode, until, shard));
+        }
+        if leased.has(Leased::ENTRY) {
+            self.entries
+                .insert((dir, name.clone()), (Some(entry), until, shard));
+        }
+    }
+
+    pub fn forget(&mut self, key: LeaseKey, hash_key: HashKey) {
+        match key {
+            LeaseKey::Entry { dir, position } => self.entries.retain(|(of, name), _| {
+                *of != dir || hash_key.position(name.as_bytes()) != position
+            }),
+            LeaseKey::Inode(ino) => {
+                self.inodes.remove(&ino);
+            }
+            LeaseKey::Parts(dir) => {
+                self.inodes.remove(&dir);
+                self.parts.retain(|(of, _), _| *of != dir);
+            }
+        }
+    }
+
+    /// All that this shard leased.
+    pub fn forget_all_of(&mut self, shard: ShardId) {
+        self.entries.retain(|_, (_, _, of)| *of != shard);
+        self.inodes.retain(|_, (_, _, of)| *of != shard);
+        self.parts.retain(|_, (_, _, of)| *of != shard);
+    }
+
+    /// The client itself changes something: what it knows of that by the request and the answer.
+    pub fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
+        let mut names: Vec<(Ino, &Name)> = Vec::new();
+        let mut inos = Vec::new();
+        match request {
+            Request::Create { dir, name, .. }
+            | Request::Mkdir { dir, name, .. }
+            | Request::Unlink { dir, name }
+            | Request::Rmdir { dir, name } => names.push((*dir, name)),
+            Request::Link { dir, name, ino, .. } => {
+                names.push((*dir, name));
+                inos.push(*ino);
+            }
+            Request::Rename {
+                dir,
+                name,
+                new_dir,
+                new_name,
+                ..
+            }
+            | Request::Exchange {
+                dir,
+                name,
+                new_dir,
+                new_name,
+                ..
+            } => names.extend([(*dir, name), (*new_dir, new_name)]),
+            Request::SetAttr { ino, .. }
+            | Request::SetXattr { ino, .. }
+            | Request::RemoveXattr { ino, .. }
+            | Request::Open {
+                ino,
+                truncate: true,
+                ..
+            }
+            | Request::WriteInline { ino, .. }
+            | Request::Stripe { ino }
+            | Request::WroteData { ino, .. }
+            | Request::Allocate { ino, .. }
+            | Request::AppendInline { ino, .. }
+            | Request::Extend { ino, .. }
+            | Request::SetDirSettings { dir: ino, .. } => inos.push(*ino),
+            Request::Accessed { inos: read, .. } => inos.extend(read.iter().map(|(ino, _)| *ino)),
+            _ => {}
+        }
+        match result {
+            Some(Ok(Reply::Removed { ino } | Reply::Renamed { ino })) => inos.push(*ino),
+            Some(Ok(Reply::Exchanged { ino, other })) => inos.extend([*ino, *other]),
+            _ => {}
+        }
+        for (dir, name) in names {
+            self.entries.remove(&(dir, name.clone()));
+            inos.push(dir);
+        }
+        for ino in inos {
+            self.inodes.remove(&ino);
+            self.parts.retain(|(of, _), _| *of != ino);
+        }
+    }
+}
+
+impl Cluster {
+    pub(super) fn takes_leases(&self) -> bool {
+        self.config.leasing != Leasing::Off
+    }
+
+    /// Whether the client answers this itself. What a caller may look up the leases do not say.
+    pub(super) fn believed(
+        &mut self,
+        client: usize,
+        by: &Credentials,
+        shard: ShardId,
+        request: &Request,
+    ) -> Option<Result<Reply, Refusal>> {
+        if matches!(request, Request::Lookup { .. }) && !by.is_superuser() {
+            return None;
+        }
+        self.sessions[client].cache.answer(request, shard, self.now)
+    }
+
+    /// The client takes leases of this shard anew.
+    pub(super) fn begin_anew(&mut self, client: usize, shard: ShardId) {
+        let session = self.sessions[client].id();
+        self.sessions[client].cache.forget_all_of(shard);
+        self.recalls
+            .retain(|(to, from, _)| (*to, *from) != (client, shard));
+        self.post(TO_CLIENTS, shard, Input::TakesLeases { session });
+    }
+
+    pub(super) fn send_recall(&mut self, from: ShardId, recall: Recall) {
+        let to = self
+            .sessions
+            .iter()
+            .position(|session| session.id() == recall.session);
+        if let Some(client) = to {
+            self.recalls.push_back((client, from, recall));
+        }
+    }
+
+    /// A recall arrives, or does not; whether there was one.
+    pub(super) fn take_recall(&mut self) -> bool {
+        let Some((client, shard, recall)) = self.recalls.pop_front() else {
+            return false;
+        };
+        match self.rng.below(200) {
+            // Nobody ever answers.
+            0 => {}
+            1..=9 => self.begin_anew(client, shard),
+            _ => {
+                let hash_key = self.map.hash_key;
+                let session = &mut self.sessions[client];
+                if self.config.leasing != Leasing::Deaf {
+                    for key in recall.keys {
+                        session.cache.forget(key, hash_key);
+                    }
+                }
+                let (session, number) = (session.id(), recall.number);
+                self.post(TO_CLIENTS, shard, Input::Recalled { session, number });
+            }
+        }
+        true
+    }
+
+    /// Questions that clients answered themselves.
+    pub fn hits(&self) -> u64 {
+        self.sessions.iter().map(|session| session.cache.hits).sum()
+    }
+}
