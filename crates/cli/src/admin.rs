@@ -85,7 +85,11 @@ impl AdminConnection {
             ))),
             AnswerBody::Admin(AdminReply::Failed(why)) => Err(AdminError::Failed(why)),
             AnswerBody::Admin(reply) => Ok(reply),
-            AnswerBody::Shard(_) | AnswerBody::Data(_) | AnswerBody::Done => Err(
+            AnswerBody::Shard(_)
+            | AnswerBody::Data(_)
+            | AnswerBody::Done
+            | AnswerBody::Leased { .. }
+            | AnswerBody::Recalls { .. } => Err(
                 AdminError::Protocol("it answered another kind of question".into()),
             ),
         }

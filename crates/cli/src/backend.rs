@@ -224,11 +224,13 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
         .into_string()
         .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
     let defaults = pandofs_fuse::Options::default();
+    let caching = options.caching()?;
     Ok(pandofs_fuse::Options {
         threads: options.threads,
-        entry_timeout: options.entry_timeout.0,
-        attr_timeout: options.attr_timeout.0,
-        negative_timeout: options.negative_timeout.0,
+        cache: caching.cache,
+        entry_timeout: caching.entry,
+        attr_timeout: caching.attr,
+        negative_timeout: caching.negative,
         allow_other: options.allow_other || defaults.allow_other,
         kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.

@@ -3,24 +3,29 @@
 use crate::units::Time;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use pandofs_fuse::LocalLocks;
+use pandofs_fuse::{Cache, LocalLocks};
 use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How a mount behaves.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
 pub struct MountOptions {
-    /// How long the kernel may believe that a name leads to an inode
-    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
-    pub entry_timeout: Time,
-    /// How long the kernel may believe attributes
-    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
-    pub attr_timeout: Time,
-    /// How long the kernel may believe that there is no such name
-    #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_CACHE_TIMEOUT))]
-    pub negative_timeout: Time,
+    /// By what names and attributes are believed without asking servers [default: leases, or timeouts if one
+    /// is given]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub cache: Option<CacheWord>,
+    /// How long the kernel may believe that a name leads to an inode [default with time-outs: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub entry_timeout: Option<Time>,
+    /// How long the kernel may believe attributes [default with time-outs: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub attr_timeout: Option<Time>,
+    /// How long the kernel may believe that there is no such name [default with time-outs: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub negative_timeout: Option<Time>,
     /// Threads that take requests from the kernel: programs that are served at once
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS)]
     pub threads: usize,
@@ -34,7 +39,7 @@ pub struct MountOptions {
     #[arg(long)]
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, relatime, strictatime,
-    /// noatime, nodiratime, diratime, allow_other, entry_timeout=T, attr_timeout=T, negative_timeout=T,
+    /// noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
     /// threads=N, soft=T, log=FILE, remount, local_lock=all|flock|posix|none, nolock
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
@@ -69,6 +74,36 @@ pub struct Flags {
     /// Reading directories does not change their times of access
     #[arg(long, hide = true)]
     pub nodiratime: bool,
+}
+
+/// By what names and attributes are believed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheWord {
+    /// Until servers recall it, which they do before it changes
+    Leases,
+    /// For a while
+    Timeouts,
+    /// Not at all
+    None,
+}
+
+impl CacheWord {
+    fn name(self) -> &'static str {
+        match self {
+            CacheWord::Leases => "leases",
+            CacheWord::Timeouts => "timeouts",
+            CacheWord::None => "none",
+        }
+    }
+}
+
+/// What a mount caches, and how long its kernel may believe what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caching {
+    pub cache: Cache,
+    pub entry: Duration,
+    pub attr: Duration,
+    pub negative: Duration,
 }
 
 /// What reading does to times of access, in mount(8)'s words.
@@ -166,9 +201,18 @@ impl MountOptions {
             arguments.push(name.into());
             arguments.push(value.into());
         };
-        option("--entry-timeout", self.entry_timeout.to_string());
-        option("--attr-timeout", self.attr_timeout.to_string());
-        option("--negative-timeout", self.negative_timeout.to_string());
+        if let Some(cache) = self.cache {
+            option("--cache", cache.name().to_owned());
+        }
+        for (name, timeout) in [
+            ("--entry-timeout", self.entry_timeout),
+            ("--attr-timeout", self.attr_timeout),
+            ("--negative-timeout", self.negative_timeout),
+        ] {
+            if let Some(timeout) = timeout {
+                option(name, timeout.to_string());
+            }
+        }
         option("--threads", self.threads.to_string());
         option("--local-lock", self.local_lock.name().to_owned());
         if let Some(soft) = self.soft {
@@ -207,7 +251,40 @@ impl MountOptions {
                 .apply(option)
                 .with_context(|| format!("-o {option}"))?;
         }
+        resolved.caching()?;
         Ok(resolved)
+    }
+
+    /// What is cached, and how.
+    ///
+    /// # Errors
+    /// When a time-out is given that is of no use.
+    pub fn caching(&self) -> Result<Caching> {
+        let timeouts = [self.entry_timeout, self.attr_timeout, self.negative_timeout];
+        let is_any_given = timeouts.iter().any(Option::is_some);
+        let word = self.cache.unwrap_or(match is_any_given {
+            true => CacheWord::Timeouts,
+            false => CacheWord::Leases,
+        });
+        if is_any_given && word != CacheWord::Timeouts {
+            bail!("time-outs are of no use with the cache '{}'", word.name());
+        }
+        let unless_told = match word {
+            CacheWord::None => Duration::ZERO,
+            CacheWord::Leases | CacheWord::Timeouts => DEFAULT_CACHE_TIMEOUT,
+        };
+        let [entry, attr, negative] =
+            timeouts.map(|timeout| timeout.map_or(unless_told, |timeout| timeout.0));
+        let cache = match word {
+            CacheWord::Leases => Cache::Leases,
+            CacheWord::Timeouts | CacheWord::None => Cache::Timeouts,
+        };
+        Ok(Caching {
+            cache,
+            entry,
+            attr,
+            negative,
+        })
     }
 
     fn apply(&mut self, option: &str) -> Result<()> {
@@ -222,9 +299,12 @@ impl MountOptions {
             ("ro", None) => self.read_only = true,
             ("rw", None) => self.read_only = false,
             ("allow_other", None) => self.allow_other = true,
-            ("entry_timeout", _) => self.entry_timeout = time()?,
-            ("attr_timeout", _) => self.attr_timeout = time()?,
-            ("negative_timeout", _) => self.negative_timeout = time()?,
+            ("cache", Some(value)) => {
+                self.cache = Some(ValueEnum::from_str(value, false).map_err(anyhow::Error::msg)?);
+            }
+            ("entry_timeout", _) => self.entry_timeout = Some(time()?),
+            ("attr_timeout", _) => self.attr_timeout = Some(time()?),
+            ("negative_timeout", _) => self.negative_timeout = Some(time()?),
             ("soft", _) => self.soft = Some(time()?),
             ("threads", Some(value)) => self.threads = value.parse()?,
             ("suid", None) => self.flags.suid = true,
@@ -259,7 +339,6 @@ impl MountOptions {
 mod tests {
     use super::*;
     use clap::Parser;
-    use std::time::Duration;
 
     #[derive(Parser)]
     struct Alone {
@@ -285,7 +364,8 @@ mod tests {
         assert!(resolved.read_only && !resolved.allow_other);
         assert_eq!(resolved.flags.atime, AtimeWord::Noatime);
         assert_eq!(resolved.soft, Some(Time(Duration::from_secs(2))));
-        assert_eq!(resolved.entry_timeout.0, Duration::from_millis(500));
+        let half = Duration::from_millis(500);
+        assert_eq!(resolved.entry_timeout, Some(Time(half)));
         assert_eq!(resolved.local_lock, LocalLock::Flock);
         let arguments: Vec<String> = resolved
             .arguments()
@@ -294,6 +374,25 @@ mod tests {
             .collect();
         let again = parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(format!("{again:?}"), format!("{resolved:?}"));
+    }
+
+    #[test]
+    fn who_gives_a_time_out_wants_time_outs() {
+        let caching = |line: &[&str]| parse(line).resolved().and_then(|options| options.caching());
+        let second = Duration::from_secs(1);
+        assert_eq!(caching(&[]).unwrap().cache, Cache::Leases);
+        let given = caching(&["--attr-timeout", "9s"]).unwrap();
+        assert_eq!(
+            (given.cache, given.entry, given.attr),
+            (Cache::Timeouts, second, 9 * second)
+        );
+        let none = caching(&["-o", "cache=none"]).unwrap();
+        assert_eq!((none.cache, none.attr), (Cache::Timeouts, Duration::ZERO));
+        assert_eq!(
+            caching(&["--cache", "timeouts"]).unwrap().negative,
+            second
+        );
+        assert!(caching(&["--cache", "leases", "-o", "entry_timeout=0"]).is_err());
     }
 
     #[test]

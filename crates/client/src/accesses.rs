@@ -35,9 +35,8 @@ impl Accesses {
     /// Counts what is not told yet.
     pub fn correct(&self, attr: &mut Attr) {
         if let Some((at, rule)) = self.untold().get(&attr.ino)
-            && rule.is_due(*at, attr.atime, attr.mtime, attr.ctime)
         {
-            attr.atime = *at;
+            touch(attr, *at, *rule);
         }
     }
 
@@ -49,6 +48,13 @@ impl Accesses {
                 untold.remove(ino);
             }
         }
+    }
+}
+
+/// Counts a reading at that time.
+pub(crate) fn touch(attr: &mut Attr, at: Time, rule: AtimeRule) {
+    if rule.is_due(at, attr.atime, attr.mtime, attr.ctime) {
+        attr.atime = at;
     }
 }
 
@@ -98,7 +104,11 @@ impl Core {
                 };
                 let call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request);
                 match self.ask_call(&mut call.within(patience)) {
-                    Ok(Reply::Done) => self.accesses.told(inos),
+                    Ok(Reply::Done) => {
+                        // First: whoever asks meanwhile sees the time either here or there.
+                        self.beliefs.accessed(inos, rule);
+                        self.accesses.told(inos);
+                    }
                     Ok(other) => {
                         tracing::error!("what was read was answered with {other:?}");
                         self.accesses.told(inos);

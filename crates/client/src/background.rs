@@ -3,6 +3,7 @@
 //! and reports writes that nobody asked about for a while.
 
 use crate::core::Core;
+use crate::recalls;
 use crate::opens::Work;
 use crate::pool::Server;
 use hashbrown::HashMap;
@@ -25,7 +26,7 @@ struct Heard {
 }
 
 /// Runs until [`crate::opens::Opens::stop`].
-pub(crate) fn run(core: &Core) {
+pub(crate) fn run(core: &Arc<Core>) {
     let mut heard = HashMap::new();
     let mut tick = Instant::now() + CLIENT_TICK;
     loop {
@@ -35,6 +36,9 @@ pub(crate) fn run(core: &Core) {
                 keep_alive(core, &mut heard);
                 report_writes(core);
                 core.tell_accesses(Some(Duration::ZERO));
+                if let Err(error) = recalls::listen(core) {
+                    tracing::warn!("{error}");
+                }
                 tick = Instant::now() + CLIENT_TICK;
             }
             Work::Stop => return,

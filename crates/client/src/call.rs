@@ -1,5 +1,6 @@
 //! One request on its way: what is asked of whom, and what came of it so far.
 
+use crate::beliefs::Sent;
 use crate::pool::Server;
 pub(crate) use crate::router::Target;
 use crate::slots::Slot;
@@ -7,7 +8,7 @@ use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
-use pandofs_types::{Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId};
+use pandofs_types::{Credentials, Epoch, Ino, Leased, ServerId, SessionId, ShardId, SlotId};
 use pandofs_wire::message::{RequestBody, RequestFrame};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +49,13 @@ pub(crate) struct Call<'d> {
     pub busy_since: Option<Instant>,
     away_pause: Pause,
     busy_pause: Pause,
+
+    /// It may be answered from what is believed.
+    pub believes: bool,
+    /// How it was when it was sent last.
+    pub sent: Option<Sent>,
+    /// What the answer leases.
+    pub leased: Vec<Leased>,
 
     /// Who answered, and over a connection of which registration.
     pub answered_by: Option<(Arc<Server>, u64)>,
@@ -111,8 +119,17 @@ impl<'d> Call<'d> {
             busy_since: None,
             away_pause: Pause::between(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE),
             busy_pause: Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE),
+            believes: true,
+            sent: None,
+            leased: Vec::new(),
             answered_by: None,
         }
+    }
+
+    /// To be asked whatever is believed.
+    pub fn afresh(mut self) -> Call<'d> {
+        self.believes = false;
+        self
     }
 
     /// With a limit to how long it is tried.
@@ -154,7 +171,10 @@ impl<'d> Call<'d> {
                     | DataRequest::Remove { .. }
                     | DataRequest::Allocate { .. }
             ),
-            RequestBody::Admin(_) | RequestBody::Ping | RequestBody::Goodbye { .. } => false,
+            RequestBody::Admin(_)
+            | RequestBody::Ping
+            | RequestBody::Goodbye { .. }
+            | RequestBody::AwaitRecalls { .. } => false,
         }
     }
 

@@ -4,12 +4,14 @@
 use crate::accesses::Accesses;
 use crate::background::DOUBTFUL_SILENCE;
 use crate::behind::WritesBehind;
+use crate::beliefs::Beliefs;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
 use crate::opens::{Batch, Opens};
+use crate::recalls::Listening;
 use crate::pool::{Boot, ConnectError, Connection, Identity, LostAnswer, Server, Timeouts};
 use crate::slots::{Slot, Slots};
 use crate::{Counters, Options};
@@ -37,6 +39,8 @@ pub(crate) struct Core {
     pub inodes: InodeShards,
     pub opens: Opens,
     pub accesses: Accesses,
+    pub beliefs: Beliefs,
+    pub listening: Listening,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
@@ -66,6 +70,7 @@ impl Counts {
             busy: read(&self.busy),
             resent: read(&self.resent),
             connections: read(&self.connections),
+            ..Counters::default()
         }
     }
 }
@@ -93,6 +98,7 @@ impl Core {
             timeouts: Timeouts::within(options.soft),
         };
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
+        let map_hash_key = map.hash_key;
         let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
         Ok(Core {
             who,
@@ -104,6 +110,8 @@ impl Core {
             inodes: InodeShards::new(),
             opens: Opens::new(),
             accesses: Accesses::default(),
+            beliefs: Beliefs::new(map_hash_key),
+            listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),

@@ -149,7 +149,7 @@ impl Client {
     /// `NotDir`; `Stale` when there is no such inode.
     pub fn dir_info(&self, caller: &Credentials, dir: Ino) -> Result<DirInfo> {
         let core = self.core();
-        let inode = core.inode(caller, dir)?;
+        let inode = core.inode_now(caller, dir)?;
         let Some(home) = inode.dir else {
             return Err(FsError::NotDir.into());
         };
@@ -194,7 +194,7 @@ impl Client {
     pub fn fsyncdir(&self, caller: &Credentials, dir: Ino) -> Result<()> {
         let core = self.core();
         // The map as it is now: entries that other clients made may be where this one never was.
-        let Some(home) = core.inode(caller, dir)?.dir else {
+        let Some(home) = core.inode_now(caller, dir)?.dir else {
             return Err(FsError::NotDir.into());
         };
         core.maps.correct(dir, &home.map);
@@ -204,6 +204,16 @@ impl Client {
             reply_of(answer?)?;
         }
         Ok(())
+    }
+}
+
+/// Adds parts to what is there of a directory's attributes.
+pub(crate) fn add_parts(attr: &mut Attr, parts: &[DirPart]) {
+    for part in parts {
+        attr.size = attr.size.saturating_add(part.entries);
+        attr.nlink = attr.nlink.saturating_add(part.subdirs);
+        attr.mtime = attr.mtime.max(part.mtime);
+        attr.ctime = attr.ctime.max(part.ctime);
     }
 }
 
@@ -350,12 +360,8 @@ impl Core {
                 attr.size = 0;
                 attr.nlink = OWN_LINKS;
                 attr.mtime = Time(i64::MIN);
-                for (_, part) in parts {
-                    attr.size = attr.size.saturating_add(part.entries);
-                    attr.nlink = attr.nlink.saturating_add(part.subdirs);
-                    attr.mtime = attr.mtime.max(part.mtime);
-                    attr.ctime = attr.ctime.max(part.ctime);
-                }
+                let parts: Vec<DirPart> = parts.into_iter().map(|(_, part)| part).collect();
+                add_parts(attr, &parts);
             }));
         }
         results

@@ -175,9 +175,20 @@ impl Client {
 impl Core {
     /// What the inode's shard answers about it, alone.
     pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
+        let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        self.inode_by(call, ino)
+    }
+
+    /// The same, asked now: with what leases say nothing of, a directory's map.
+    pub fn inode_now(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
+        let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        self.inode_by(call.afresh(), ino)
+    }
+
+    fn inode_by(&self, mut call: Call, ino: Ino) -> Result<InodeReply> {
         let file = self.opens.file(ino);
         let token = file.as_ref().map(|file| file.token());
-        let inode = inode_of(self.ask(caller, Target::Inode(ino), Request::GetAttr { ino })?)?;
+        let inode = inode_of(self.ask_call(&mut call)?)?;
         if let (Some(file), Some(token)) = (&file, token) {
             file.learn(token, &inode);
         }

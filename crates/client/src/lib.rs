@@ -5,8 +5,8 @@
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
 //! writes its request, reads the answer, and puts the connection back.
 //!
-//! Invariant: no answer depends on what the client remembers being current; attributes and entries
-//! are not cached at all (a mount's kernel does that).
+//! Invariant: no answer depends on what the client remembers being current, but for entries and attributes
+//! that servers have leased: those they recall before they change.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -14,6 +14,7 @@
 //! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
+//! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `core`, `background` | the session's life with the servers |
 //! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `locks`, `admin`, `path` | the operations |
 
@@ -22,6 +23,7 @@ mod admin;
 mod append;
 mod background;
 mod behind;
+mod beliefs;
 mod call;
 mod cluster;
 mod core;
@@ -37,6 +39,7 @@ mod opens;
 mod path;
 mod pool;
 mod react;
+mod recalls;
 mod route;
 mod router;
 mod slots;
@@ -49,6 +52,7 @@ pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow};
+pub use crate::recalls::Recall;
 pub use crate::space::Seek;
 
 /// What decides where a request goes, for whoever carries requests in another way: a simulator.
@@ -87,6 +91,10 @@ pub struct Counters {
     pub resent: u64,
     /// Connections made.
     pub connections: u64,
+    /// Questions that were not asked, because what was known is leased.
+    pub believed: u64,
+    /// Leases that were recalled.
+    pub recalled: u64,
 }
 
 /// A name's or number's object.
@@ -170,7 +178,12 @@ impl Client {
 
     /// What this client has done so far.
     pub fn counters(&self) -> Counters {
-        self.core().counts.read()
+        let core = self.core();
+        Counters {
+            believed: core.beliefs.answered(),
+            recalled: core.beliefs.recalled(),
+            ..core.counts.read()
+        }
     }
 
     fn core(&self) -> &Core {

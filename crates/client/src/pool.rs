@@ -143,6 +143,12 @@ impl Connection {
         }
     }
 
+    /// Waits this long for an answer from now on.
+    pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
+        self.patience = patience;
+        self.stream.set_read_timeout(Some(patience))
+    }
+
     /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
     pub fn push(
         &mut self,

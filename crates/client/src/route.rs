@@ -65,6 +65,10 @@ impl Core {
 
     /// Sends a request until there is an answer for good.
     pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
+        if let Some(believed) = self.beliefs.answer(call) {
+            return self.finish(call, Outcome::Answered(believed));
+        }
+        let change = self.beliefs.change(call);
         self.take_slot(call);
         let answer = loop {
             let outcome = self.attempt(call);
@@ -74,7 +78,18 @@ impl Core {
             }
         };
         self.give_back_slot(call);
+        if let Some(change) = change {
+            self.beliefs.changed(call, change, answer.as_ref().ok());
+        }
         answer
+    }
+
+    /// What an answer that is believed comes to.
+    fn finish(&self, call: &mut Call, outcome: Outcome) -> Result<AnswerBody, Failure> {
+        match self.react(call, outcome) {
+            Next::Done(answer) => answer,
+            Next::Again(_) => unreachable!("only answers that are for good are believed"),
+        }
     }
 
     /// Sends several requests at once, as many as may be under way, and each again as often as it
@@ -94,10 +109,23 @@ impl Core {
     }
 
     fn run_window(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
-        self.take_slots(calls);
-        let mut answers: Vec<Option<Result<AnswerBody, Failure>>> =
-            calls.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = calls
+            .iter_mut()
+            .map(|call| {
+                let believed = self.beliefs.answer(call)?;
+                Some(self.finish(call, Outcome::Answered(believed)))
+            })
+            .collect();
         let mut open: Vec<usize> = (0..calls.len()).collect();
+        open.retain(|&index| answers[index].is_none());
+        if open.is_empty() {
+            return answers.into_iter().flatten().collect();
+        }
+        let mut changes: Vec<_> = calls
+            .iter()
+            .map(|call| self.beliefs.change(call))
+            .collect();
+        self.take_slots(calls);
         while !open.is_empty() {
             let outcomes = self.attempt_all(calls, &open);
             let mut pause = Duration::ZERO;
@@ -114,8 +142,12 @@ impl Core {
             open = again;
             rest(pause);
         }
-        for call in calls.iter_mut() {
+        for ((call, change), answer) in calls.iter_mut().zip(&mut changes).zip(&answers) {
             self.give_back_slot(call);
+            if let Some(change) = change.take() {
+                let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
+                self.beliefs.changed(call, change, answer);
+            }
         }
         let answers: Vec<_> = answers.into_iter().flatten().collect();
         assert_eq!(answers.len(), calls.len(), "every call was answered");
@@ -137,6 +169,7 @@ impl Core {
             return Outcome::Hopeless(error.to_string());
         }
         count(&self.counts.requests);
+        call.sent = self.beliefs.is_on().then(|| self.beliefs.sent());
         if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
             return Outcome::Lost {
@@ -151,7 +184,7 @@ impl Core {
                 let registration = connection.registration;
                 server.put_back(connection);
                 call.answered_by = Some((server, registration));
-                Outcome::Answered(answer.body)
+                Outcome::Answered(self.take_leased(call, answer.body))
             }
             Ok(answer) => Outcome::Hopeless(unasked(&server, answer.id)),
             Err(error) => lost(&server, error),
@@ -207,6 +240,7 @@ impl Core {
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     count(&self.counts.requests);
+                    call.sent = self.beliefs.is_on().then(|| self.beliefs.sent());
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -255,7 +289,8 @@ impl Core {
                             server.answered();
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
-                            outcomes.push((index, Outcome::Answered(answer.body)));
+                            let body = self.take_leased(&mut calls[index], answer.body);
+                            outcomes.push((index, Outcome::Answered(body)));
                             continue;
                         }
                         None => Outcome::Hopeless(unasked(server, answer.id)),
@@ -266,6 +301,22 @@ impl Core {
             return outcomes.extend(group.waiting.iter().map(|&index| (index, failed.again())));
         }
         server.put_back(connection);
+    }
+
+    /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
+    /// change, which is not over yet.
+    fn take_leased(&self, call: &mut Call, body: AnswerBody) -> AnswerBody {
+        call.leased.clear();
+        match body {
+            AnswerBody::Leased { result, leased } => {
+                call.leased = leased;
+                if !call.is_mutation() {
+                    self.beliefs.learn(call, &result);
+                }
+                AnswerBody::Shard(result)
+            }
+            body => body,
+        }
     }
 
     pub fn router(&self) -> Router<'_> {

@@ -9,8 +9,9 @@
 //!
 //! Here it is remembered what a directory's attributes were when servers last told, and what this mount
 //! did to the directory since, and from the two the question is answered, for as long as the kernel
-//! might have believed the servers' answer itself (`attr_timeout`): what other mounts do is seen no
-//! later than without, and what this one does at once.
+//! might have believed the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends when
+//! another mount changes the directory): what other mounts do is seen no later than without, and what this
+//! one does at once.
 //!
 //! Two things are only nearly right, and for that long only:
 //!
@@ -49,14 +50,19 @@ pub(crate) enum Outcome {
     Unclear,
 }
 
-/// When a question was asked, in numbers of changes.
+/// When a question was asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked(u64);
+pub(crate) struct Asked {
+    /// In numbers of changes.
+    changes: u64,
+    /// In numbers of questions.
+    order: u64,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DirAttrs {
-    /// How long what servers told may be used.
-    timeout: Duration,
+    /// Questions that were asked.
+    questions: AtomicU64,
     /// Changes that ended, of any directory.
     changes: AtomicU64,
     stripes: [Mutex<Stripe>; STRIPES],
@@ -76,7 +82,9 @@ struct Stripe {
 #[derive(Debug)]
 struct Known {
     attr: Attr,
-    told: Instant,
+    /// What was told in answer to an earlier question is older.
+    order: u64,
+    until: Instant,
     changed: Instant,
     /// No change was under way while servers were asked.
     exact: bool,
@@ -91,14 +99,6 @@ pub(crate) struct Change<'a> {
 }
 
 impl DirAttrs {
-    pub fn new(timeout: Duration) -> DirAttrs {
-        DirAttrs {
-            timeout,
-            changes: AtomicU64::new(0),
-            stripes: Default::default(),
-        }
-    }
-
     fn stripe(&self, dir: Ino) -> MutexGuard<'_, Stripe> {
         let index = dir.serial().wrapping_add(u64::from(dir.birth_shard().0)) as usize % STRIPES;
         // Nothing panics halfway through a change of a stripe.
@@ -109,23 +109,29 @@ impl DirAttrs {
 
     /// To be called before servers are asked for attributes that are to be [told](Self::told).
     pub fn ask(&self) -> Asked {
-        Asked(self.changes.load(Ordering::SeqCst))
-    }
-
-    /// Servers answered with these attributes. Returns how long they may be believed. What is no
-    /// directory is not remembered.
-    pub fn told(&self, attr: &Attr, asked: Asked) -> Duration {
-        self.told_at(attr, asked, Instant::now())
-    }
-
-    fn told_at(&self, attr: &Attr, asked: Asked, now: Instant) -> Duration {
-        if attr.kind != FileKind::Dir || self.timeout.is_zero() {
-            return self.timeout;
+        Asked {
+            order: self.questions.fetch_add(1, Ordering::SeqCst),
+            changes: self.changes.load(Ordering::SeqCst),
         }
-        let timeout = self.timeout;
+    }
+
+    /// Servers answered with these attributes, which may be used for so long. Returns how long they may be
+    /// believed. What is no directory is not remembered.
+    pub fn told(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
+        self.told_at(attr, asked, timeout, Instant::now())
+    }
+
+    fn told_at(&self, attr: &Attr, asked: Asked, timeout: Duration, now: Instant) -> Duration {
+        if attr.kind != FileKind::Dir || timeout.is_zero() {
+            return timeout;
+        }
         let mut stripe = self.stripe(attr.ino);
-        let exact = stripe.under_way == 0 && stripe.last <= asked.0;
-        if stripe.last_directory > asked.0 {
+        let exact = stripe.under_way == 0 && stripe.last <= asked.changes;
+        let later = stripe.known.get(&attr.ino);
+        if later.is_some_and(|known| known.order > asked.order) {
+            return Duration::ZERO;
+        }
+        if stripe.last_directory > asked.changes {
             // The links may be too few.
             stripe.known.remove(&attr.ino);
             return Duration::ZERO;
@@ -141,9 +147,7 @@ impl DirAttrs {
             changed = known.changed;
         }
         if stripe.known.len() >= MAX_KNOWN_DIRECTORIES / STRIPES {
-            stripe
-                .known
-                .retain(|_, known| now.saturating_duration_since(known.told) < timeout);
+            stripe.known.retain(|_, known| known.until > now);
             if stripe.known.len() >= MAX_KNOWN_DIRECTORIES / STRIPES {
                 stripe.known.clear();
             }
@@ -152,7 +156,8 @@ impl DirAttrs {
             attr.ino,
             Known {
                 attr,
-                told: now,
+                order: asked.order,
+                until: now + timeout,
                 changed,
                 exact,
             },
@@ -175,9 +180,7 @@ impl DirAttrs {
     fn known_at(&self, dir: Ino, now: Instant) -> Option<(Attr, Duration)> {
         let stripe = self.stripe(dir);
         let known = stripe.known.get(&dir)?;
-        let left = self
-            .timeout
-            .checked_sub(now.saturating_duration_since(known.told))?;
+        let left = known.until.saturating_duration_since(now);
         let busy = now.saturating_duration_since(known.changed) < QUIET;
         match (known.exact, busy) {
             _ if left.is_zero() => None,
@@ -295,10 +298,10 @@ mod tests {
 
     #[test]
     fn what_servers_told_is_used_until_the_kernel_would_ask_again() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
         assert_eq!(shown(&attrs, start), None);
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
+        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         let (told, left) = attrs.known_at(DIR, start + SECOND / 4).unwrap();
         assert_eq!((told, left), (attr(3, 10), SECOND * 3 / 4));
         assert_eq!(attrs.known_at(DIR, start + SECOND), None);
@@ -307,29 +310,30 @@ mod tests {
 
     #[test]
     fn without_a_timeout_nothing_is_remembered() {
-        let attrs = DirAttrs::new(Duration::ZERO);
-        attrs.told(&attr(3, 10), attrs.ask());
+        let attrs = DirAttrs::default();
+        attrs.told(&attr(3, 10), attrs.ask(), Duration::ZERO);
         assert_eq!(attrs.known(DIR), None);
     }
 
     #[test]
     fn files_are_not_remembered() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         attrs.told(
             &Attr {
                 kind: FileKind::File,
                 ..attr(3, 10)
             },
             attrs.ask(),
+            SECOND,
         );
         assert_eq!(attrs.known(DIR), None);
     }
 
     #[test]
     fn own_changes_show_at_once() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
+        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(added(20));
         assert_eq!(shown(&attrs, start), Some((4, 2, 20)));
         attrs.change(DIR).ended(Outcome::Added {
@@ -360,12 +364,12 @@ mod tests {
 
     #[test]
     fn after_a_change_of_unclear_outcome_servers_are_asked() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         for change in [
             |attrs: &DirAttrs| attrs.forget(DIR),
             |attrs: &DirAttrs| drop(attrs.change(DIR)),
         ] {
-            attrs.told(&attr(3, 10), attrs.ask());
+            attrs.told(&attr(3, 10), attrs.ask(), SECOND);
             assert!(attrs.known(DIR).is_some());
             change(&attrs);
             assert_eq!(attrs.known(DIR), None);
@@ -374,9 +378,9 @@ mod tests {
 
     #[test]
     fn a_refused_change_is_none() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
+        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(Outcome::Nothing);
         assert_eq!(shown(&attrs, start), Some((3, 2, 10)));
     }
@@ -389,29 +393,29 @@ mod tests {
         let plays: [(&str, Play); 4] = [
             ("within the change", |attrs, now| {
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), attrs.ask(), now);
+                attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
             ("around the change", |attrs, now| {
                 let asked = attrs.ask();
                 attrs.change(DIR).ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, now);
+                attrs.told_at(&attr(4, 20), asked, SECOND, now);
             }),
             ("asked before, told within", |attrs, now| {
                 let asked = attrs.ask();
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), asked, now);
+                attrs.told_at(&attr(4, 20), asked, SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
             ("asked within, told after", |attrs, now| {
                 let change = attrs.change(DIR);
                 let asked = attrs.ask();
                 change.ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, now);
+                attrs.told_at(&attr(4, 20), asked, SECOND, now);
             }),
         ];
         for (when, play) in plays {
-            let attrs = DirAttrs::new(SECOND);
+            let attrs = DirAttrs::default();
             let start = Instant::now();
             play(&attrs, start);
             let (told, left) = attrs.known_at(DIR, start).unwrap();
@@ -423,19 +427,19 @@ mod tests {
     /// Had the answer not the new directory in it, a program could miss it.
     #[test]
     fn links_are_never_too_few() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
         let asked = attrs.ask();
         attrs.change(DIR).ended(Outcome::Added {
             directory: true,
             at: Time(20),
         });
-        assert_eq!(attrs.told_at(&attr(3, 10), asked, start), Duration::ZERO);
+        assert_eq!(attrs.told_at(&attr(3, 10), asked, SECOND, start), Duration::ZERO);
         assert_eq!(shown(&attrs, start), None);
 
         // Was the removed directory missing from the answer already, it must not be taken off twice.
         let change = attrs.change(DIR);
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
+        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         change.ended(Outcome::Removed { directory: true });
         let (attr, _) = attrs.known_at(DIR, Instant::now()).unwrap();
         assert_eq!(attr.nlink, 2);
@@ -443,28 +447,28 @@ mod tests {
 
     #[test]
     fn an_answer_that_overlaps_no_change_is_exact() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
         attrs.change(DIR).ended(added(20));
-        attrs.told_at(&attr(4, 20), attrs.ask(), start);
+        attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, start);
         assert_eq!(shown(&attrs, start + QUIET * 10), Some((4, 2, 20)));
     }
 
     #[test]
     fn an_older_answer_does_not_take_a_change_back() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), start);
+        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         let asked = attrs.ask();
         attrs.change(DIR).ended(added(50));
-        attrs.told_at(&attr(3, 10), asked, start);
+        attrs.told_at(&attr(3, 10), asked, SECOND, start);
         let (_, _, mtime) = shown(&attrs, start).unwrap();
         assert_eq!(mtime, 50);
     }
 
     #[test]
     fn the_number_of_directories_is_bounded() {
-        let attrs = DirAttrs::new(SECOND);
+        let attrs = DirAttrs::default();
         for serial in 1..=2 * MAX_KNOWN_DIRECTORIES as u64 {
             attrs.told(
                 &Attr {
@@ -472,6 +476,7 @@ mod tests {
                     ..attr(0, 0)
                 },
                 attrs.ask(),
+                SECOND,
             );
         }
         let known: usize = attrs

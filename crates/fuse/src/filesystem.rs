@@ -31,27 +31,31 @@ impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         negotiate(kernel, self.options.default_permissions);
         locks::negotiate(kernel, self.options.local_locks);
+        self.told.negotiate(kernel);
         Ok(())
     }
 
     fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let asked = self.dir_attrs.ask();
         let dir = ino(dir);
-        let result = if let Some(relative) = Relative::of(name) {
-            self.by_handle(dir, relative)
-        } else {
-            convert::name(name)
-                .and_then(|name| self.ask(request.into(), |c| self.client.lookup(c, dir, &name)))
-        };
-        match result {
-            // Number 0 makes the kernel remember that there is no such name.
-            Err(Errno::ENOENT) if !self.options.negative_timeout.is_zero() => {
-                let nothing = convert::unknown_attr(Ino(0), FileKind::File);
-                let timeout = self.options.negative_timeout;
-                reply.entry_with_ttls(&timeout, &timeout, &nothing, GENERATION);
-            }
-            result => self.reply_entry(reply, asked, result),
+        if let Some(relative) = Relative::of(name) {
+            let result = self.by_handle(dir, relative);
+            return self.reply_entry(reply, asked, None, result);
         }
+        let name = match convert::name(name) {
+            Ok(name) => name,
+            Err(error) => return reply.error(error),
+        };
+        let result = self.ask(request.into(), |c| self.client.lookup(c, dir, &name));
+        if matches!(result, Err(Errno::ENOENT)) {
+            let timeout = self.entry_timeout(dir, &name, None);
+            if !timeout.is_zero() {
+                // Number 0 makes the kernel remember that there is no such name.
+                let nothing = convert::unknown_attr(Ino(0), FileKind::File);
+                return reply.entry_with_ttls(&timeout, &timeout, &nothing, GENERATION);
+            }
+        }
+        self.reply_entry(reply, asked, Some((dir, &name)), result);
     }
 
     /// However often the kernel was told of the inode, it forgets it at once.
@@ -112,8 +116,9 @@ impl Filesystem for PandoFs {
         };
         match self.set_attr(request.into(), ino(number), set, handle.is_some()) {
             Ok(attr) => {
-                self.no_xattrs.told(&attr);
-                reply.attr(&self.options.attr_timeout, &convert::file_attr(&attr));
+                let timeout = self.attr_timeout(&attr);
+                self.no_xattrs.told(&attr, timeout);
+                reply.attr(&timeout, &convert::file_attr(&attr));
             }
             Err(error) => reply.error(error),
         }
@@ -250,9 +255,13 @@ impl Filesystem for PandoFs {
     ) {
         let flags = OpenFlags(flags);
         let mode = convert::new_mode(mode, umask);
-        let result = convert::name(name)
-            .and_then(|name| self.create_or_open(request.into(), ino(dir), &name, mode, flags));
-        self.reply_created(reply, flags, result);
+        let (dir, name) = (ino(dir), convert::name(name));
+        let result = match &name {
+            Ok(name) => self.create_or_open(request.into(), dir, name, mode, flags),
+            Err(error) => Err(*error),
+        };
+        let found = name.as_ref().ok().map(|name| (dir, name));
+        self.reply_created(reply, flags, found, result);
     }
 
     /// The directory stays as it is.
@@ -273,7 +282,8 @@ impl Filesystem for PandoFs {
                 self.client.create_unnamed(c, ino(dir), mode, may_be_named)
             })
         });
-        self.reply_created(reply, OpenFlags(flags), result.map(|node| node.attr));
+        let result = result.map(|node| node.attr);
+        self.reply_created(reply, OpenFlags(flags), None, result);
     }
 
     fn read(
@@ -448,7 +458,7 @@ impl Filesystem for PandoFs {
             offset,
             Detail::Attributes,
             |item| {
-                let (attr, timeout) = self.listed_attr(item, asked);
+                let (attr, timeout) = self.listed_attr(dir, item, asked);
                 let name = OsStr::from_bytes(item.name);
                 reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
             },

@@ -44,6 +44,7 @@ mod dead_dirs;
 mod dir_attrs;
 mod direct;
 mod filesystem;
+mod leases;
 mod listing;
 mod locks;
 mod mount;
@@ -58,4 +59,4 @@ mod xattr;
 
 pub use direct::remount;
 pub use mount::{MountError, Mounted, mount, serve};
-pub use options::{Atime, KernelFlags, LocalLocks, Options, negotiate};
+pub use options::{Atime, Cache, KernelFlags, LocalLocks, Options, negotiate};

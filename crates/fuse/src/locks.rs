@@ -32,6 +32,7 @@ use fuser::{
 use pandofs_client::{ClientError, Holder, LockWait, Tried};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -144,7 +145,7 @@ impl Kernel {
     }
 
     /// The inode's attributes are not to be believed any longer.
-    fn forget_attr(&self, ino: Ino) {
+    pub fn forget_attr(&self, ino: Ino) {
         // Not the contents as well: for that the kernel would wait for reads under way, which wait for threads of
         // this mount.
         const ATTRIBUTES_ALONE: i64 = -1;
@@ -152,6 +153,15 @@ impl Kernel {
             && let Err(error) = notifier.inval_inode(INodeNo(ino.0), ATTRIBUTES_ALONE, 0)
         {
             tracing::debug!(%error, "the kernel does not know inode {ino}");
+        }
+    }
+
+    /// No entry is to be believed any longer. Unlike a notice of one entry this takes no lock: a program that
+    /// makes a name holds its directory's, and may be waiting for a server that waits for this.
+    pub fn forget_entries(&self) -> io::Result<()> {
+        match self.notifier.get() {
+            Some(notifier) => notifier.inc_epoch(),
+            None => Ok(()),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Mounting, unmounting, and what may be at the mount point before.
 
 use crate::direct;
+use crate::leases::Hearers;
 use crate::ops::PandoFs;
-use crate::options::Options;
+use crate::options::{Cache, Options};
 use crate::panic::{self, SESSION_THREADS};
 use fuser::{Filesystem, Session};
 use pandofs_client::Client;
@@ -12,6 +13,7 @@ use rustix::mount::UnmountFlags;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 /// Why something was not mounted or unmounted.
@@ -63,9 +65,20 @@ pub struct Mounted {
 /// When the mount point cannot be used or the kernel does not mount.
 pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Mounted, MountError> {
     let filesystem = PandoFs::new(client, options.clone());
-    let kernel = filesystem.kernel.clone();
+    let hearers = Hearers {
+        kernel: filesystem.kernel.clone(),
+        told: Arc::clone(&filesystem.told),
+        dir_attrs: Arc::clone(&filesystem.dir_attrs),
+        no_xattrs: Arc::clone(&filesystem.no_xattrs),
+    };
+    let client = filesystem.client.clone();
     serve_with(filesystem, mountpoint, &options, |session| {
-        kernel.set(session.notifier());
+        hearers.kernel.set(session.notifier());
+        if options.cache == Cache::Leases
+            && let Err(error) = hearers.listen(&client, options.default_permissions)
+        {
+            tracing::error!(%error, "nothing is cached");
+        }
     })
 }
 

@@ -15,9 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NoXattrs {
-    timeout: Duration,
     known: Mutex<Known>,
 }
 
@@ -29,20 +28,14 @@ struct Known {
 }
 
 impl NoXattrs {
-    pub fn new(timeout: Duration) -> NoXattrs {
-        NoXattrs {
-            timeout,
-            known: Mutex::default(),
-        }
-    }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server has said this of an inode.
-    pub fn told(&self, attr: &Attr) {
-        if self.timeout.is_zero() {
+    /// A server has said this of an inode; how long it may be believed.
+    pub fn told(&self, attr: &Attr, timeout: Duration) {
+        if timeout.is_zero() {
             return;
         }
         let now = Instant::now();
@@ -60,7 +53,12 @@ impl NoXattrs {
                 known.without.clear();
             }
         }
-        known.without.insert(attr.ino, now + self.timeout);
+        known.without.insert(attr.ino, now + timeout);
+    }
+
+    /// It may have been given one by another mount.
+    pub fn forget(&self, ino: Ino) {
+        self.known().without.remove(&ino);
     }
 
     /// It has been given an attribute, or may have been.
@@ -87,6 +85,8 @@ mod tests {
     use super::*;
     use pandofs_types::{FileKind, Time};
 
+    const HOUR: Duration = Duration::from_secs(3_600);
+
     fn attr(ino: u64, has_xattrs: bool) -> Attr {
         Attr {
             ino: Ino(ino),
@@ -108,37 +108,47 @@ mod tests {
 
     #[test]
     fn what_is_told_is_believed_until_one_is_given() {
-        let none = NoXattrs::new(Duration::from_secs(3_600));
+        let none = NoXattrs::default();
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false));
-        none.told(&attr(2, false));
+        none.told(&attr(1, false), HOUR);
+        none.told(&attr(2, false), HOUR);
         assert!(none.holds(Ino(1)));
-        none.told(&attr(2, true));
+        none.told(&attr(2, true), HOUR);
         assert!(!none.holds(Ino(2)));
         none.given(Ino(1));
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false));
+        none.told(&attr(1, false), HOUR);
         assert!(!none.holds(Ino(1)), "an answer from before");
     }
 
     #[test]
     fn nothing_is_believed_without_a_time_out() {
-        let none = NoXattrs::new(Duration::ZERO);
-        none.told(&attr(1, false));
+        let none = NoXattrs::default();
+        none.told(&attr(1, false), Duration::ZERO);
         assert!(!none.holds(Ino(1)));
     }
 
     #[test]
+    fn what_another_mount_may_have_given_is_not_believed() {
+        let none = NoXattrs::default();
+        none.told(&attr(1, false), HOUR);
+        none.forget(Ino(1));
+        assert!(!none.holds(Ino(1)));
+        none.told(&attr(1, false), HOUR);
+        assert!(none.holds(Ino(1)));
+    }
+
+    #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let none = NoXattrs::new(Duration::from_secs(3_600));
+        let none = NoXattrs::default();
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
-            none.told(&attr(ino, false));
+            none.told(&attr(ino, false), HOUR);
         }
         assert!(none.known().without.len() <= MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
             none.given(Ino(ino));
         }
-        none.told(&attr(u64::MAX, false));
+        none.told(&attr(u64::MAX, false), HOUR);
         assert!(!none.holds(Ino(u64::MAX)));
         assert_eq!(none.known().given.len(), MAX_KNOWN_WITHOUT_XATTRS);
     }

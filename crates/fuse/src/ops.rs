@@ -5,10 +5,11 @@ use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
+use crate::leases::Told;
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::locks::{Kernel, OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
-use crate::options::{Atime, Options};
+use crate::options::{Atime, Cache, Options};
 use fuser::{Errno, FileAttr, OpenFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
 use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
@@ -25,9 +26,10 @@ pub(crate) struct PandoFs {
     pub client: Client,
     pub options: Options,
     pub callers: Callers,
-    pub dir_attrs: DirAttrs,
+    pub dir_attrs: Arc<DirAttrs>,
     pub dead_dirs: DeadDirs,
-    pub no_xattrs: NoXattrs,
+    pub no_xattrs: Arc<NoXattrs>,
+    pub told: Arc<Told>,
     pub ends: Ends,
     pub openers: Openers,
     pub open_files: OpenFiles,
@@ -72,15 +74,14 @@ pub(crate) struct Item<'a> {
 
 impl PandoFs {
     pub fn new(client: Client, options: Options) -> PandoFs {
-        let dir_attrs = DirAttrs::new(options.attr_timeout);
-        let no_xattrs = NoXattrs::new(options.attr_timeout);
         PandoFs {
             client,
             options,
             callers: Callers::default(),
-            dir_attrs,
+            dir_attrs: Arc::default(),
             dead_dirs: DeadDirs::default(),
-            no_xattrs,
+            no_xattrs: Arc::default(),
+            told: Arc::default(),
             ends: Ends::default(),
             openers: Openers::default(),
             open_files: OpenFiles::default(),
@@ -116,16 +117,6 @@ impl PandoFs {
         result.map_err(errno)
     }
 
-    /// How long the kernel may believe attributes that servers gave in answer to a question.
-    pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
-        self.no_xattrs.told(attr);
-        if attr.kind == FileKind::Dir {
-            self.dir_attrs.told(attr, asked)
-        } else {
-            self.options.attr_timeout
-        }
-    }
-
     /// An inode by its number. Who has a handle was let in when it was made.
     pub fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
         let ino = match relative {
@@ -147,7 +138,7 @@ impl PandoFs {
     pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
-            return Ok((attr, timeout));
+            return Ok((attr, self.note(ino, timeout)));
         }
         let asked = self.dir_attrs.ask();
         match self.client.getattr(&Credentials::ROOT, ino).map_err(errno) {
@@ -157,7 +148,8 @@ impl PandoFs {
             }
             Err(Errno::ESTALE) => {
                 let attr = self.dead_dirs.attr(ino).ok_or(Errno::ESTALE)?;
-                Ok((attr, self.options.attr_timeout))
+                let timeout = self.attr_timeout(&attr);
+                Ok((attr, timeout))
             }
             Err(error) => Err(error),
         }
@@ -176,7 +168,7 @@ impl PandoFs {
     /// Removes a directory.
     pub fn remove_dir(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
         // Where nothing is remembered it has to be asked before it is gone.
-        let before = if self.options.attr_timeout.is_zero() {
+        let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
             self.client.lookup(&Credentials::ROOT, dir, name).ok()
         } else {
             None
@@ -342,10 +334,11 @@ impl PandoFs {
     }
 
     /// Attributes of what was listed, and how long the kernel may believe them.
-    pub fn listed_attr(&self, item: &Item<'_>, asked: Asked) -> (FileAttr, Duration) {
+    pub fn listed_attr(&self, dir: Ino, item: &Item<'_>, asked: Asked) -> (FileAttr, Duration) {
         match item.attr {
             Some(attr) => {
-                let timeout = self.believable(attr, asked).min(self.options.entry_timeout);
+                let entry = self.listed_entry_timeout(dir, item.name, item.ino);
+                let timeout = self.believable(attr, asked).min(entry);
                 (convert::file_attr(attr), timeout)
             }
             // Of `.` and `..` the kernel takes nothing but the number. Any other name was there when

@@ -17,7 +17,9 @@ pub struct Options {
     /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
     /// number of cores.
     pub threads: usize,
-    /// How long the kernel may believe that a name leads to an inode.
+    /// By what the kernel is told how long to believe something.
+    pub cache: Cache,
+    /// How long the kernel may believe that a name leads to an inode; of no meaning with leases, as the next two.
     pub entry_timeout: Duration,
     /// How long the kernel may believe an inode's attributes.
     pub attr_timeout: Duration,
@@ -39,6 +41,17 @@ pub struct Options {
     pub fs_name: String,
     /// Locks that hold within this mount alone, and cost no server anything.
     pub local_locks: LocalLocks,
+}
+
+/// By what the kernel is told how long to believe entries and attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cache {
+    /// Servers lease what they tell, and recall it before it changes: what one mount does all others see as
+    /// soon as it is done.
+    #[default]
+    Leases,
+    /// Time-outs: what another mount does is seen when they have passed.
+    Timeouts,
 }
 
 /// Which locks hold within one mount, rather than among all.
@@ -126,11 +139,12 @@ impl KernelFlags {
 }
 
 impl Default for Options {
-    /// Time-outs of [`DEFAULT_CACHE_TIMEOUT`], [`DEFAULT_MOUNT_THREADS`]; others are let in when root
+    /// Leases, time-outs of [`DEFAULT_CACHE_TIMEOUT`] where they count, [`DEFAULT_MOUNT_THREADS`]; others are let in when root
     /// mounts.
     fn default() -> Options {
         Options {
             threads: DEFAULT_MOUNT_THREADS,
+            cache: Cache::default(),
             entry_timeout: DEFAULT_CACHE_TIMEOUT,
             attr_timeout: DEFAULT_CACHE_TIMEOUT,
             negative_timeout: DEFAULT_CACHE_TIMEOUT,

@@ -20,12 +20,23 @@ pub(crate) fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
 }
 
 impl PandoFs {
-    pub fn reply_entry(&self, reply: ReplyEntry, asked: Asked, result: Result<Node>) {
+    /// Answers with what a name leads to. `found`: the directory and the name, if it was found by one.
+    pub fn reply_entry(
+        &self,
+        reply: ReplyEntry,
+        asked: Asked,
+        found: Option<(Ino, &Name)>,
+        result: Result<Node>,
+    ) {
         match result {
             Ok(node) => {
                 let attr_timeout = self.believable(&node.attr, asked);
                 let attr = convert::file_attr(&node.attr);
-                let entry_timeout = self.options.entry_timeout;
+                let entry_timeout = match found {
+                    Some((dir, name)) => self.entry_timeout(dir, name, Some(node.ino)),
+                    // What was found by a handle has no name that the kernel remembers.
+                    None => attr_timeout,
+                };
                 reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
             }
             Err(error) => reply.error(error),
@@ -33,12 +44,22 @@ impl PandoFs {
     }
 
     /// A file was made and opened with these flags.
-    pub fn reply_created(&self, reply: ReplyCreate, flags: OpenFlags, result: Result<Attr>) {
+    pub fn reply_created(
+        &self,
+        reply: ReplyCreate,
+        flags: OpenFlags,
+        found: Option<(Ino, &Name)>,
+        result: Result<Attr>,
+    ) {
         match result {
             Ok(attr) => {
-                self.no_xattrs.told(&attr);
+                let of_attr = self.attr_timeout(&attr);
+                self.no_xattrs.told(&attr, of_attr);
                 // One time-out has to do for entry and attributes.
-                let timeout = self.options.entry_timeout.min(self.options.attr_timeout);
+                let timeout = match found {
+                    Some((dir, name)) => of_attr.min(self.entry_timeout(dir, name, Some(attr.ino))),
+                    None => of_attr,
+                };
                 let attr = convert::file_attr(&attr);
                 let handle = self.open_files.next(flags);
                 let flags = self.open_flags(flags);
@@ -59,9 +80,13 @@ impl PandoFs {
     ) {
         let asked = self.dir_attrs.ask();
         let dir = ino(dir);
-        let result = convert::name(name)
-            .and_then(|name| self.change(caller, dir, added, |c| ask(c, dir, &name)));
-        self.reply_entry(reply, asked, result);
+        let name = convert::name(name);
+        let result = match &name {
+            Ok(name) => self.change(caller, dir, added, |c| ask(c, dir, name)),
+            Err(error) => Err(*error),
+        };
+        let found = name.as_ref().ok().map(|name| (dir, name));
+        self.reply_entry(reply, asked, found, result);
     }
 
     /// Takes a name away.

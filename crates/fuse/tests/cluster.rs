@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pandofs_client::Client;
-use pandofs_fuse::{Atime, KernelFlags, Mounted, Options, mount};
+use pandofs_fuse::{Atime, Cache, KernelFlags, Mounted, Options, mount};
 use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
@@ -128,6 +128,7 @@ fn small_partitions() -> Settings {
 fn patient() -> Options {
     let long = Duration::from_secs(3_600);
     Options {
+        cache: Cache::Timeouts,
         entry_timeout: long,
         attr_timeout: long,
         negative_timeout: long,
@@ -190,6 +191,7 @@ fn cost_of_reading(atime: Atime) -> u64 {
     const FILES: u64 = 1_000;
     let cluster = Cluster::start(Settings::default());
     let believing_nothing = Options {
+        cache: Cache::Timeouts,
         attr_timeout: Duration::ZERO,
         ..patient()
     };

@@ -27,7 +27,7 @@ fn path(of: &str) -> String {
 
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
-    Horizon, Locker);
+    Horizon, Locker, Leaseholder);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut, Fill);
 

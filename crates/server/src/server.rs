@@ -237,6 +237,8 @@ fn serve(
     let mut random = rand::random::<u64>;
     let mut environment = Environment {
         now: Clock::default().now(),
+        // The lane's begins there, too: a moment later.
+        steady: pandofs_types::Time(0),
         random: &mut random,
     };
     let configs = recovery::configs(&map, id);

@@ -7,7 +7,7 @@
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest,
 };
-use pandofs_types::SessionId;
+use pandofs_types::{LeaseKey, Leased, SessionId};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ pub enum RequestBody {
     Goodbye {
         session: SessionId,
     },
+    /// The session takes leases from this server, and waits for recalls of them. `done`: it has let go of
+    /// what the answer of this number was about. `None`: it has none of any lease that it was given before,
+    /// and takes them from now on. Answers `Recalls`.
+    AwaitRecalls {
+        done: Option<u64>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +49,17 @@ pub enum AnswerBody {
     Admin(AdminReply),
     /// To `Ping` and `Goodbye`.
     Done,
+    /// As `Shard`, and what of it the session may believe: for one thing, or for each entry of a listing.
+    Leased {
+        result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
+    },
+    /// The session is to believe these no longer, and to say so by this number. None after a while in which
+    /// there were none.
+    Recalls {
+        number: u64,
+        keys: Vec<LeaseKey>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 
 use pandofs_golden::samples::{self, Named};
 use pandofs_golden::{Golden, check, variants};
-use pandofs_types::{Epoch, FsId, ServerId, SessionId};
+use pandofs_types::{Epoch, FsId, LeaseKey, Leased, Position, ServerId, SessionId};
 use pandofs_wire::buffer::ReadBuffer;
 use pandofs_wire::frame::{self, FrameError, HEADER_BYTES};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, PROTOCOL_VERSION, Peer};
@@ -23,8 +23,9 @@ fn path(of: &str) -> String {
     )
 }
 
-variants!(request_body_of, REQUEST_BODIES, RequestBody: Shard, Data, Admin, Ping, Goodbye);
-variants!(answer_body_of, ANSWER_BODIES, AnswerBody: Shard, Data, Admin, Done);
+variants!(request_body_of, REQUEST_BODIES, RequestBody:
+    Shard, Data, Admin, Ping, Goodbye, AwaitRecalls);
+variants!(answer_body_of, ANSWER_BODIES, AnswerBody: Shard, Data, Admin, Done, Leased, Recalls);
 variants!(peer_of, PEERS, Peer: Client, Server, Admin);
 variants!(refusal_of, REFUSALS, HelloRefusal:
     WrongMagic, WrongVersion, WrongFileSystem, TooManyConnections, NotReady, Malformed);
@@ -65,6 +66,9 @@ fn requests() -> Vec<(String, RequestBody)> {
     all.push(("Ping".to_owned(), RequestBody::Ping));
     let session = SessionId(0x0123_4567_89ab_cdef);
     all.push(("Goodbye".to_owned(), RequestBody::Goodbye { session }));
+    for (name, done) in [("AwaitRecalls anew", None), ("AwaitRecalls", Some(300))] {
+        all.push((name.to_owned(), RequestBody::AwaitRecalls { done }));
+    }
     all
 }
 
@@ -94,6 +98,25 @@ fn answers() -> Vec<(String, AnswerBody)> {
             AnswerBody::Shard(Err(refusal)),
         ));
     }
+    let result = samples::replies().swap_remove(1).1;
+    let leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES), Leased::NOTHING];
+    let result = Ok(result);
+    all.push((
+        "Leased".to_owned(),
+        AnswerBody::Leased { result, leased },
+    ));
+    let keys = vec![
+        LeaseKey::Entry {
+            dir: samples::DIR,
+            position: Position(0x0123_4567_89ab_cd80),
+        },
+        LeaseKey::Inode(samples::FILE),
+        LeaseKey::Parts(samples::DIR),
+    ];
+    all.push((
+        "Recalls".to_owned(),
+        AnswerBody::Recalls { number: 300, keys },
+    ));
     for (name, reply) in samples::data_replies() {
         all.push((format!("Data, {name}"), AnswerBody::Data(reply)));
     }

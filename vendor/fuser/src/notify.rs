@@ -83,6 +83,14 @@ impl Notifier {
         self.send_inval(notify_code::FUSE_NOTIFY_INVAL_INODE, &notif)
     }
 
+    /// Make all directory entries stale that the kernel has been told of or is just asking about
+    /// # Errors
+    /// Returns an error if the kernel rejects the notification: before Linux 6.16 (protocol 7.44) it does.
+    pub fn inc_epoch(&self) -> io::Result<()> {
+        let notif = Notification::new_empty();
+        self.send(notify_code::FUSE_NOTIFY_INC_EPOCH, &notif)
+    }
+
     /// Update the kernel's cached copy of a given inode's data
     /// # Errors
     /// Returns an error if the notification data is too large.

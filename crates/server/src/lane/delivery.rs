@@ -12,7 +12,7 @@ use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Output, Ticket};
 use pandofs_store::StoreError;
 use pandofs_types::limits::MAX_DAMAGE_LISTED;
-use pandofs_types::{FsError, ServerId, ShardId};
+use pandofs_types::{FsError, Leased, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};
 use std::time::Instant;
@@ -31,7 +31,10 @@ impl Lane {
                     // It waited for the disk before it was sent the first time.
                     Asked::Again => false,
                 },
-                Output::Warm { .. } | Output::Watch { .. } | Output::Unreadable { .. } => false,
+                Output::Warm { .. }
+                | Output::Watch { .. }
+                | Output::Recall(_)
+                | Output::Unreadable { .. } => false,
             };
             if !durable {
                 self.carry_out(shard, output)?;
@@ -44,7 +47,13 @@ impl Lane {
 
     pub(super) fn carry_out(&mut self, shard: ShardId, output: Output) -> Result<(), ServerError> {
         match output {
-            Output::Answer { ticket, result, .. } => self.answer_ticket(ticket, result),
+            Output::Answer {
+                ticket,
+                result,
+                leased,
+                ..
+            } => self.answer_ticket(ticket, result, leased),
+            Output::Recall(recall) => self.recall(shard, recall),
             Output::Send { to, message, .. } => {
                 pass(&mut self.faults, Stage::Sending, || {
                     name_of_message(&message)
@@ -83,7 +92,7 @@ impl Lane {
             tracing::error!("damage: a request to shard {shard} cannot be answered: {error}");
             self.damage_told.insert(error);
         }
-        self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)));
+        self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)), Vec::new());
     }
 
     pub(super) fn send(&mut self, server: ServerId, message: PeerMessage) {
@@ -124,7 +133,12 @@ impl Lane {
         Ok(())
     }
 
-    fn answer_ticket(&mut self, ticket: Ticket, result: Result<Reply, Refusal>) {
+    fn answer_ticket(
+        &mut self,
+        ticket: Ticket,
+        result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
+    ) {
         if let Err(
             Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. },
         ) = &result
@@ -135,7 +149,11 @@ impl Lane {
             panic!("a shard answered ticket {} a second time", ticket.0);
         };
         self.repay(pending.connection, pending.owed);
-        self.answer(pending.connection, pending.id, AnswerBody::Shard(result));
+        let body = match leased.is_empty() {
+            true => AnswerBody::Shard(result),
+            false => AnswerBody::Leased { result, leased },
+        };
+        self.answer(pending.connection, pending.id, body);
     }
 
     /// Notes that an answer, of at most this many bytes, is not to come any more.

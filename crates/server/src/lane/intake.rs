@@ -152,7 +152,7 @@ impl Lane {
                     self.take_goodbye(key, frame.id, session);
                     return Ok(());
                 }
-                return self.take_request(key, frame);
+                return self.take_request(key, frame, now);
             }
             Taken::Peer(frame) => {
                 for message in frame.messages {
@@ -232,7 +232,12 @@ impl Lane {
         self.answer(key, id, AnswerBody::Done);
     }
 
-    fn take_request(&mut self, key: SlotKey, frame: RequestFrame) -> Result<(), ServerError> {
+    fn take_request(
+        &mut self,
+        key: SlotKey,
+        frame: RequestFrame,
+        now: Instant,
+    ) -> Result<(), ServerError> {
         let RequestFrame { id, body } = frame;
         match body {
             RequestBody::Shard(request) => self.take_shard_request(key, id, request),
@@ -240,6 +245,15 @@ impl Lane {
             RequestBody::Admin(request) => return self.take_admin_request(key, id, request),
             RequestBody::Ping | RequestBody::Goodbye { .. } => {
                 self.answer(key, id, AnswerBody::Done);
+            }
+            RequestBody::AwaitRecalls { done } => {
+                let role = self.connections.get_mut(key).map(|known| known.role);
+                match role {
+                    Some(Role::Client { session }) => {
+                        self.await_recalls(key, id, session, done, now);
+                    }
+                    _ => self.answer(key, id, AnswerBody::Done),
+                }
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ mod delivery;
 mod intake;
 mod links;
 mod mail;
+mod recalls;
 mod sockets;
 
 pub(crate) use sockets::WAKER;
@@ -39,7 +40,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
 use pandofs_types::limits::{MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
-use pandofs_types::{ServerId, ShardId};
+use pandofs_types::{ServerId, ShardId, Time};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -99,6 +100,7 @@ pub(crate) struct Lane {
     /// Requests that shards have not answered yet.
     pending: Slots<Pending>,
     sessions: Sessions,
+    recalls: recalls::Recalls,
     peers: Peers,
     data_tickets: DataTickets,
     peer_requests: PeerRequests,
@@ -134,6 +136,11 @@ pub(crate) struct Lane {
     counters: Counters,
     /// Damaged places of the store that the log names already.
     damage_told: BTreeSet<String>,
+}
+
+/// The time of the clock that nobody sets. It begins where a server that recovers its shards has it begin.
+fn steady(started: Instant) -> Time {
+    Time(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// A request that a shard is dealing with.
@@ -240,6 +247,7 @@ impl Lane {
             dirty: Vec::new(),
             pending: Slots::new(),
             sessions: Sessions::new(now),
+            recalls: recalls::Recalls::default(),
             peers,
             data_tickets: DataTickets::new(random.random()),
             peer_requests: PeerRequests::default(),
@@ -343,6 +351,7 @@ impl Lane {
         if self.next_look <= now {
             self.next_look = now + LOOK_INTERVAL;
             self.drop_silent(now);
+            self.answer_waiting(now);
             // After an error the system does not announce again that somebody waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
         }
@@ -375,6 +384,7 @@ impl Lane {
         let mut draw = || random.random();
         let mut environment = Environment {
             now,
+            steady: steady(self.started),
             random: &mut draw,
         };
         let mut outputs = Vec::new();

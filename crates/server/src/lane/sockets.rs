@@ -229,6 +229,7 @@ impl Lane {
     }
 
     pub(super) fn session_gone(&mut self, session: SessionId, ended: bool) {
+        self.forget_recalls(session);
         self.tell_all_shards(|| pandofs_shard::Input::SessionGone { session, ended });
     }
 

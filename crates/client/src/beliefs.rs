@@ -1,0 +1,755 @@
+//! What the session believes under leases: entries, attributes, and parts of directories' attributes, each
+//! until its lease is over or it is recalled. Questions that are answered from here are not asked.
+//!
+//! An answer is taken in only if nothing was heard since its request was sent that makes it old: neither a
+//! recall of what it is about, nor a change by this session, nor the loss of a connection. A server may send
+//! a recall over one connection before the answer that it is about has come over another.
+//!
+//! What this session changes it knows by itself: from before the request is sent until it is answered
+//! nothing is believed about that, and afterwards what the answer says.
+
+use crate::accesses::touch;
+use crate::call::{Call, Target};
+use hashbrown::HashMap;
+use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
+use pandofs_types::limits::{LEASE, LEASE_MARGIN, MAX_CACHED_LEASES};
+use pandofs_types::{
+    Attr, AtimeRule, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
+    ShardId, Time,
+};
+use pandofs_wire::message::AnswerBody;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
+/// as long ago as of the last that is forgotten.
+const REMEMBERED_EVENTS: usize = 16_384;
+
+/// How it is with one request that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    at: Instant,
+    /// Events until then.
+    events: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Beliefs {
+    hash_key: HashKey,
+    is_on: AtomicBool,
+    /// Names may be answered for whoever asks: somebody else checks who may search which directory.
+    for_all: AtomicBool,
+    /// Of all that makes answers old.
+    events: AtomicU64,
+    answered: AtomicU64,
+    recalled: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Name,
+    /// Without the inode; `None`: there is none.
+    leads_to: Option<EntryReply>,
+    until: Instant,
+    server: ServerId,
+}
+
+#[derive(Debug)]
+struct Inode {
+    reply: InodeReply,
+    until: Instant,
+    server: ServerId,
+}
+
+#[derive(Debug)]
+struct Part {
+    shard: ShardId,
+    part: DirPart,
+    until: Instant,
+    server: ServerId,
+}
+
+/// A lease of what one shard has of a directory's attributes.
+#[derive(Clone, Copy, Debug)]
+struct DirLease {
+    shard: ShardId,
+    until: Instant,
+    server: ServerId,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<(Ino, Position), Entry>,
+    inodes: HashMap<Ino, Inode>,
+    parts: HashMap<Ino, Vec<Part>>,
+    /// In the order in which they end; what was learnt again stands here more than once.
+    ends: VecDeque<(Instant, LeaseKey)>,
+    /// Of directories what is leased, whether it is known or not: this session may be changing it.
+    dirs: HashMap<Ino, Vec<DirLease>>,
+    /// The last recalls.
+    recalled: HashMap<LeaseKey, u64>,
+    heard: HashMap<LeaseKey, u64>,
+    heard_order: VecDeque<(u64, LeaseKey)>,
+    /// The last event that is forgotten.
+    floor: u64,
+    /// What this session is changing, and how many requests do.
+    changing: HashMap<LeaseKey, u32>,
+    /// Servers that give leases, and since when.
+    servers: HashMap<ServerId, Instant>,
+}
+
+/// A change by this session, while it is under way.
+#[derive(Debug)]
+pub(crate) struct Change {
+    keys: Vec<LeaseKey>,
+    /// The event of its beginning.
+    begun: u64,
+}
+
+impl State {
+    fn forget(&mut self, key: LeaseKey) {
+        match key {
+            LeaseKey::Entry { dir, position } => {
+                self.entries.remove(&(dir, position));
+            }
+            LeaseKey::Inode(ino) => {
+                self.inodes.remove(&ino);
+            }
+            LeaseKey::Parts(dir) => {
+                // The home's part is in its inode.
+                self.inodes.remove(&dir);
+                self.parts.remove(&dir);
+            }
+        }
+    }
+
+    fn note(&mut self, key: LeaseKey, event: u64) {
+        self.heard.insert(key, event);
+        self.heard_order.push_back((event, key));
+        while self.heard_order.len() > REMEMBERED_EVENTS {
+            if let Some((event, key)) = self.heard_order.pop_front() {
+                self.floor = self.floor.max(event);
+                if self.heard.get(&key) == Some(&event) {
+                    self.heard.remove(&key);
+                }
+                if self.recalled.get(&key) == Some(&event) {
+                    self.recalled.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Whether the key was not recalled since then.
+    fn is_leased(&self, key: LeaseKey, events: u64) -> bool {
+        events >= self.floor && self.recalled.get(&key).is_none_or(|recalled| *recalled <= events)
+    }
+
+    /// Whether nothing was heard of the key since then.
+    fn is_current(&self, key: LeaseKey, events: u64) -> bool {
+        events >= self.floor
+            && self.heard.get(&key).is_none_or(|heard| *heard <= events)
+            && !self.changing.contains_key(&key)
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len().max(self.inodes.len())
+    }
+
+    fn drop_ended(&mut self, now: Instant) {
+        while let Some(&(until, key)) = self.ends.front()
+            && until <= now
+        {
+            self.ends.pop_front();
+            match key {
+                LeaseKey::Entry { dir, position } => {
+                    if self.entries.get(&(dir, position)).is_some_and(|e| e.until <= now) {
+                        self.entries.remove(&(dir, position));
+                    }
+                }
+                LeaseKey::Inode(ino) => {
+                    if self.inodes.get(&ino).is_some_and(|inode| inode.until <= now) {
+                        self.inodes.remove(&ino);
+                    }
+                    self.drop_ended_dir(ino, now);
+                }
+                LeaseKey::Parts(dir) => {
+                    if let Some(parts) = self.parts.get_mut(&dir) {
+                        parts.retain(|part| part.until > now);
+                        if parts.is_empty() {
+                            self.parts.remove(&dir);
+                        }
+                    }
+                    self.drop_ended_dir(dir, now);
+                }
+            }
+        }
+    }
+
+    fn drop_ended_dir(&mut self, dir: Ino, now: Instant) {
+        if let Some(leases) = self.dirs.get_mut(&dir) {
+            leases.retain(|lease| lease.until > now);
+            if leases.is_empty() {
+                self.dirs.remove(&dir);
+            }
+        }
+    }
+
+    fn lease_dir(&mut self, dir: Ino, lease: DirLease) {
+        let leases = self.dirs.entry(dir).or_default();
+        leases.retain(|other| other.shard != lease.shard);
+        leases.push(lease);
+    }
+}
+
+impl Beliefs {
+    pub fn new(hash_key: HashKey) -> Beliefs {
+        Beliefs {
+            hash_key,
+            is_on: AtomicBool::new(false),
+            for_all: AtomicBool::new(false),
+            events: AtomicU64::new(1),
+            answered: AtomicU64::new(0),
+            recalled: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Leases are taken from now on.
+    pub fn begin(&self, for_all: bool) {
+        self.for_all.store(for_all, Ordering::SeqCst);
+        self.is_on.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Questions that were answered from here.
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Leases that were recalled.
+    pub fn recalled(&self) -> u64 {
+        self.recalled.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn event(&self) -> u64 {
+        self.events.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A request is about to be sent.
+    pub fn sent(&self) -> Sent {
+        // In this order: what is heard in between makes the answer old.
+        let events = self.events.load(Ordering::SeqCst);
+        let at = Instant::now();
+        Sent { at, events }
+    }
+
+    fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
+        let position = self.hash_key.position(name.as_bytes());
+        LeaseKey::Entry { dir, position }
+    }
+
+    /// The server gives leases with what is asked from now on.
+    pub fn subscribed(&self, server: ServerId) {
+        self.state().servers.insert(server, Instant::now());
+    }
+
+    /// Nothing that this server leased is believed any more.
+    pub fn lost(&self, server: ServerId) {
+        let event = self.event();
+        let mut state = self.state();
+        state.servers.remove(&server);
+        state.entries.retain(|_, entry| entry.server != server);
+        state.inodes.retain(|_, inode| inode.server != server);
+        state.parts.retain(|_, parts| {
+            parts.retain(|part| part.server != server);
+            !parts.is_empty()
+        });
+        state.dirs.retain(|_, leases| {
+            leases.retain(|lease| lease.server != server);
+            !leases.is_empty()
+        });
+        state.floor = state.floor.max(event);
+    }
+
+    /// These are believed no longer.
+    pub fn recall(&self, keys: &[LeaseKey]) {
+        let event = self.event();
+        self.recalled.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        let mut state = self.state();
+        for &key in keys {
+            state.forget(key);
+            state.recalled.insert(key, event);
+            state.note(key, event);
+            if let LeaseKey::Inode(ino) | LeaseKey::Parts(ino) = key {
+                state.dirs.remove(&ino);
+            }
+        }
+    }
+
+    /// The answer to a question, if it is believed.
+    pub fn answer(&self, call: &Call) -> Option<AnswerBody> {
+        if !self.is_on() || !call.believes || call.inner {
+            return None;
+        }
+        let asked = call.shard_request()?;
+        let answer = match &asked.request {
+            Request::Lookup { dir, name } => {
+                if !self.for_all.load(Ordering::Relaxed) && !asked.caller.is_superuser() {
+                    return None;
+                }
+                self.find_entry(*dir, name)?
+            }
+            Request::GetAttr { ino } => {
+                let state = self.state();
+                let inode = state.inodes.get(ino)?;
+                let is_over = inode.until <= Instant::now();
+                (!is_over).then(|| Ok(Reply::Inode(inode.reply.clone())))?
+            }
+            Request::DirPart { dir } => {
+                let Target::Shard(shard) = call.target else {
+                    return None;
+                };
+                let state = self.state();
+                let part = state.parts.get(dir)?.iter().find(|part| part.shard == shard)?;
+                let is_over = part.until <= Instant::now();
+                (!is_over).then(|| Ok(Reply::Part(part.part.clone())))?
+            }
+            _ => return None,
+        };
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Some(AnswerBody::Shard(answer))
+    }
+
+    fn find_entry(&self, dir: Ino, name: &Name) -> Option<Result<Reply, Refusal>> {
+        let position = self.hash_key.position(name.as_bytes());
+        let state = self.state();
+        let entry = state.entries.get(&(dir, position))?;
+        let now = Instant::now();
+        if entry.until <= now || entry.name != *name {
+            return None;
+        }
+        let Some(found) = &entry.leads_to else {
+            return Some(Err(FsError::NotFound.into()));
+        };
+        let inode = state.inodes.get(&found.ino).filter(|inode| inode.until > now);
+        Some(Ok(Reply::Entry(EntryReply {
+            inode: inode.map(|inode| inode.reply.clone()),
+            ..found.clone()
+        })))
+    }
+
+    /// Until when it may be believed that the name leads to `ino`, or to nothing.
+    pub fn entry_until(&self, dir: Ino, name: &Name, ino: Option<Ino>) -> Option<Instant> {
+        let position = self.hash_key.position(name.as_bytes());
+        let state = self.state();
+        let entry = state.entries.get(&(dir, position))?;
+        let leads_to = entry.leads_to.as_ref().map(|found| found.ino);
+        (entry.name == *name && leads_to == ino).then_some(entry.until)
+    }
+
+    /// Until when others ask before they change what these shards have of the directory's attributes.
+    pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Instant> {
+        let state = self.state();
+        let leases = state.dirs.get(&dir)?;
+        let of = |shard: &ShardId| leases.iter().find(|lease| lease.shard == *shard);
+        let untils = shards.iter().map(|shard| of(shard).map(|lease| lease.until));
+        untils.collect::<Option<Vec<_>>>()?.into_iter().min()
+    }
+
+    /// The inode as it is believed; if it is a directory, on these shards, its parts on others than its own; and
+    /// until when.
+    pub fn inode(
+        &self,
+        ino: Ino,
+        shards: &[ShardId],
+    ) -> Option<(InodeReply, Vec<DirPart>, Instant)> {
+        let state = self.state();
+        let inode = state.inodes.get(&ino)?;
+        let mut until = inode.until;
+        let mut others = Vec::new();
+        if inode.reply.dir.is_some() {
+            for &shard in shards {
+                if shard != ino.birth_shard() {
+                    let parts = state.parts.get(&ino)?;
+                    let part = parts.iter().find(|part| part.shard == shard)?;
+                    others.push(part.part.clone());
+                    until = until.min(part.until);
+                }
+            }
+        }
+        Some((inode.reply.clone(), others, until))
+    }
+
+    /// A change is about to be asked for.
+    pub fn change(&self, call: &Call) -> Option<Change> {
+        if !self.is_on() {
+            return None;
+        }
+        let request = &call.shard_request()?.request;
+        if !request.is_mutation() {
+            return None;
+        }
+        let mut keys = self.changed_by(request);
+        let mut state = self.state();
+        // What a name led to changes as well.
+        let names: Vec<_> = keys.clone();
+        for key in names {
+            if let LeaseKey::Entry { dir, position } = key
+                && let Some(entry) = state.entries.get(&(dir, position))
+                && let Some(found) = &entry.leads_to
+                && takes_names(request)
+            {
+                keys.push(LeaseKey::Inode(found.ino));
+            }
+        }
+        if keys.is_empty() {
+            return None;
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let begun = self.event();
+        for &key in &keys {
+            state.forget(key);
+            state.note(key, begun);
+            *state.changing.entry(key).or_default() += 1;
+        }
+        Some(Change { keys, begun })
+    }
+
+    /// It was answered, or given up.
+    pub fn changed(&self, call: &Call, change: Change, answer: Option<&AnswerBody>) {
+        let reply = match answer {
+            Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
+            _ => None,
+        };
+        let event = self.event();
+        let mut state = self.state();
+        // What others were told to have changed, or is being changed by somebody else here, is not known.
+        let mut unknown = Vec::new();
+        for &key in &change.keys {
+            let others = state.changing.get(&key).is_some_and(|count| *count > 1);
+            let heard = state.heard.get(&key).is_some_and(|heard| *heard > change.begun);
+            if others || heard || change.begun < state.floor {
+                unknown.push(key);
+            }
+            if let Some(count) = state.changing.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    state.changing.remove(&key);
+                }
+            }
+            state.forget(key);
+            state.note(key, event);
+        }
+        let also = match reply {
+            Some(Reply::Removed { ino } | Reply::Renamed { ino }) => vec![*ino],
+            Some(Reply::Exchanged { ino, other }) => vec![*ino, *other],
+            _ => Vec::new(),
+        };
+        for ino in also {
+            for key in [LeaseKey::Inode(ino), LeaseKey::Parts(ino)] {
+                state.forget(key);
+                state.note(key, event);
+            }
+        }
+        if let Some(reply) = reply {
+            let is_known = |state: &State, key| match change.keys.contains(&key) {
+                true => !unknown.contains(&key),
+                // What was made may have been changed by somebody else since.
+                false => state.is_current(key, change.begun),
+            };
+            self.learn_reply(&mut state, call, &Ok(reply.clone()), &is_known);
+        }
+    }
+
+    /// Takes in the answer to a question.
+    pub fn learn(&self, call: &Call, answer: &Result<Reply, Refusal>) {
+        if !self.is_on() || call.leased.is_empty() {
+            return;
+        }
+        let Some(sent) = call.sent else {
+            return;
+        };
+        let mut state = self.state();
+        let is_known = |state: &State, key| state.is_current(key, sent.events);
+        self.learn_reply(&mut state, call, answer, &is_known);
+    }
+
+    fn learn_reply(
+        &self,
+        state: &mut State,
+        call: &Call,
+        answer: &Result<Reply, Refusal>,
+        is_known: &dyn Fn(&State, LeaseKey) -> bool,
+    ) {
+        let (Some(asked), Some(sent), Some((server, _))) =
+            (call.shard_request(), call.sent, &call.answered_by)
+        else {
+            return;
+        };
+        let since = state.servers.get(&server.id);
+        if call.leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
+            return;
+        }
+        state.drop_ended(Instant::now());
+        let until = sent.at + (LEASE - LEASE_MARGIN);
+        let learning = Learning {
+            until,
+            server: server.id,
+            events: sent.events,
+            is_known,
+        };
+        let first = call.leased[0];
+        match (&asked.request, answer) {
+            (Request::Lookup { dir, name }, Err(Refusal::Fs(FsError::NotFound))) => {
+                let key = self.entry_key(*dir, name);
+                learning.entry(state, key, name, None, first);
+            }
+            (
+                Request::Lookup { dir, name }
+                | Request::Create { dir, name, .. }
+                | Request::Mkdir { dir, name, .. }
+                | Request::Link { dir, name, .. },
+                Ok(Reply::Entry(entry)),
+            ) => {
+                let key = self.entry_key(*dir, name);
+                learning.entry(state, key, name, Some(entry), first);
+            }
+            (
+                _,
+                Ok(
+                    Reply::Inode(inode)
+                    | Reply::Entry(EntryReply {
+                        inode: Some(inode), ..
+                    }),
+                ),
+            ) => learning.inode(state, inode, first),
+            (Request::DirPart { dir }, Ok(Reply::Part(part))) => {
+                learning.part(state, *dir, asked.shard, part, first);
+            }
+            (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
+                // A large directory that is listed once does not fill what others use.
+                if state.len() >= MAX_CACHED_LEASES / 2 {
+                    return;
+                }
+                for (entry, leased) in listed.entries.iter().zip(&call.leased) {
+                    let key = self.entry_key(*dir, &entry.name);
+                    let reply = EntryReply {
+                        ino: entry.ino,
+                        kind: entry.kind,
+                        shard: entry.shard,
+                        inode: entry.inode.clone(),
+                    };
+                    learning.entry(state, key, &entry.name, Some(&reply), *leased);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a request changes that this session knows of.
+    fn changed_by(&self, request: &Request) -> Vec<LeaseKey> {
+        let mut keys = Vec::new();
+        let mut name = |dir: Ino, name: &Name| {
+            keys.push(self.entry_key(dir, name));
+            keys.push(LeaseKey::Parts(dir));
+        };
+        match request {
+            Request::Create { dir, name: of, .. }
+            | Request::Mkdir { dir, name: of, .. }
+            | Request::Unlink { dir, name: of }
+            | Request::Rmdir { dir, name: of } => name(*dir, of),
+            Request::Link {
+                dir, name: of, ino, ..
+            } => {
+                name(*dir, of);
+                keys.push(LeaseKey::Inode(*ino));
+            }
+            Request::Rename {
+                dir,
+                name: of,
+                new_dir,
+                new_name,
+                ..
+            }
+            | Request::Exchange {
+                dir,
+                name: of,
+                new_dir,
+                new_name,
+                ..
+            } => {
+                name(*dir, of);
+                name(*new_dir, new_name);
+            }
+            Request::SetAttr { ino, .. }
+            | Request::SetXattr { ino, .. }
+            | Request::RemoveXattr { ino, .. }
+            | Request::SetDirSettings { dir: ino, .. } => {
+                keys.extend([LeaseKey::Inode(*ino), LeaseKey::Parts(*ino)]);
+            }
+            Request::Open { ino, .. }
+            | Request::WriteInline { ino, .. }
+            | Request::Stripe { ino }
+            | Request::WroteData { ino, .. }
+            | Request::Allocate { ino, .. }
+            | Request::AppendInline { ino, .. }
+            | Request::Extend { ino, .. } => keys.push(LeaseKey::Inode(*ino)),
+            // What becomes of times of access is counted in when it is told.
+            _ => {}
+        }
+        keys
+    }
+
+    /// Shards were told that these were read.
+    pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
+        if self.is_on() {
+            let mut state = self.state();
+            for (ino, at) in inos {
+                if let Some(inode) = state.inodes.get_mut(ino) {
+                    touch(&mut inode.reply.attr, *at, rule);
+                }
+            }
+        }
+    }
+}
+
+/// Whether names that the request is about cease to lead to what they led to.
+fn takes_names(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Unlink { .. }
+            | Request::Rmdir { .. }
+            | Request::Rename { .. }
+            | Request::Exchange { .. }
+    )
+}
+
+/// What there is to be learnt from one answer.
+struct Learning<'a> {
+    until: Instant,
+    server: ServerId,
+    /// Until the request was sent.
+    events: u64,
+    is_known: &'a dyn Fn(&State, LeaseKey) -> bool,
+}
+
+impl Learning<'_> {
+    fn dir(&self, state: &mut State, dir: Ino, shard: ShardId) {
+        let keys = [LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
+        let is_leased = keys.iter().all(|&key| state.is_leased(key, self.events));
+        if is_leased && state.dirs.len() < MAX_CACHED_LEASES {
+            let (until, server) = (self.until, self.server);
+            state.lease_dir(
+                dir,
+                DirLease {
+                    shard,
+                    until,
+                    server,
+                },
+            );
+            state.ends.push_back((until, LeaseKey::Parts(dir)));
+        }
+    }
+
+    fn entry(
+        &self,
+        state: &mut State,
+        key: LeaseKey,
+        name: &Name,
+        entry: Option<&EntryReply>,
+        leased: Leased,
+    ) {
+        if let Some(inode) = entry.and_then(|entry| entry.inode.as_ref()) {
+            self.inode(state, inode, leased);
+        }
+        let LeaseKey::Entry { dir, position } = key else {
+            return;
+        };
+        let has_room = state.entries.len() < MAX_CACHED_LEASES;
+        if leased.has(Leased::ENTRY) && has_room && (self.is_known)(state, key) {
+            let leads_to = entry.map(|entry| EntryReply {
+                inode: None,
+                ..entry.clone()
+            });
+            state.entries.insert(
+                (dir, position),
+                Entry {
+                    name: name.clone(),
+                    leads_to,
+                    until: self.until,
+                    server: self.server,
+                },
+            );
+            state.ends.push_back((self.until, key));
+        }
+    }
+
+    fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
+        let ino = inode.attr.ino;
+        let key = LeaseKey::Inode(ino);
+        if inode.attr.kind == FileKind::Dir && leased.has(Leased::ATTRIBUTES) {
+            self.dir(state, ino, ino.birth_shard());
+        }
+        let is_known = (self.is_known)(state, key)
+            && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
+        if leased.has(Leased::ATTRIBUTES) && state.inodes.len() < MAX_CACHED_LEASES && is_known {
+            let mut reply = inode.clone();
+            // Never of any use here.
+            if let pandofs_api::FileBody::Inline { data, .. } = &mut reply.body {
+                *data = Vec::new();
+            }
+            state.inodes.insert(
+                ino,
+                Inode {
+                    reply,
+                    until: self.until,
+                    server: self.server,
+                },
+            );
+            state.ends.push_back((self.until, key));
+        }
+    }
+
+    fn part(&self, state: &mut State, dir: Ino, shard: ShardId, part: &DirPart, leased: Leased) {
+        let key = LeaseKey::Parts(dir);
+        if leased.has(Leased::ATTRIBUTES) {
+            self.dir(state, dir, shard);
+        }
+        if leased.has(Leased::ATTRIBUTES)
+            && state.parts.len() < MAX_CACHED_LEASES
+            && (self.is_known)(state, key)
+        {
+            let parts = state.parts.entry(dir).or_default();
+            parts.retain(|part| part.shard != shard);
+            parts.push(Part {
+                shard,
+                part: part.clone(),
+                until: self.until,
+                server: self.server,
+            });
+            state.ends.push_back((self.until, key));
+        }
+    }
+}
+
+/// Whether two answers say the same of an inode, but for the times of reading and the space it takes, which
+/// are found out besides.
+pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
+    let comparable = |attr: &Attr| Attr {
+        atime: Time(0),
+        blocks: 0,
+        ..attr.clone()
+    };
+    comparable(one) == comparable(other)
+}

@@ -1,0 +1,202 @@
+//! Taking leases: one request is always with each server, which answers it when leases end. With the next one
+//! it is told that they are believed no longer.
+//!
+//! Each server has a thread for this. When the connection is lost nothing that the server leased is believed
+//! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::pool::{Connection, LostAnswer, Server};
+use crate::{Client, ClientError};
+use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
+use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
+use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
+use hashbrown::HashSet;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// What is believed no longer.
+#[derive(Debug)]
+pub enum Recall<'a> {
+    /// These.
+    Keys(&'a [LeaseKey]),
+    /// Nothing of what was believed.
+    Everything,
+}
+
+type Listener = Box<dyn Fn(Recall<'_>) + Send + Sync>;
+
+/// Who is to know of recalls, before servers are told that all do.
+#[derive(Default)]
+pub(crate) struct Listening {
+    listener: OnceLock<Listener>,
+    /// Servers that have a thread.
+    servers: Mutex<HashSet<ServerId>>,
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_set = self.listener.get().is_some();
+        formatter.debug_struct("Listening").field("is_set", &is_set).finish()
+    }
+}
+
+impl Listening {
+    fn tell(&self, recall: Recall<'_>) {
+        if let Some(listener) = self.listener.get() {
+            listener(recall);
+        }
+    }
+}
+
+impl Client {
+    /// Takes leases from now on: what was found is believed, and not asked for again, until its lease is over
+    /// or recalled. `listener` is told of recalls; when it returns nobody believes what was recalled. With
+    /// `for_all` names that one caller has found are believed in for others, too: somebody else, the kernel
+    /// as a rule, checks who may search which directory.
+    ///
+    /// # Errors
+    /// `Protocol` when leases are taken already or there are no threads.
+    pub fn take_leases(
+        &self,
+        for_all: bool,
+        listener: impl Fn(Recall<'_>) + Send + Sync + 'static,
+    ) -> Result<()> {
+        let core = &self.session.core;
+        if core.listening.listener.set(Box::new(listener)).is_err() {
+            return Err(ClientError::Protocol("leases are taken twice".to_owned()));
+        }
+        core.beliefs.begin(for_all);
+        listen(core)
+    }
+
+    /// How long it may be believed that a name leads to `ino`, or, with `None`, to nothing.
+    pub fn entry_believed(&self, dir: Ino, name: &Name, ino: Option<Ino>) -> Duration {
+        let until = self.core().beliefs.entry_until(dir, name, ino);
+        left(until)
+    }
+
+    /// How long a directory's attributes, whatever they are, are changed by nobody else without this client's
+    /// being told first.
+    pub fn dir_believed(&self, dir: Ino) -> Duration {
+        let core = self.core();
+        let shards = core.maps.map(dir).shards();
+        left(core.beliefs.dir_until(dir, &shards))
+    }
+
+    /// How long these attributes may be believed.
+    pub fn attr_believed(&self, attr: &Attr) -> Duration {
+        let core = self.core();
+        let shards = match attr.kind {
+            FileKind::Dir => core.maps.map(attr.ino).shards(),
+            _ => Vec::new(),
+        };
+        let Some((inode, parts, until)) = core.beliefs.inode(attr.ino, &shards) else {
+            return Duration::ZERO;
+        };
+        let mut known = inode.attr;
+        crate::dirs::add_parts(&mut known, &parts);
+        core.correct(&mut known);
+        match crate::beliefs::is_same(&known, attr) {
+            true => left(Some(until)),
+            false => Duration::ZERO,
+        }
+    }
+}
+
+fn left(until: Option<Instant>) -> Duration {
+    until.map_or(Duration::ZERO, |until| {
+        until.saturating_duration_since(Instant::now()).min(LEASE)
+    })
+}
+
+/// Starts the threads of servers that have none, if leases are taken.
+pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
+    if !core.beliefs.is_on() {
+        return Ok(());
+    }
+    let servers = &core.listening.servers;
+    let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+    for server in core.clusters.current().servers() {
+        if servers.contains(&server.id) {
+            continue;
+        }
+        let (core, id) = (Arc::downgrade(core), server.id);
+        std::thread::Builder::new()
+            .name(format!("pandofs-recalls-{id}"))
+            .spawn(move || run(&core, id))
+            .map_err(|error| ClientError::Protocol(format!("no thread for recalls: {error}")))?;
+        servers.insert(id);
+    }
+    Ok(())
+}
+
+/// Runs until the session ends.
+fn run(core: &Weak<Core>, id: ServerId) {
+    while let Some(strong) = core.upgrade() {
+        if strong.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        // Where it is by the map that is in force now.
+        let server = strong.clusters.current().server(id).cloned();
+        let connected = server.map(|server| (server.connect(&strong.who), server));
+        drop(strong);
+        if let Some((Ok((mut connection, _)), server)) = connected {
+            let ended = converse(core, &server, &mut connection);
+            tracing::debug!("server {id} tells of recalls no longer: {ended:?}");
+            let Some(core) = core.upgrade() else {
+                return;
+            };
+            core.beliefs.lost(id);
+            core.listening.tell(Recall::Everything);
+        }
+        std::thread::sleep(MIN_RECONNECT_PAUSE);
+    }
+}
+
+/// Why there is an end to it.
+#[derive(Debug)]
+enum End {
+    Lost(#[allow(dead_code, reason = "shown in the log")] LostAnswer),
+    Unsent,
+    Odd,
+    Session,
+}
+
+fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> End {
+    // The server answers at least this often.
+    if connection.be_patient(RECALL_WAIT * 3).is_err() {
+        return End::Unsent;
+    }
+    let mut done = None;
+    loop {
+        let mut frame = RequestFrame {
+            id: 0,
+            body: RequestBody::AwaitRecalls { done },
+        };
+        if connection.push(&mut frame).is_err() || connection.send().is_err() {
+            return End::Unsent;
+        }
+        let answer = match connection.receive() {
+            Ok(answer) if answer.id == frame.id => answer.body,
+            Ok(_) => return End::Odd,
+            Err(lost) => return End::Lost(lost),
+        };
+        let AnswerBody::Recalls { number, keys } = answer else {
+            return End::Odd;
+        };
+        let Some(core) = core.upgrade() else {
+            return End::Session;
+        };
+        if done.is_none() {
+            core.beliefs.subscribed(server.id);
+        } else if !keys.is_empty() {
+            core.beliefs.recall(&keys);
+            core.listening.tell(Recall::Keys(&keys));
+        }
+        server.heard();
+        done = Some(number);
+    }
+}
