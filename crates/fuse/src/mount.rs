@@ -72,8 +72,9 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
         no_xattrs: Arc::clone(&filesystem.no_xattrs),
     };
     let client = filesystem.client.clone();
-    serve_with(filesystem, mountpoint, &options, |session| {
+    serve_with(filesystem, mountpoint, &options, |session, point| {
         hearers.kernel.set(session.notifier());
+        hearers.told.mounted_at(point);
         if options.cache == Cache::Leases
             && let Err(error) = hearers.listen(&client, options.default_permissions)
         {
@@ -95,15 +96,16 @@ pub fn serve<F: Filesystem>(
     mountpoint: &Path,
     options: &Options,
 ) -> Result<Mounted, MountError> {
-    serve_with(filesystem, mountpoint, options, |_| {})
+    serve_with(filesystem, mountpoint, options, |_, _| {})
 }
 
-/// As [`serve`]; `begin` is called before the first request is taken.
+/// As [`serve`]; `begin` is called before the first request is taken, with the mount point as the kernel
+/// knows it.
 fn serve_with<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
     options: &Options,
-    begin: impl FnOnce(&Session<F>),
+    begin: impl FnOnce(&Session<F>, &Path),
 ) -> Result<Mounted, MountError> {
     if !Path::new("/dev/fuse").exists() {
         return Err(MountError::NoFuse);
@@ -126,7 +128,7 @@ fn serve_with<F: Filesystem>(
         }
         None => Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?,
     };
-    begin(&session);
+    begin(&session, &mountpoint);
     let session = thread::Builder::new()
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())

@@ -138,7 +138,7 @@ impl PandoFs {
     pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
-            return Ok((attr, self.note(ino, timeout)));
+            return Ok((attr, self.note_dir(ino, timeout)));
         }
         let asked = self.dir_attrs.ask();
         match self.client.getattr(&Credentials::ROOT, ino).map_err(errno) {
