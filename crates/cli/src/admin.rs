@@ -89,9 +89,9 @@ impl AdminConnection {
             | AnswerBody::Data(_)
             | AnswerBody::Done
             | AnswerBody::Leased { .. }
-            | AnswerBody::Recalls { .. } => Err(
-                AdminError::Protocol("it answered another kind of question".into()),
-            ),
+            | AnswerBody::Recalls { .. } => Err(AdminError::Protocol(
+                "it answered another kind of question".into(),
+            )),
         }
     }
 

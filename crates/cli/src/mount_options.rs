@@ -388,10 +388,7 @@ mod tests {
         );
         let none = caching(&["-o", "cache=none"]).unwrap();
         assert_eq!((none.cache, none.attr), (Cache::Timeouts, Duration::ZERO));
-        assert_eq!(
-            caching(&["--cache", "timeouts"]).unwrap().negative,
-            second
-        );
+        assert_eq!(caching(&["--cache", "timeouts"]).unwrap().negative, second);
         assert!(caching(&["--cache", "leases", "-o", "entry_timeout=0"]).is_err());
     }
 

@@ -34,8 +34,7 @@ impl Accesses {
 
     /// Counts what is not told yet.
     pub fn correct(&self, attr: &mut Attr) {
-        if let Some((at, rule)) = self.untold().get(&attr.ino)
-        {
+        if let Some((at, rule)) = self.untold().get(&attr.ino) {
             touch(attr, *at, *rule);
         }
     }

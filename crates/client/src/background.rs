@@ -3,9 +3,9 @@
 //! and reports writes that nobody asked about for a while.
 
 use crate::core::Core;
-use crate::recalls;
 use crate::opens::Work;
 use crate::pool::Server;
+use crate::recalls;
 use hashbrown::HashMap;
 use pandofs_types::ServerId;
 use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT};

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
 use pandofs_types::limits::{LEASE, LEASE_MARGIN, MAX_CACHED_LEASES};
 use pandofs_types::{
-    Attr, AtimeRule, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
+    AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
     ShardId, Time,
 };
 use pandofs_wire::message::AnswerBody;
@@ -144,7 +144,11 @@ impl State {
 
     /// Whether the key was not recalled since then.
     fn is_leased(&self, key: LeaseKey, events: u64) -> bool {
-        events >= self.floor && self.recalled.get(&key).is_none_or(|recalled| *recalled <= events)
+        events >= self.floor
+            && self
+                .recalled
+                .get(&key)
+                .is_none_or(|recalled| *recalled <= events)
     }
 
     /// Whether nothing was heard of the key since then.
@@ -165,12 +169,20 @@ impl State {
             self.ends.pop_front();
             match key {
                 LeaseKey::Entry { dir, position } => {
-                    if self.entries.get(&(dir, position)).is_some_and(|e| e.until <= now) {
+                    if self
+                        .entries
+                        .get(&(dir, position))
+                        .is_some_and(|e| e.until <= now)
+                    {
                         self.entries.remove(&(dir, position));
                     }
                 }
                 LeaseKey::Inode(ino) => {
-                    if self.inodes.get(&ino).is_some_and(|inode| inode.until <= now) {
+                    if self
+                        .inodes
+                        .get(&ino)
+                        .is_some_and(|inode| inode.until <= now)
+                    {
                         self.inodes.remove(&ino);
                     }
                     self.drop_ended_dir(ino, now);
@@ -284,7 +296,8 @@ impl Beliefs {
     /// These are believed no longer.
     pub fn recall(&self, keys: &[LeaseKey]) {
         let event = self.event();
-        self.recalled.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.recalled
+            .fetch_add(keys.len() as u64, Ordering::Relaxed);
         let mut state = self.state();
         for &key in keys {
             state.forget(key);
@@ -320,7 +333,11 @@ impl Beliefs {
                     return None;
                 };
                 let state = self.state();
-                let part = state.parts.get(dir)?.iter().find(|part| part.shard == shard)?;
+                let part = state
+                    .parts
+                    .get(dir)?
+                    .iter()
+                    .find(|part| part.shard == shard)?;
                 let is_over = part.until <= Instant::now();
                 (!is_over).then(|| Ok(Reply::Part(part.part.clone())))?
             }
@@ -341,7 +358,10 @@ impl Beliefs {
         let Some(found) = &entry.leads_to else {
             return Some(Err(FsError::NotFound.into()));
         };
-        let inode = state.inodes.get(&found.ino).filter(|inode| inode.until > now);
+        let inode = state
+            .inodes
+            .get(&found.ino)
+            .filter(|inode| inode.until > now);
         Some(Ok(Reply::Entry(EntryReply {
             inode: inode.map(|inode| inode.reply.clone()),
             ..found.clone()
@@ -362,7 +382,9 @@ impl Beliefs {
         let state = self.state();
         let leases = state.dirs.get(&dir)?;
         let of = |shard: &ShardId| leases.iter().find(|lease| lease.shard == *shard);
-        let untils = shards.iter().map(|shard| of(shard).map(|lease| lease.until));
+        let untils = shards
+            .iter()
+            .map(|shard| of(shard).map(|lease| lease.until));
         untils.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
@@ -438,7 +460,10 @@ impl Beliefs {
         let mut unknown = Vec::new();
         for &key in &change.keys {
             let others = state.changing.get(&key).is_some_and(|count| *count > 1);
-            let heard = state.heard.get(&key).is_some_and(|heard| *heard > change.begun);
+            let heard = state
+                .heard
+                .get(&key)
+                .is_some_and(|heard| *heard > change.begun);
             if others || heard || change.begun < state.floor {
                 unknown.push(key);
             }

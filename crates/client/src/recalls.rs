@@ -8,10 +8,10 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
+use hashbrown::HashSet;
 use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
-use hashbrown::HashSet;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -39,7 +39,10 @@ pub(crate) struct Listening {
 impl fmt::Debug for Listening {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_set = self.listener.get().is_some();
-        formatter.debug_struct("Listening").field("is_set", &is_set).finish()
+        formatter
+            .debug_struct("Listening")
+            .field("is_set", &is_set)
+            .finish()
     }
 }
 

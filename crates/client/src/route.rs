@@ -121,10 +121,7 @@ impl Core {
         if open.is_empty() {
             return answers.into_iter().flatten().collect();
         }
-        let mut changes: Vec<_> = calls
-            .iter()
-            .map(|call| self.beliefs.change(call))
-            .collect();
+        let mut changes: Vec<_> = calls.iter().map(|call| self.beliefs.change(call)).collect();
         self.take_slots(calls);
         while !open.is_empty() {
             let outcomes = self.attempt_all(calls, &open);

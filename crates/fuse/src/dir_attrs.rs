@@ -434,7 +434,10 @@ mod tests {
             directory: true,
             at: Time(20),
         });
-        assert_eq!(attrs.told_at(&attr(3, 10), asked, SECOND, start), Duration::ZERO);
+        assert_eq!(
+            attrs.told_at(&attr(3, 10), asked, SECOND, start),
+            Duration::ZERO
+        );
         assert_eq!(shown(&attrs, start), None);
 
         // Was the removed directory missing from the answer already, it must not be taken off twice.

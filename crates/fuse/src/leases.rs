@@ -226,7 +226,9 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = after
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code {
             Some(code) if first == b'\\' => {
@@ -339,7 +341,11 @@ mod tests {
             37 36 0:5 / /mnt/pan\\040do-2/x rw - tmpfs none rw\n";
         let here = Path::new("/mnt/pan do");
         assert!(!is_mounted_on(table, here));
-        let below = [&table[..], b"38 36 0:6 / /mnt/pan\\040do/sub rw - tmpfs none rw\n"].concat();
+        let below = [
+            &table[..],
+            b"38 36 0:6 / /mnt/pan\\040do/sub rw - tmpfs none rw\n",
+        ]
+        .concat();
         assert!(is_mounted_on(&below, here));
         assert!(!is_mounted_on(&below, Path::new("/mnt/pan do/sub")));
         assert!(is_mounted_on(&below, Path::new("/")));

@@ -28,7 +28,6 @@ struct Known {
 }
 
 impl NoXattrs {
-
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -101,10 +101,7 @@ fn answers() -> Vec<(String, AnswerBody)> {
     let result = samples::replies().swap_remove(1).1;
     let leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES), Leased::NOTHING];
     let result = Ok(result);
-    all.push((
-        "Leased".to_owned(),
-        AnswerBody::Leased { result, leased },
-    ));
+    all.push(("Leased".to_owned(), AnswerBody::Leased { result, leased }));
     let keys = vec![
         LeaseKey::Entry {
             dir: samples::DIR,

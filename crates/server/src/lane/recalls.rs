@@ -88,7 +88,8 @@ impl Lane {
         };
         if done == known.told.0 {
             for (shard, number) in std::mem::take(&mut known.told.1) {
-                self.inbox.push((shard, Input::Recalled { session, number }));
+                self.inbox
+                    .push((shard, Input::Recalled { session, number }));
             }
         }
         known.waiting = Some((connection, id, now));
@@ -109,7 +110,11 @@ impl Lane {
     fn tell_recalls(&mut self, answer: Option<Answer>) {
         if let Some(answer) = answer {
             let (number, keys) = (answer.number, answer.keys);
-            self.answer(answer.connection, answer.id, AnswerBody::Recalls { number, keys });
+            self.answer(
+                answer.connection,
+                answer.id,
+                AnswerBody::Recalls { number, keys },
+            );
         }
     }
 
@@ -120,7 +125,9 @@ impl Lane {
             since.is_some_and(|since| now.saturating_duration_since(since) >= RECALL_WAIT)
         };
         let sessions = self.recalls.sessions.values_mut().filter(has_waited);
-        let answers: Vec<_> = sessions.filter_map(|session| session.answer(true)).collect();
+        let answers: Vec<_> = sessions
+            .filter_map(|session| session.answer(true))
+            .collect();
         for answer in answers {
             self.tell_recalls(Some(answer));
         }
