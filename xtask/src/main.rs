@@ -43,7 +43,14 @@ fn main() -> ExitCode {
 fn sim(arguments: &[String]) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "pandofs-sim", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "pandofs-sim",
+            "--",
+        ])
         .args(arguments)
         .status();
     match status {

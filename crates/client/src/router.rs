@@ -151,7 +151,9 @@ impl Router<'_> {
                  which requests were answered"
                     .into(),
             ),
-            Refusal::Malformed(why) => Reaction::Broken(format!("a shard refused a request: {why}")),
+            Refusal::Malformed(why) => {
+                Reaction::Broken(format!("a shard refused a request: {why}"))
+            }
             Refusal::NotYet => Reaction::NotYet,
         }
     }

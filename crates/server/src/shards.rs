@@ -217,6 +217,14 @@ impl Shards {
         }
     }
 
+    /// As [`Shards::shard`], for who drives shards in another way than a lane.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn shard_mut(&mut self, shard: ShardId) -> &mut Shard {
+        &mut get(&mut self.led, shard).shard
+    }
+
     /// The last record of each shard; between batches it is applied.
     pub fn appended(&self) -> Vec<(ShardId, u64)> {
         self.iter().map(|(id, led)| (id, led.appended)).collect()

@@ -78,9 +78,8 @@ impl Reclaims {
 
     /// Whether a file's bytes are on their way to data objects under this number, with which its inode is locked.
     pub fn is_filling(&self, number: TxId) -> bool {
-        let fills = |work: &Work| {
-            matches!(&work.record, ReclaimRecord::Fill { tx, .. } if *tx == number)
-        };
+        let fills =
+            |work: &Work| matches!(&work.record, ReclaimRecord::Fill { tx, .. } if *tx == number);
         self.work.values().any(fills)
     }
 

@@ -438,6 +438,12 @@ impl Shard {
         left
     }
 
+    /// Locks an inode for an operation that there is not: for the test of whoever looks whether all is well.
+    #[cfg(feature = "planted")]
+    pub fn plant_lock(&mut self, tx: TxId, ino: Ino) {
+        self.locks.acquire(tx, &[Lock::Inode(ino)]);
+    }
+
     /// What has been coordinated here.
     pub fn finished(&self) -> Finished {
         self.finished

@@ -11,9 +11,7 @@ use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
-use pandofs_types::{
-    Credentials, Epoch, FsError, HashKey, Ino, Name, SessionId, ShardId, SlotId,
-};
+use pandofs_types::{Credentials, Epoch, FsError, HashKey, Ino, Name, SessionId, ShardId, SlotId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

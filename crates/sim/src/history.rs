@@ -157,7 +157,8 @@ impl History {
         match (request, result) {
             (Request::Lookup { .. }, Ok(Reply::Entry(entry))) => Some(Deed::Read(Some(entry.ino))),
             (Request::Lookup { .. }, _) => {
-                matches!(error, Some(FsError::NotFound | FsError::Stale)).then_some(Deed::Read(None))
+                matches!(error, Some(FsError::NotFound | FsError::Stale))
+                    .then_some(Deed::Read(None))
             }
             (
                 Request::Create { .. } | Request::Mkdir { .. } | Request::Link { .. },
@@ -182,12 +183,10 @@ impl History {
             (Request::Rename { .. }, _) => {
                 (number == 1 && error == Some(FsError::Exists)).then_some(Deed::Taken)
             }
-            (Request::Exchange { .. }, Ok(Reply::Exchanged { ino, other })) => {
-                Some(match number {
-                    0 => Deed::Swap(*ino, *other),
-                    _ => Deed::Swap(*other, *ino),
-                })
-            }
+            (Request::Exchange { .. }, Ok(Reply::Exchanged { ino, other })) => Some(match number {
+                0 => Deed::Swap(*ino, *other),
+                _ => Deed::Swap(*other, *ino),
+            }),
             (Request::ReadDir { from, .. }, Ok(Reply::Entries(page))) => {
                 let found = page.entries.iter().find(|entry| entry.name == key.1);
                 let position = self.hash_key.position(key.1.as_bytes());
@@ -253,9 +252,7 @@ impl History {
     pub fn of(&self, key: &Key) -> Vec<Operation> {
         let operations = self.operations.get(key).into_iter().flatten();
         operations
-            .filter_map(|&(begun, ended, deed)| {
-                deed.map(|deed| Operation { begun, ended, deed })
-            })
+            .filter_map(|&(begun, ended, deed)| deed.map(|deed| Operation { begun, ended, deed }))
             .collect()
     }
 }

@@ -135,8 +135,9 @@ mod tests {
             delay: MILLISECOND,
         };
         let mut network = Network::new(7, &[noise]);
-        let arrivals: Vec<Vec<Moment>> =
-            (0..1_000).map(|now| network.send(now * 1_000, A, B)).collect();
+        let arrivals: Vec<Vec<Moment>> = (0..1_000)
+            .map(|now| network.send(now * 1_000, A, B))
+            .collect();
         assert!(arrivals.iter().any(Vec::is_empty));
         assert!(arrivals.iter().any(|copies| copies.len() == 2));
         let first: Vec<Moment> = arrivals.concat();

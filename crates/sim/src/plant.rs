@@ -3,8 +3,25 @@
 use crate::scenario::Plant;
 use pandofs_namespace::keys::Kind;
 use pandofs_namespace::records::{Body, InodeRecord, PartsRecord, decode, encode};
+use pandofs_server::parts::Shards;
 use pandofs_store::{Batch, KvRead, MemoryStore};
-use pandofs_types::FileKind;
+use pandofs_types::{FileKind, Ino, Time, TxId};
+
+/// One operation forgets to let go of an inode.
+pub fn keep_lock(shards: &mut Shards, now: Time) {
+    for shard in shards.ids() {
+        let shard_state = shards.shard_mut(shard);
+        let sequence = shard_state.status().applied;
+        // Once something has been done.
+        if sequence == 50 {
+            let tx = TxId {
+                coordinator: shard,
+                sequence: now.0 as u64,
+            };
+            shard_state.plant_lock(tx, Ino::new(shard, Ino::MAX_SERIAL));
+        }
+    }
+}
 
 /// What the store gets in place of `batch`.
 pub fn tamper(plant: Option<Plant>, store: &MemoryStore, batch: Batch) -> Batch {
@@ -18,7 +35,9 @@ pub fn tamper(plant: Option<Plant>, store: &MemoryStore, batch: Batch) -> Batch 
         match (kind, value) {
             (Some(Kind::Forwarding), None) if plant == Plant::KeepsForwarding => {}
             (Some(Kind::Staged), Some(_)) if plant == Plant::LosesEntry => {}
-            (Some(Kind::Inode), None) if plant == Plant::KeepsInode => {}
+            // A file is made, and its name is not written.
+            (Some(Kind::Entry), Some(_))
+                if plant == Plant::LosesName && before.is_none() && key.ends_with(b"2") => {}
             (_, None) => changed.delete(key.to_vec()),
             (Some(Kind::Parts), Some(value)) => {
                 let value = parts(plant, before.as_deref(), value);
@@ -40,14 +59,13 @@ fn parts(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
         before.map(|before| decode("partitions", before).expect("it was stored"));
     match (plant, before) {
         (Plant::KeepsPartition, Some(before)) => {
-            for part in before.parts {
-                if now.part(part.index).is_none() {
-                    now.parts.push(part);
-                }
+            if before.map.has_slots() && before.map.active_count() < now.map.active_count() {
+                now.map = before.map;
             }
-            now.parts.sort_by_key(|part| part.index);
         }
-        (Plant::KeepsMapsFromHome, Some(before)) if before.parts.len() == now.parts.len() => {
+        (Plant::KeepsMapsFromHome, Some(before))
+            if before.map.has_slots() && learns_from_others(&before, &now) =>
+        {
             now.map = before.map;
         }
         (Plant::Miscounts, _) => {
@@ -62,13 +80,25 @@ fn parts(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
     encode(&now)
 }
 
+/// Whether what is new in the map is not about the partitions here.
+fn learns_from_others(before: &PartsRecord, now: &PartsRecord) -> bool {
+    let indexes = |record: &PartsRecord| -> Vec<_> {
+        let parts = record.parts.iter().map(|part| part.index);
+        parts
+            .map(|index| (index, record.map.range_of(index)))
+            .collect()
+    };
+    indexes(before) == indexes(now)
+}
+
 fn inode(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
     let mut now: InodeRecord = decode("inode", value).expect("it was just encoded");
     let before: Option<InodeRecord> =
         before.map(|before| decode("inode", before).expect("it was stored"));
     match (plant, before) {
         (Plant::KeepsParent, Some(before)) => {
-            if let (Body::Dir { parent }, Body::Dir { parent: old }) = (&mut now.body, before.body) {
+            if let (Body::Dir { parent }, Body::Dir { parent: old }) = (&mut now.body, before.body)
+            {
                 *parent = old;
             }
         }

@@ -157,8 +157,8 @@ pub enum Plant {
     Miscounts,
     /// A number of links is not written.
     MiscountsLinks,
-    /// An inode stays when its last name goes.
-    KeepsInode,
+    /// A file is made, and its name is not written.
+    LosesName,
     /// A moved directory keeps its old parent.
     KeepsParent,
     /// The end of an operation leaves its locks.
@@ -178,7 +178,7 @@ impl Plant {
         Plant::LosesEntry,
         Plant::Miscounts,
         Plant::MiscountsLinks,
-        Plant::KeepsInode,
+        Plant::LosesName,
         Plant::KeepsParent,
         Plant::KeepsLocks,
         Plant::NeverRepeats,
@@ -314,7 +314,11 @@ impl Draw<'_> {
             at if at < self.depths[1] => 1,
             _ => 2,
         };
-        Path((0..depth).map(|_| self.rng.pick(&DIRS).to_string()).collect())
+        Path(
+            (0..depth)
+                .map(|_| self.rng.pick(&DIRS).to_string())
+                .collect(),
+        )
     }
 
     fn file(&mut self) -> Path {

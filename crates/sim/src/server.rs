@@ -6,10 +6,10 @@ use crate::plant;
 use crate::scenario::{Loss, Moment, Plant, SECOND};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, Request};
 use pandofs_check::ShardPairs;
+use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_server::parts::{Again, Asked, DataTickets, Durable, PeerRequests, Shards};
 use pandofs_server::{ServerError, parts};
-use pandofs_log::Log;
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
@@ -104,12 +104,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn create(
-        id: ServerId,
-        map: &Arc<ClusterMap>,
-        skew: i64,
-        plant: Option<Plant>,
-    ) -> Server {
+    pub fn create(id: ServerId, map: &Arc<ClusterMap>, skew: i64, plant: Option<Plant>) -> Server {
         let store = MemoryStore::new();
         for config in parts::configs(map, id) {
             let mut overlay = Overlay::new(&store);
@@ -284,6 +279,9 @@ impl Server {
             if inputs.is_empty() {
                 break;
             }
+        }
+        if self.plant == Some(Plant::KeepsLocks) {
+            plant::keep_lock(shards, time);
         }
         let batch = overlay.take_batch();
         drop(overlay);

@@ -14,9 +14,7 @@ use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Input, screen};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{
-    RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
-};
+use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{Ino, Name, ServerId, SessionId, ShardId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -312,7 +310,10 @@ impl World {
                 .iter()
                 .map(|server| {
                     let objects = server.objects.iter();
-                    (server.id, objects.map(|(&ino, &size)| (ino, size)).collect())
+                    (
+                        server.id,
+                        objects.map(|(&ino, &size)| (ino, size)).collect(),
+                    )
                 })
                 .collect(),
         }
@@ -329,7 +330,11 @@ impl World {
             return Err(found);
         }
         // Something wrong that was planted is to be found before it has done more harm.
-        let often = if self.scenario.plant.is_some() { 10 } else { LOOK_EVERY };
+        let often = if self.scenario.plant.is_some() {
+            10
+        } else {
+            LOOK_EVERY
+        };
         if self.counted.events.is_multiple_of(often)
             && self.servers.iter().all(|server| server.process.is_some())
         {
@@ -343,7 +348,12 @@ impl World {
         match event {
             Event::Issue(number) => {
                 let planned = self.scenario.ops[number].clone();
-                let line = || format!("client {}.{} wants {:?}", planned.client, planned.worker, planned.op);
+                let line = || {
+                    format!(
+                        "client {}.{} wants {:?}",
+                        planned.client, planned.worker, planned.op
+                    )
+                };
                 self.trace.line(self.now, line);
                 self.counted.operations += 1;
                 let client = &mut self.clients[planned.client];
@@ -530,14 +540,22 @@ impl World {
         match act {
             Act::Answer { asker, result } => {
                 let line = || {
-                    let Asker { client, worker, attempt, .. } = asker;
+                    let Asker {
+                        client,
+                        worker,
+                        attempt,
+                        ..
+                    } = asker;
                     format!("server {server} answers {client}.{worker}/{attempt}: {result:?}")
                 };
                 self.trace.line(self.now, line);
                 let letter = Letter::Answer { asker, result };
                 self.mail(from, End::Client(asker.client), letter);
             }
-            Act::Send { server: to, message } => {
+            Act::Send {
+                server: to,
+                message,
+            } => {
                 self.trace
                     .line(self.now, || format!("server {server} to {to}: {message:?}"));
                 if self.scenario.plant == Some(Plant::NeverRepeats)
@@ -597,10 +615,7 @@ impl World {
                     }
                 }
             }
-            (
-                End::Client(client),
-                Letter::Answer { asker, result },
-            ) => {
+            (End::Client(client), Letter::Answer { asker, result }) => {
                 if self.clients[client].session == asker.session {
                     let todo = self.clients[client].answer(&mut self.history, asker, result);
                     self.carry_out(client, todo);
@@ -628,8 +643,9 @@ impl World {
                     self.put(self.now + pause, event);
                 }
                 Todo::Done { worker, outcome } => {
-                    self.trace
-                        .line(self.now, || format!("client {client}.{worker} is done: {outcome}"));
+                    self.trace.line(self.now, || {
+                        format!("client {client}.{worker} is done: {outcome}")
+                    });
                 }
                 Todo::Broken(what) => {
                     self.found.get_or_insert(Finding::new("routing", what));
@@ -647,7 +663,12 @@ impl World {
             return;
         };
         self.trace.line(self.now, || {
-            let Asker { client, worker, attempt, .. } = asker;
+            let Asker {
+                client,
+                worker,
+                attempt,
+                ..
+            } = asker;
             format!("client {client}.{worker}/{attempt} asks {request:?}")
         });
         let server = self.map.server_of(request.shard);
@@ -727,8 +748,9 @@ impl World {
 
     fn die(&mut self, server: usize, loss: Loss, when: &str) {
         self.counted.crashes += 1;
-        self.trace
-            .line(self.now, || format!("server {server} dies {when}: {loss:?}"));
+        self.trace.line(self.now, || {
+            format!("server {server} dies {when}: {loss:?}")
+        });
         let is_lossy = loss != Loss::Nothing;
         if is_lossy {
             let entries = self.entries(server);
@@ -759,8 +781,9 @@ impl World {
         let now = self.now;
         let done = self.servers[server].start(now, seed);
         let boot = self.servers[server].boot;
-        self.trace
-            .line(now, || format!("server {server} starts for the {boot}. time"));
+        self.trace.line(now, || {
+            format!("server {server} starts for the {boot}. time")
+        });
         if let Err(what) = self.moments.survived(&self.servers[server]) {
             self.found.get_or_insert(what);
         }
@@ -782,7 +805,12 @@ impl World {
                 changed.insert(key.clone());
             }
         }
-        changed.extend(after.keys().filter(|key| !before.contains_key(*key)).cloned());
+        changed.extend(
+            after
+                .keys()
+                .filter(|key| !before.contains_key(*key))
+                .cloned(),
+        );
         for key in changed {
             self.history.forget(key);
         }
@@ -793,7 +821,9 @@ impl World {
 /// What a message says, whatever horizon goes with it.
 fn said(message: &PeerMessage) -> String {
     match message {
-        PeerMessage::Commit { from, to, message, .. } => format!("{from} {to} {message:?}"),
+        PeerMessage::Commit {
+            from, to, message, ..
+        } => format!("{from} {to} {message:?}"),
         other => format!("{other:?}"),
     }
 }

@@ -35,5 +35,8 @@ fn no_seed_finds_anything() {
     // Of what the runs are about enough happened.
     assert!(crashes >= 2 * SEEDS, "{crashes} crashes");
     assert!(splits >= 5 * SEEDS, "{splits} splits");
-    assert!(distributed >= 20 * SEEDS, "{distributed} distributed operations");
+    assert!(
+        distributed >= 20 * SEEDS,
+        "{distributed} distributed operations"
+    );
 }

@@ -28,7 +28,9 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
             if start < end {
                 report.add(
                     format!("directory {dir}"),
-                    format!("names from {start:?} on have two owners, shard {one} and shard {other}"),
+                    format!(
+                        "names from {start:?} on have two owners, shard {one} and shard {other}"
+                    ),
                 );
             }
         }

@@ -39,7 +39,10 @@ pub fn probes(tables: &Tables, dir: Ino, map: &DirMap, most: usize) -> Result<()
     let mut positions = BTreeSet::new();
     for ((_, of), record) in &tables.parts {
         if *of == dir {
-            let starts = record.parts.iter().filter(|part| record.map.is_active(part.index));
+            let starts = record
+                .parts
+                .iter()
+                .filter(|part| record.map.is_active(part.index));
             positions.extend(starts.map(|part| record.map.range_of(part.index).0));
         }
     }
@@ -92,7 +95,9 @@ fn probe(
             None => return Err("its home knows nothing of it".to_owned()),
         }
     }
-    Err(format!("the shards {asked:?} send who asks for {position:?} to one another"))
+    Err(format!(
+        "the shards {asked:?} send who asks for {position:?} to one another"
+    ))
 }
 
 #[cfg(test)]

@@ -42,7 +42,13 @@ fn a_copy_of_a_refused_request_is_refused_whatever_has_become_true() {
     // The slot goes on, and what is older than its last refusal is not looked at.
     let later = cluster.request(0, unlink);
     assert!(answer(&cluster.input(0, later.clone()).outputs).is_ok());
-    let last = cluster.request(0, Request::Unlink { dir, name: crate::support::name("g") });
+    let last = cluster.request(
+        0,
+        Request::Unlink {
+            dir,
+            name: crate::support::name("g"),
+        },
+    );
     assert!(answer(&cluster.input(0, last).outputs).is_err());
     for old in [input, later] {
         let old: Input = old;

@@ -98,7 +98,9 @@ fn show(operations: &[Operation]) -> String {
     let lines: Vec<String> = operations
         .iter()
         .map(|operation| {
-            let ended = operation.ended.map_or("never".to_owned(), |end| end.to_string());
+            let ended = operation
+                .ended
+                .map_or("never".to_owned(), |end| end.to_string());
             format!("{}-{ended} {:?}", operation.begun, operation.deed)
         })
         .collect();
@@ -136,7 +138,11 @@ mod tests {
         let insert = operation(1, Some(4), Deed::Insert(A));
         let during = operation(2, Some(3), Deed::Read(None));
         let after = |deed| operation(5, Some(6), deed);
-        assert!(is_linearizable(&[insert, during, after(Deed::Read(Some(A)))]));
+        assert!(is_linearizable(&[
+            insert,
+            during,
+            after(Deed::Read(Some(A)))
+        ]));
         assert!(!is_linearizable(&[insert, during, after(Deed::Read(None))]));
         assert!(!is_linearizable(&[insert, after(Deed::Insert(B))]));
     }

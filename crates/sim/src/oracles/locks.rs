@@ -13,7 +13,10 @@ pub fn check(server: &Server) -> Result<(), Finding> {
         if !left.is_empty() {
             return Err(Finding::new(
                 "locks",
-                format!("shard {} keeps locks of the operations {left:?}, which have ended", config.shard),
+                format!(
+                    "shard {} keeps locks of the operations {left:?}, which have ended",
+                    config.shard
+                ),
             ));
         }
     }
