@@ -10,7 +10,7 @@ use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{FsError, Position, ShardId, TxId};
+use pandofs_types::{FsError, Ino, Position, ShardId, TxId};
 
 impl Shard {
     /// A message of another server, or of another shard of this one.
@@ -75,13 +75,7 @@ impl Shard {
                 self.released(overlay, session, &inos)?;
             }
             PeerMessage::ForgetForwarding { from, to, inos } => {
-                self.propose(&Record::ForgetForwarding { inos: inos.clone() });
-                let done = PeerMessage::ForgetForwardingDone {
-                    from: to,
-                    to: from,
-                    inos,
-                };
-                self.send(from, done, true);
+                self.forget_forwarding(overlay, from, to, inos)?;
             }
             PeerMessage::ForgetForwardingDone { from, inos, .. } => {
                 for ino in inos {
@@ -93,6 +87,36 @@ impl Shard {
             PeerMessage::LockerKept { session, .. } => self.locker_kept(session),
             PeerMessage::LeaseholderKept { session, .. } => self.leaseholder_kept(session),
         }
+        Ok(())
+    }
+
+    /// These inodes have died elsewhere.
+    ///
+    /// One that is still here is about to be given up: that this was decided is still on its way, or was lost with what a
+    /// crash took away. Nothing is answered then, so that this is said again when the forwarding record is there.
+    /// (Otherwise: the target adopts a file; its word of that is lost; the file is unlinked there; this shard has no
+    /// record to forget and says that it has; it hears of the decision, and makes a record that nobody will remove.)
+    fn forget_forwarding(
+        &mut self,
+        overlay: &Overlay<'_>,
+        from: ShardId,
+        to: ShardId,
+        inos: Vec<Ino>,
+    ) -> Result<(), Stop> {
+        let config = self.config.clone();
+        let view = view_of(&config, overlay, false);
+        for ino in &inos {
+            if view.stored_inode(*ino)?.is_some() {
+                return Ok(());
+            }
+        }
+        self.propose(&Record::ForgetForwarding { inos: inos.clone() });
+        let done = PeerMessage::ForgetForwardingDone {
+            from: to,
+            to: from,
+            inos,
+        };
+        self.send(from, done, true);
         Ok(())
     }
 

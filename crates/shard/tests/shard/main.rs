@@ -7,6 +7,7 @@ mod acls;
 mod distributed;
 mod exchange;
 mod forged;
+mod forwarding;
 mod locks;
 mod no_room;
 mod opens;
