@@ -179,7 +179,7 @@ fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> 
             id: 0,
             body: RequestBody::AwaitRecalls { done },
         };
-        if connection.push(&mut frame).is_err() || connection.send().is_err() {
+        if connection.push(&mut frame, &[]).is_err() || connection.send().is_err() {
             return End::Unsent;
         }
         let answer = match connection.receive() {

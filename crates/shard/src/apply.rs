@@ -154,6 +154,10 @@ impl Shard {
                 self.apply_leaseholder(overlay, session, has);
                 Ok(())
             }
+            Record::SkipSerials { next } => {
+                self.meta.next_serial = next.max(self.meta.next_serial);
+                Ok(())
+            }
             Record::MergeBegin { dir, child, map } => {
                 merge::begin(&mut self.txn(overlay), dir, child, &map)?;
                 self.after_begin(overlay, dir)

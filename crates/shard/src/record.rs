@@ -73,6 +73,8 @@ pub enum Record {
     ForgetParts { dir: Ino },
     /// The session may have leases of this shard from now on, or has none any more.
     Leaseholder { session: SessionId, has: bool },
+    /// The server has started: the serials below may have been given out in records that were lost.
+    SkipSerials { next: u64 },
 }
 
 impl Record {

@@ -17,6 +17,7 @@ use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRe
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
+use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -346,7 +347,8 @@ impl Shard {
     }
 
     /// Takes up after the replay what a restart interrupted. Proposals and outputs follow as after a
-    /// `submit`.
+    /// `submit`. The proposals must be on disk before anything else is submitted: see
+    /// [`Record::SkipSerials`].
     pub fn recover(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -358,6 +360,13 @@ impl Shard {
             .values()
             .map(|c| c.coordination.tx)
             .collect();
+        // Without this a file could get the number of another one, which a loss of power took away and which a client
+        // still has open, or whose data objects are still there.
+        let next = self
+            .meta
+            .next_serial
+            .saturating_add(SERIALS_SKIPPED_AT_START);
+        self.propose(&Record::SkipSerials { next });
         for tx in self.inherited.clone() {
             self.propose(&Record::Recover { tx });
         }
@@ -436,6 +445,12 @@ impl Shard {
                 && !self.reclaims.is_filling(*tx)
         });
         left
+    }
+
+    /// Forgets the numbers that were left out at the start.
+    #[cfg(feature = "planted")]
+    pub fn plant_serials(&mut self) {
+        self.meta.next_serial -= SERIALS_SKIPPED_AT_START;
     }
 
     /// Locks an inode for an operation that there is not: for the test of whoever looks whether all is well.

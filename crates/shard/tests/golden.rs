@@ -28,7 +28,7 @@ fn path(file: &str) -> String {
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker, MergeBegin,
-    ForgetParts, Leaseholder);
+    ForgetParts, Leaseholder, SkipSerials);
 variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
 variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
@@ -132,6 +132,7 @@ fn records() -> Vec<(&'static str, Record)> {
                 has: true,
             },
         ),
+        ("SkipSerials", Record::SkipSerials { next: 1 << 24 | 7 }),
     ]
 }
 

@@ -163,12 +163,14 @@ pub enum Plant {
     KeepsParent,
     /// The end of an operation leaves its locks.
     KeepsLocks,
+    /// Numbers of inodes that a loss of power took away are given out again.
+    ReusesNumbers,
     /// Messages of the commit protocol are sent once only.
     NeverRepeats,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 13] = [
+    pub const ALL: [Plant; 14] = [
         Plant::Unforced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -181,6 +183,7 @@ impl Plant {
         Plant::LosesName,
         Plant::KeepsParent,
         Plant::KeepsLocks,
+        Plant::ReusesNumbers,
         Plant::NeverRepeats,
     ];
 }

@@ -181,7 +181,16 @@ impl Server {
             is_scheduled: false,
         });
         // What recovery wants sent, before anything new is taken up.
-        self.run(now, 0)
+        self.run(now, 0)?;
+        self.log.sync().expect("memory is forced at once");
+        if self.plant == Some(Plant::ReusesNumbers)
+            && let Some(process) = &mut self.process
+        {
+            for shard in process.shards.ids() {
+                process.shards.shard_mut(shard).plant_serials();
+            }
+        }
+        Ok(())
     }
 
     /// Puts something into the inbox; whether there was a process to take it.

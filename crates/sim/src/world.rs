@@ -617,6 +617,11 @@ impl World {
             }
             (End::Client(client), Letter::Answer { asker, result }) => {
                 if self.clients[client].session == asker.session {
+                    if let Ok(reply) = &result
+                        && let Err(what) = self.moments.told(reply)
+                    {
+                        self.found.get_or_insert(what);
+                    }
                     let todo = self.clients[client].answer(&mut self.history, asker, result);
                     self.carry_out(client, todo);
                 }

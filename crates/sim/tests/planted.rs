@@ -135,6 +135,11 @@ fn forwarding_records_that_leak() {
 }
 
 #[test]
+fn numbers_given_out_twice() {
+    finds(Plant::ReusesNumbers, "numbers");
+}
+
+#[test]
 fn operations_without_an_end() {
     finds(Plant::NeverRepeats, "progress");
 }

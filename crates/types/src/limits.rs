@@ -155,6 +155,9 @@ pub const REPLAY_BATCH_BYTES: usize = 4 << 20;
 pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
 /// Directories between the root and the deepest one that may be moved.
 pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
+/// Serials of inode numbers that a shard leaves out when its server starts: more than it can have given out between two
+/// forces of the log, since records that were not forced may be lost, and with them that their numbers were given out.
+pub const SERIALS_SKIPPED_AT_START: u64 = 1 << 24;
 /// Distributed operations of one shard that are undecided at once.
 pub const MAX_UNDECIDED: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.

@@ -2,12 +2,15 @@
 
 mod linearizable;
 mod locks;
+mod numbers;
 mod preserved;
 mod survives;
 
 use crate::client::Client;
 use crate::history::History;
 use crate::server::Server;
+use numbers::Numbers;
+use pandofs_api::Reply;
 use pandofs_check::{ClusterDump, Tables};
 use preserved::Preserved;
 use std::fmt;
@@ -39,6 +42,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, Default)]
 pub struct Moments {
     preserved: Preserved,
+    numbers: Numbers,
 }
 
 impl Moments {
@@ -64,6 +68,11 @@ impl Moments {
     /// After each batch of a server.
     pub fn locks(&self, server: &Server) -> Result<(), Finding> {
         locks::check(server)
+    }
+
+    /// A client was told this.
+    pub fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
+        self.numbers.told(reply)
     }
 
     /// A server has started.
