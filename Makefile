@@ -18,7 +18,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e bench clean
+.PHONY: help deps build install run test lint unit e2e sim bench clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,10 @@ e2e: ## End-to-end tests on a real mount only
 		--package pandofs-posix --package pandofs-walk-mpi $(MPI)
 	cargo build --release $(BENCHMARKS)
 	scripts/e2e.sh $(PANDOFS)
+
+sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number
+	scripts/deps.sh build
+	cargo xtask sim --seeds $(or $(SEEDS),1000)
 
 bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and large files with fio (as root)
 	scripts/deps.sh build run bench

@@ -126,11 +126,12 @@ pub enum Fault {
     },
     /// The server's clock is put forward, or back.
     Skew { server: u16, at: Moment, by: i64 },
-    /// The log's disk is full.
+    /// Only a reserve is left of the log's disk, or, `to_the_last`, nothing.
     Full {
         server: u16,
         start: Moment,
         end: Moment,
+        to_the_last: bool,
     },
     /// The client dies and is never heard of again; another one takes its place.
     ClientGone { client: usize, at: Moment },
@@ -491,7 +492,12 @@ impl Draw<'_> {
                 at: start,
                 by: *rng.pick(&[-10 * SECOND, -MILLISECOND, MILLISECOND, 10 * SECOND]),
             },
-            18 => Fault::Full { server, start, end },
+            18 => Fault::Full {
+                server,
+                start,
+                end,
+                to_the_last: rng.chance(1, 2),
+            },
             _ => Fault::ClientGone {
                 client: rng.below(shape.clients as u64) as usize,
                 at: start,

@@ -94,6 +94,8 @@ pub struct Server {
     /// Tells its processes apart.
     pub boot: u64,
     pub skew: i64,
+    /// Only the reserve is left of its disk.
+    pub is_low: bool,
     /// What is promised to survive any crash: the last record of each shard after which something was said that had
     /// waited for the disk.
     pub promised: BTreeMap<ShardId, u64>,
@@ -125,6 +127,7 @@ impl Server {
             process: None,
             boot: 0,
             skew,
+            is_low: false,
             promised: BTreeMap::new(),
             dies_by: None,
             plant,

@@ -1,21 +1,22 @@
 //! The run itself: events in the order of simulated time, from the first operation until everything is at rest.
 
-use crate::client::{Client, PATIENCE, Todo};
+mod faults;
+mod mail;
+
+use crate::client::Client;
 use crate::history::{History, Key};
 use crate::network::Network;
 use crate::oracles::{Finding, Moments};
-use crate::scenario::{
-    End, Fault, Loss, MICROSECOND, MILLISECOND, Moment, Plant, SECOND, Scenario,
-};
-use crate::server::{Act, Asker, Death, Server};
+use crate::scenario::{End, Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Scenario};
+use crate::server::{Asker, Death, Server};
 use crate::trace::Trace;
 use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
-use pandofs_shard::{Input, screen};
+use pandofs_shard::Input;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{Ino, Name, ServerId, SessionId, ShardId};
+use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -427,7 +428,7 @@ impl World {
                 self.trace.line(self.now, || "healed".to_owned());
                 self.is_healed = true;
                 for server in 0..self.servers.len() {
-                    self.servers[server].log.set_full(false);
+                    self.has_room(server);
                     self.servers[server].log.live();
                     if self.servers[server].process.is_none() {
                         self.start(server);
@@ -533,322 +534,5 @@ impl World {
                 self.found.get_or_insert(Finding::new("running", what));
             }
         }
-    }
-
-    fn act(&mut self, server: usize, act: Act) {
-        let from = End::Server(server as u16);
-        match act {
-            Act::Answer { asker, result } => {
-                let line = || {
-                    let Asker {
-                        client,
-                        worker,
-                        attempt,
-                        ..
-                    } = asker;
-                    format!("server {server} answers {client}.{worker}/{attempt}: {result:?}")
-                };
-                self.trace.line(self.now, line);
-                let letter = Letter::Answer { asker, result };
-                self.mail(from, End::Client(asker.client), letter);
-            }
-            Act::Send {
-                server: to,
-                message,
-            } => {
-                self.trace
-                    .line(self.now, || format!("server {server} to {to}: {message:?}"));
-                if self.scenario.plant == Some(Plant::NeverRepeats)
-                    && matches!(message, PeerMessage::Commit { .. })
-                    && !self.said.insert(said(&message))
-                {
-                    return;
-                }
-                let letter = Letter::Peer {
-                    from: ServerId(server as u16),
-                    message,
-                };
-                self.mail(from, End::Server(to.0), letter);
-            }
-        }
-    }
-
-    fn mail(&mut self, from: End, to: End, letter: Letter) {
-        for at in self.network.send(self.now, from, to) {
-            let letter = Box::new(letter.clone());
-            self.put(at, Event::Deliver { to, letter });
-        }
-    }
-
-    fn deliver(&mut self, to: End, letter: Letter) {
-        match (to, letter) {
-            (
-                End::Server(id),
-                Letter::Request {
-                    asker,
-                    request,
-                    boot,
-                },
-            ) => {
-                let server = usize::from(id);
-                if self.is_process(server, boot) {
-                    let shard = request.shard;
-                    let ticket = self.servers[server].ticket(asker);
-                    self.servers[server].receive(shard, Input::Request { ticket, request });
-                    self.schedule(server);
-                }
-            }
-            (End::Server(id), Letter::Peer { from, message }) => {
-                let server = usize::from(id);
-                match shard_of(&message) {
-                    None => {
-                        self.servers[server].data_message(from, message);
-                        self.after(server);
-                    }
-                    Some(shard) => {
-                        if let Err(misfit) = screen(&self.map, &message) {
-                            let what = format!("server {from} sent {message:?}: {misfit}");
-                            self.found.get_or_insert(Finding::new("messages", what));
-                        }
-                        self.servers[server].receive(shard, Input::Peer(message));
-                        self.schedule(server);
-                    }
-                }
-            }
-            (End::Client(client), Letter::Answer { asker, result }) => {
-                if self.clients[client].session == asker.session {
-                    if let Ok(reply) = &result
-                        && let Err(what) = self.moments.told(reply)
-                    {
-                        self.found.get_or_insert(what);
-                    }
-                    let todo = self.clients[client].answer(&mut self.history, asker, result);
-                    self.carry_out(client, todo);
-                }
-            }
-            (to, letter) => unreachable!("{to:?} got {letter:?}"),
-        }
-    }
-
-    fn carry_out(&mut self, client: usize, todo: Vec<Todo>) {
-        for todo in todo {
-            match todo {
-                Todo::Send { worker, pause } => {
-                    let asker = Asker {
-                        client,
-                        session: self.clients[client].session,
-                        worker,
-                        attempt: 0,
-                    };
-                    let number = self.clients[client].pause(worker);
-                    let event = Event::Send {
-                        asker,
-                        pause: number,
-                    };
-                    self.put(self.now + pause, event);
-                }
-                Todo::Done { worker, outcome } => {
-                    self.trace.line(self.now, || {
-                        format!("client {client}.{worker} is done: {outcome}")
-                    });
-                }
-                Todo::Broken(what) => {
-                    self.found.get_or_insert(Finding::new("routing", what));
-                }
-            }
-        }
-    }
-
-    fn send_request(&mut self, asker: Asker, pause: u64) {
-        let client = &mut self.clients[asker.client];
-        if client.session != asker.session {
-            return;
-        }
-        let Some((request, asker)) = client.send(asker.worker, pause) else {
-            return;
-        };
-        self.trace.line(self.now, || {
-            let Asker {
-                client,
-                worker,
-                attempt,
-                ..
-            } = asker;
-            format!("client {client}.{worker}/{attempt} asks {request:?}")
-        });
-        let server = self.map.server_of(request.shard);
-        let letter = Letter::Request {
-            asker,
-            request,
-            boot: self.servers[usize::from(server.0)].boot,
-        };
-        self.mail(End::Client(asker.client), End::Server(server.0), letter);
-        self.put(self.now + PATIENCE, Event::Silence { asker });
-    }
-
-    fn fault_begins(&mut self, number: usize) {
-        let fault = self.scenario.faults[number].clone();
-        self.trace.line(self.now, || format!("{fault:?} begins"));
-        match fault {
-            Fault::Crash { server, steps, .. } => {
-                let server = usize::from(server);
-                if self.servers[server].process.is_none() {
-                    return;
-                }
-                self.servers[server].log.die_after(steps);
-                self.servers[server].dies_by = Some(number);
-                if steps == 0 {
-                    self.crash(server, "between two batches");
-                }
-            }
-            Fault::Full { server, .. } => self.servers[usize::from(server)].log.set_full(true),
-            Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
-            Fault::ClientGone { client, .. } => self.client_gone(client),
-            Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
-        }
-    }
-
-    fn fault_ends(&mut self, number: usize) {
-        if let Fault::Full { server, .. } = self.scenario.faults[number] {
-            self.servers[usize::from(server)].log.set_full(false);
-        }
-    }
-
-    fn client_gone(&mut self, client: usize) {
-        self.sessions += 1;
-        let shape = &self.scenario.shape;
-        let mut next = Client::new(
-            client,
-            self.sessions,
-            shape.workers,
-            self.map.hash_key,
-            self.scenario.plant,
-        );
-        let dead = &mut self.clients[client];
-        next.take_queues(dead);
-        let session = dead.session;
-        self.clients[client] = next;
-        self.put(
-            self.now + SESSION_TIMEOUT.as_nanos() as Moment,
-            Event::SessionGone { session },
-        );
-        for worker in 0..self.scenario.shape.workers {
-            let mut todo = Vec::new();
-            self.clients[client].begin_next(&mut self.history, worker, &mut todo);
-            self.carry_out(client, todo);
-        }
-    }
-
-    /// A server dies as a fault has it.
-    fn crash(&mut self, server: usize, when: &str) {
-        let number = self.servers[server].dies_by.take();
-        let number = number.expect("a fault has it that the server dies");
-        let Fault::Crash { loss, down, .. } = self.scenario.faults[number] else {
-            unreachable!("servers die by crashes");
-        };
-        self.die(server, loss, when);
-        let boot = self.servers[server].boot;
-        self.put(self.now + down, Event::Start { server, boot });
-    }
-
-    fn die(&mut self, server: usize, loss: Loss, when: &str) {
-        self.counted.crashes += 1;
-        self.trace.line(self.now, || {
-            format!("server {server} dies {when}: {loss:?}")
-        });
-        let is_lossy = loss != Loss::Nothing;
-        if is_lossy {
-            let entries = self.entries(server);
-            self.unforced.entry(server).or_default().extend(entries);
-        }
-        let lost = self.servers[server].crash(loss, &mut self.random);
-        if is_lossy {
-            self.lost.entry(server).or_default().extend(lost);
-        }
-    }
-
-    /// What names lead to on this server's shards.
-    fn entries(&self, server: usize) -> BTreeMap<Key, Ino> {
-        let dump = ClusterDump {
-            map: (*self.map).clone(),
-            shards: self.servers[server].pairs(),
-            objects: BTreeMap::new(),
-        };
-        let tables = pandofs_check::Tables::decode(&dump, &mut Vec::new());
-        let entries = tables.entries.iter();
-        entries
-            .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
-            .collect()
-    }
-
-    fn start(&mut self, server: usize) {
-        let seed = self.scenario.seed;
-        let now = self.now;
-        let done = self.servers[server].start(now, seed);
-        let boot = self.servers[server].boot;
-        self.trace.line(now, || {
-            format!("server {server} starts for the {boot}. time")
-        });
-        if let Err(what) = self.moments.survived(&self.servers[server]) {
-            self.found.get_or_insert(what);
-        }
-        self.forget(server);
-        self.put(now, Event::Tick { server, boot });
-        self.survive(server, done);
-        self.after(server);
-    }
-
-    /// Tells the history which names may have lost what had been done to them.
-    fn forget(&mut self, server: usize) {
-        let Some(before) = self.unforced.remove(&server) else {
-            return;
-        };
-        let after = self.entries(server);
-        let mut changed = self.lost.remove(&server).unwrap_or_default();
-        for (key, ino) in &before {
-            if after.get(key) != Some(ino) {
-                changed.insert(key.clone());
-            }
-        }
-        changed.extend(
-            after
-                .keys()
-                .filter(|key| !before.contains_key(*key))
-                .cloned(),
-        );
-        for key in changed {
-            self.history.forget(key);
-        }
-        self.moments.forget();
-    }
-}
-
-/// What a message says, whatever horizon goes with it.
-fn said(message: &PeerMessage) -> String {
-    match message {
-        PeerMessage::Commit {
-            from, to, message, ..
-        } => format!("{from} {to} {message:?}"),
-        other => format!("{other:?}"),
-    }
-}
-
-/// The shard a message is to; `None` when it is between servers.
-fn shard_of(message: &PeerMessage) -> Option<ShardId> {
-    match *message {
-        PeerMessage::Commit { to, .. }
-        | PeerMessage::SplitChunk { to, .. }
-        | PeerMessage::SplitChunkDone { to, .. }
-        | PeerMessage::SplitAbandoned { to, .. }
-        | PeerMessage::MapNotice { to, .. }
-        | PeerMessage::MapNoticeDone { to, .. }
-        | PeerMessage::Forwarded { to, .. }
-        | PeerMessage::ForgetForwarding { to, .. }
-        | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::Released { to, .. }
-        | PeerMessage::LockerKept { to, .. }
-        | PeerMessage::MergeAsk { to, .. }
-        | PeerMessage::MergeGo { to, .. } => Some(to),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
     }
 }

@@ -1,0 +1,174 @@
+//! Faults: servers that die and start again, disks, clocks and clients.
+
+use super::{Event, World};
+use crate::client::Client;
+use crate::history::Key;
+use crate::scenario::{Fault, Loss, Moment};
+use pandofs_check::ClusterDump;
+use pandofs_shard::Input;
+use pandofs_types::Ino;
+use pandofs_types::limits::SESSION_TIMEOUT;
+use std::collections::BTreeMap;
+
+impl World {
+    pub(super) fn fault_begins(&mut self, number: usize) {
+        let fault = self.scenario.faults[number].clone();
+        self.trace.line(self.now, || format!("{fault:?} begins"));
+        match fault {
+            Fault::Crash { server, steps, .. } => {
+                let server = usize::from(server);
+                if self.servers[server].process.is_none() {
+                    return;
+                }
+                self.servers[server].log.die_after(steps);
+                self.servers[server].dies_by = Some(number);
+                if steps == 0 {
+                    self.crash(server, "between two batches");
+                }
+            }
+            Fault::Full {
+                server,
+                to_the_last,
+                ..
+            } => {
+                let server = usize::from(server);
+                self.servers[server].log.set_full(to_the_last);
+                self.servers[server].is_low = true;
+                self.tell_of_space(server);
+            }
+            Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
+            Fault::ClientGone { client, .. } => self.client_gone(client),
+            Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
+        }
+    }
+
+    pub(super) fn fault_ends(&mut self, number: usize) {
+        if let Fault::Full { server, .. } = self.scenario.faults[number] {
+            self.has_room(usize::from(server));
+        }
+    }
+
+    pub(super) fn has_room(&mut self, server: usize) {
+        self.servers[server].log.set_full(false);
+        self.servers[server].is_low = false;
+        self.tell_of_space(server);
+    }
+
+    /// A server looks at its disk when something has changed.
+    fn tell_of_space(&mut self, server: usize) {
+        let low = self.servers[server].is_low;
+        for config in self.servers[server].configs() {
+            self.servers[server].receive(config.shard, Input::Space { low });
+        }
+        self.schedule(server);
+    }
+
+    pub(super) fn client_gone(&mut self, client: usize) {
+        self.sessions += 1;
+        let shape = &self.scenario.shape;
+        let mut next = Client::new(
+            client,
+            self.sessions,
+            shape.workers,
+            self.map.hash_key,
+            self.scenario.plant,
+        );
+        let dead = &mut self.clients[client];
+        next.take_queues(dead);
+        let session = dead.session;
+        self.clients[client] = next;
+        self.put(
+            self.now + SESSION_TIMEOUT.as_nanos() as Moment,
+            Event::SessionGone { session },
+        );
+        for worker in 0..self.scenario.shape.workers {
+            let mut todo = Vec::new();
+            self.clients[client].begin_next(&mut self.history, worker, &mut todo);
+            self.carry_out(client, todo);
+        }
+    }
+
+    /// A server dies as a fault has it.
+    pub(super) fn crash(&mut self, server: usize, when: &str) {
+        let number = self.servers[server].dies_by.take();
+        let number = number.expect("a fault has it that the server dies");
+        let Fault::Crash { loss, down, .. } = self.scenario.faults[number] else {
+            unreachable!("servers die by crashes");
+        };
+        self.die(server, loss, when);
+        let boot = self.servers[server].boot;
+        self.put(self.now + down, Event::Start { server, boot });
+    }
+
+    pub(super) fn die(&mut self, server: usize, loss: Loss, when: &str) {
+        self.counted.crashes += 1;
+        self.trace.line(self.now, || {
+            format!("server {server} dies {when}: {loss:?}")
+        });
+        let is_lossy = loss != Loss::Nothing;
+        if is_lossy {
+            let entries = self.entries(server);
+            self.unforced.entry(server).or_default().extend(entries);
+        }
+        let lost = self.servers[server].crash(loss, &mut self.random);
+        if is_lossy {
+            self.lost.entry(server).or_default().extend(lost);
+        }
+    }
+
+    /// What names lead to on this server's shards.
+    pub(super) fn entries(&self, server: usize) -> BTreeMap<Key, Ino> {
+        let dump = ClusterDump {
+            map: (*self.map).clone(),
+            shards: self.servers[server].pairs(),
+            objects: BTreeMap::new(),
+        };
+        let tables = pandofs_check::Tables::decode(&dump, &mut Vec::new());
+        let entries = tables.entries.iter();
+        entries
+            .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
+            .collect()
+    }
+
+    pub(super) fn start(&mut self, server: usize) {
+        let seed = self.scenario.seed;
+        let now = self.now;
+        let done = self.servers[server].start(now, seed);
+        let boot = self.servers[server].boot;
+        self.trace.line(now, || {
+            format!("server {server} starts for the {boot}. time")
+        });
+        if let Err(what) = self.moments.survived(&self.servers[server]) {
+            self.found.get_or_insert(what);
+        }
+        self.forget(server);
+        self.tell_of_space(server);
+        self.put(now, Event::Tick { server, boot });
+        self.survive(server, done);
+        self.after(server);
+    }
+
+    /// Tells the history which names may have lost what had been done to them.
+    pub(super) fn forget(&mut self, server: usize) {
+        let Some(before) = self.unforced.remove(&server) else {
+            return;
+        };
+        let after = self.entries(server);
+        let mut changed = self.lost.remove(&server).unwrap_or_default();
+        for (key, ino) in &before {
+            if after.get(key) != Some(ino) {
+                changed.insert(key.clone());
+            }
+        }
+        changed.extend(
+            after
+                .keys()
+                .filter(|key| !before.contains_key(*key))
+                .cloned(),
+        );
+        for key in changed {
+            self.history.forget(key);
+        }
+        self.moments.forget();
+    }
+}

@@ -1,0 +1,193 @@
+//! Messages: what servers and clients say, and who gets it.
+
+use super::{Event, Letter, World};
+use crate::client::{PATIENCE, Todo};
+use crate::oracles::Finding;
+use crate::scenario::{End, Plant};
+use crate::server::{Act, Asker};
+use pandofs_api::PeerMessage;
+use pandofs_shard::{Input, screen};
+use pandofs_types::{ServerId, ShardId};
+
+impl World {
+    pub(super) fn act(&mut self, server: usize, act: Act) {
+        let from = End::Server(server as u16);
+        match act {
+            Act::Answer { asker, result } => {
+                let line = || {
+                    let Asker {
+                        client,
+                        worker,
+                        attempt,
+                        ..
+                    } = asker;
+                    format!("server {server} answers {client}.{worker}/{attempt}: {result:?}")
+                };
+                self.trace.line(self.now, line);
+                let letter = Letter::Answer { asker, result };
+                self.mail(from, End::Client(asker.client), letter);
+            }
+            Act::Send {
+                server: to,
+                message,
+            } => {
+                self.trace
+                    .line(self.now, || format!("server {server} to {to}: {message:?}"));
+                if self.scenario.plant == Some(Plant::NeverRepeats)
+                    && matches!(message, PeerMessage::Commit { .. })
+                    && !self.said.insert(said(&message))
+                {
+                    return;
+                }
+                let letter = Letter::Peer {
+                    from: ServerId(server as u16),
+                    message,
+                };
+                self.mail(from, End::Server(to.0), letter);
+            }
+        }
+    }
+
+    pub(super) fn mail(&mut self, from: End, to: End, letter: Letter) {
+        for at in self.network.send(self.now, from, to) {
+            let letter = Box::new(letter.clone());
+            self.put(at, Event::Deliver { to, letter });
+        }
+    }
+
+    pub(super) fn deliver(&mut self, to: End, letter: Letter) {
+        match (to, letter) {
+            (
+                End::Server(id),
+                Letter::Request {
+                    asker,
+                    request,
+                    boot,
+                },
+            ) => {
+                let server = usize::from(id);
+                if self.is_process(server, boot) {
+                    let shard = request.shard;
+                    let ticket = self.servers[server].ticket(asker);
+                    self.servers[server].receive(shard, Input::Request { ticket, request });
+                    self.schedule(server);
+                }
+            }
+            (End::Server(id), Letter::Peer { from, message }) => {
+                let server = usize::from(id);
+                match shard_of(&message) {
+                    None => {
+                        self.servers[server].data_message(from, message);
+                        self.after(server);
+                    }
+                    Some(shard) => {
+                        if let Err(misfit) = screen(&self.map, &message) {
+                            let what = format!("server {from} sent {message:?}: {misfit}");
+                            self.found.get_or_insert(Finding::new("messages", what));
+                        }
+                        self.servers[server].receive(shard, Input::Peer(message));
+                        self.schedule(server);
+                    }
+                }
+            }
+            (End::Client(client), Letter::Answer { asker, result }) => {
+                if self.clients[client].session == asker.session {
+                    if let Ok(reply) = &result
+                        && let Err(what) = self.moments.told(reply)
+                    {
+                        self.found.get_or_insert(what);
+                    }
+                    let todo = self.clients[client].answer(&mut self.history, asker, result);
+                    self.carry_out(client, todo);
+                }
+            }
+            (to, letter) => unreachable!("{to:?} got {letter:?}"),
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, client: usize, todo: Vec<Todo>) {
+        for todo in todo {
+            match todo {
+                Todo::Send { worker, pause } => {
+                    let asker = Asker {
+                        client,
+                        session: self.clients[client].session,
+                        worker,
+                        attempt: 0,
+                    };
+                    let number = self.clients[client].pause(worker);
+                    let event = Event::Send {
+                        asker,
+                        pause: number,
+                    };
+                    self.put(self.now + pause, event);
+                }
+                Todo::Done { worker, outcome } => {
+                    self.trace.line(self.now, || {
+                        format!("client {client}.{worker} is done: {outcome}")
+                    });
+                }
+                Todo::Broken(what) => {
+                    self.found.get_or_insert(Finding::new("routing", what));
+                }
+            }
+        }
+    }
+
+    pub(super) fn send_request(&mut self, asker: Asker, pause: u64) {
+        let client = &mut self.clients[asker.client];
+        if client.session != asker.session {
+            return;
+        }
+        let Some((request, asker)) = client.send(asker.worker, pause) else {
+            return;
+        };
+        self.trace.line(self.now, || {
+            let Asker {
+                client,
+                worker,
+                attempt,
+                ..
+            } = asker;
+            format!("client {client}.{worker}/{attempt} asks {request:?}")
+        });
+        let server = self.map.server_of(request.shard);
+        let letter = Letter::Request {
+            asker,
+            request,
+            boot: self.servers[usize::from(server.0)].boot,
+        };
+        self.mail(End::Client(asker.client), End::Server(server.0), letter);
+        self.put(self.now + PATIENCE, Event::Silence { asker });
+    }
+}
+
+/// What a message says, whatever horizon goes with it.
+fn said(message: &PeerMessage) -> String {
+    match message {
+        PeerMessage::Commit {
+            from, to, message, ..
+        } => format!("{from} {to} {message:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The shard a message is to; `None` when it is between servers.
+fn shard_of(message: &PeerMessage) -> Option<ShardId> {
+    match *message {
+        PeerMessage::Commit { to, .. }
+        | PeerMessage::SplitChunk { to, .. }
+        | PeerMessage::SplitChunkDone { to, .. }
+        | PeerMessage::SplitAbandoned { to, .. }
+        | PeerMessage::MapNotice { to, .. }
+        | PeerMessage::MapNoticeDone { to, .. }
+        | PeerMessage::Forwarded { to, .. }
+        | PeerMessage::ForgetForwarding { to, .. }
+        | PeerMessage::ForgetForwardingDone { to, .. }
+        | PeerMessage::Released { to, .. }
+        | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::MergeAsk { to, .. }
+        | PeerMessage::MergeGo { to, .. } => Some(to),
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
+    }
+}
