@@ -72,6 +72,11 @@ impl Meter {
         self.problems.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Entries of a job that is no walk count as well.
+    pub fn count_entries(&self, count: u64) {
+        self.add_entries(count);
+    }
+
     /// So does an entry that was gone when the visitor came to it.
     pub fn add_vanished(&self) {
         self.vanished.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ mod outcome;
 mod output;
 mod progress;
 mod session;
+mod tar;
 mod text;
 
 pub use crew::Crew;
@@ -38,6 +39,7 @@ pub enum Tool {
     Sync(cmd::sync::Sync),
     Cmp(cmd::cmp::Cmp),
     Sum(cmd::sum::Sum),
+    Tar(cmd::tar::Tar),
     Chmod(cmd::chmod::Chmod),
     Chown(cmd::chown::Chown),
 }
@@ -57,6 +59,7 @@ impl Tool {
             Tool::Sync(sync) => sync.run(crew),
             Tool::Cmp(cmp) => cmp.run(crew),
             Tool::Sum(sum) => sum.run(crew),
+            Tool::Tar(tar) => tar.run(crew),
             Tool::Chmod(chmod) => chmod.run(crew),
             Tool::Chown(chown) => chown.run(crew),
         }

@@ -18,23 +18,31 @@ struct Shared {
     failure: Mutex<Option<io::Error>>,
     /// The standard output of another process, or of all.
     outputs: Option<Outputs>,
+    /// It goes to standard error: something else is on standard output.
+    errors: bool,
 }
 
 impl Output {
     /// Of the walk.
     pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
-        Output::to(meter, crew.outputs())
+        Output::to(meter, crew.outputs(), false)
+    }
+
+    /// To standard error.
+    pub fn errors(meter: &Arc<Meter>) -> Output {
+        Output::to(meter, None, true)
     }
 
     /// For what comes after the end of all walks.
     pub fn last(meter: &Arc<Meter>) -> Output {
-        Output::to(meter, None)
+        Output::to(meter, None, false)
     }
 
-    fn to(meter: &Arc<Meter>, outputs: Option<Outputs>) -> Output {
+    fn to(meter: &Arc<Meter>, outputs: Option<Outputs>, errors: bool) -> Output {
         Output(Arc::new(Shared {
             meter: Arc::clone(meter),
             outputs,
+            errors,
             failure: Mutex::new(None),
         }))
     }
@@ -57,8 +65,12 @@ impl Output {
         if let Some(outputs) = &self.0.outputs {
             return outputs.write(bytes.to_vec());
         }
-        let mut out = io::stdout().lock();
-        let written = out.write_all(bytes).and_then(|()| out.flush());
+        let written = if self.0.errors {
+            io::stderr().lock().write_all(bytes)
+        } else {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        };
         if let Err(error) = written {
             self.0.meter.stop();
             let mut failure = self

@@ -9,4 +9,5 @@ pub mod find;
 pub mod rm;
 pub mod sum;
 pub mod sync;
+pub mod tar;
 pub mod walk;

@@ -92,10 +92,25 @@ impl Copying {
                 }
             }
             copied += end - at;
-            self.copy_all(methods, from, to, at, end)?;
+            self.copy_all(methods, from, to, at..end, at)?;
             at = end;
         }
         Ok(copied)
+    }
+
+    /// Copies a part of a file to some place of another.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or there is less of it.
+    pub fn copy_to(
+        &mut self,
+        methods: &Methods,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        range: std::ops::Range<u64>,
+        place: u64,
+    ) -> Result<(), DataError> {
+        self.copy_all(methods, from, to, range, place)
     }
 
     fn copy_all(
@@ -103,14 +118,15 @@ impl Copying {
         methods: &Methods,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
-        start: u64,
-        end: u64,
+        range: std::ops::Range<u64>,
+        place: u64,
     ) -> Result<(), DataError> {
+        let (start, end) = (range.start, range.end);
         let mut at = start;
         // For less, one copy more costs less than one call more.
         if end - start > BUFFER_BYTES as u64 {
             while at < end && !methods.no_range.load(Ordering::Relaxed) {
-                let (mut read_at, mut write_at) = (at, at);
+                let (mut read_at, mut write_at) = (at, place + (at - start));
                 let most = (end - at).min(1 << 30) as usize;
                 match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), most) {
                     // Some file systems say so of what they cannot copy: see below.
@@ -134,7 +150,8 @@ impl Copying {
             let mut written = 0;
             while written < count {
                 let rest = &self.buffer[written..count];
-                let more = retry_on_intr(|| pwrite(to, rest, at + written as u64));
+                let more =
+                    retry_on_intr(|| pwrite(to, rest, place + (at - start) + written as u64));
                 written += more.map_err(DataError::Write)?;
             }
             at += count as u64;

@@ -1,0 +1,447 @@
+//! Writes each entry that is walked to an archive.
+
+use crate::copy::attributes::list;
+use crate::copy::copier::is_excluded;
+use crate::copy::data::{Copying, DataError, Methods, fill, segment};
+use crate::find::glob::Glob;
+use crate::find::users::{group_name, user_name};
+use crate::output::Part;
+use crate::session::say;
+use crate::tar::header::{BLOCK, Kind, Member, fill_up};
+use crate::tar::sink::Sink;
+use crate::text::show;
+use pandofs_types::limits::TOOL_PIECE_BYTES;
+use pandofs_walk_fs::{Entry, FileType, Flow, Meter, Problem, Stat, Task, Visitor};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, major, minor, openat, readlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Files with fewer bytes are put together in memory with their headers.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// What all threads share.
+pub struct Archive {
+    pub sink: Sink,
+    /// The archive's own identity, which is not put in it.
+    pub itself: Option<(u64, u64)>,
+    /// The first path of each file with several names.
+    pub names: Mutex<HashMap<(u64, u64), Vec<u8>>>,
+    pub excluded: Vec<(bool, Glob)>,
+    pub verbose: bool,
+    pub methods: Methods,
+}
+
+/// One thread's writer.
+pub struct Creator<'c> {
+    archive: &'c Archive,
+    meter: Arc<Meter>,
+    copying: Copying,
+    out: Part,
+    pub members: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("it vanished")]
+    Vanished,
+    #[error("{0}")]
+    Read(Errno),
+    #[error("it became shorter while it was read; the rest of it is zeros in the archive")]
+    Shorter,
+    #[error("cannot write the archive: {0}")]
+    Write(Errno),
+    #[error("left out: {0}")]
+    LeftOut(&'static str),
+}
+
+impl From<DataError> for Trouble {
+    fn from(error: DataError) -> Trouble {
+        match error {
+            DataError::Read(error) => Trouble::Read(error),
+            DataError::Write(error) => Trouble::Write(error),
+            DataError::Shorter => Trouble::Shorter,
+        }
+    }
+}
+
+/// A part of a large file, and where it goes.
+#[derive(Serialize, Deserialize)]
+struct Piece {
+    name: CString,
+    start: u64,
+    end: u64,
+    at: u64,
+}
+
+impl<'c> Creator<'c> {
+    pub fn new(archive: &'c Archive, meter: &Arc<Meter>, out: Part) -> Creator<'c> {
+        Creator {
+            archive,
+            meter: Arc::clone(meter),
+            copying: Copying::new(),
+            out,
+            members: 0,
+        }
+    }
+
+    fn add(&mut self, entry: &mut Entry<'_, ()>) -> Result<Flow, Trouble> {
+        let Ok(stat) = entry.stat().copied() else {
+            return Ok(Flow::Skip);
+        };
+        if self.archive.itself == Some(stat.identity()) {
+            return Ok(Flow::Skip);
+        }
+        let kind = match stat.kind() {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Fifo => Kind::Fifo,
+            FileType::CharacterDevice => Kind::CharacterDevice,
+            FileType::BlockDevice => Kind::BlockDevice,
+            FileType::Socket => return Err(Trouble::LeftOut("archives have no sockets")),
+            FileType::Unknown => return Err(Trouble::LeftOut("nobody knows what it is")),
+        };
+        let mut path = relative(entry.path()).to_vec();
+        if kind == Kind::Directory && path.last() != Some(&b'/') {
+            path.push(b'/');
+        }
+        let (dir, name) = (entry.dir_fd(), entry.name());
+        let mut member = Member {
+            kind,
+            path,
+            target: Vec::new(),
+            mode: stat.mode(),
+            uid: stat.uid(),
+            gid: stat.gid(),
+            user: user_name(stat.uid()),
+            group: group_name(stat.gid()),
+            seconds: stat.modified().seconds,
+            nanoseconds: stat.modified().nanoseconds,
+            device: (0, 0),
+            size: 0,
+            sparse: None,
+            extended: Vec::new(),
+        };
+        // A name that is a number is none.
+        for (name, id) in [
+            (&mut member.user, member.uid),
+            (&mut member.group, member.gid),
+        ] {
+            if *name == id.to_string() {
+                name.clear();
+            }
+        }
+        match kind {
+            Kind::Symlink => {
+                let target = readlinkat(dir, name, Vec::new()).map_err(vanished)?;
+                member.target = target.into_bytes();
+            }
+            Kind::CharacterDevice | Kind::BlockDevice => {
+                member.device = (major(stat.rdev()), minor(stat.rdev()));
+            }
+            Kind::Directory => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                // One that may not be read is reported when it is to be listed.
+                if let Ok(opened) = openat(dir, name, flags, Mode::empty()) {
+                    member.extended = extended(opened.as_fd())?;
+                }
+            }
+            Kind::File => return self.file(entry, &stat, member),
+            Kind::Fifo | Kind::HardLink => {}
+        }
+        if kind != Kind::Directory && stat.links() > 1 {
+            return self.linked(entry, &stat, &member).map(|()| Flow::Skip);
+        }
+        self.put(&member)?;
+        self.added(entry);
+        Ok(Flow::Descend([0, 0]))
+    }
+
+    fn put(&self, member: &Member) -> Result<(), Trouble> {
+        self.archive
+            .sink
+            .append(&member.headers().0)
+            .map_err(Trouble::Write)
+    }
+
+    /// Something without data that has several names.
+    fn linked(
+        &mut self,
+        entry: &mut Entry<'_, ()>,
+        stat: &Stat,
+        member: &Member,
+    ) -> Result<(), Trouble> {
+        let archive = self.archive;
+        let mut names = archive.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = names.get(&stat.identity()) {
+            self.put(&as_link(member, first))?;
+        } else {
+            // In the archive before its links.
+            self.put(member)?;
+            names.insert(stat.identity(), member.path.clone());
+        }
+        drop(names);
+        self.added(entry);
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        entry: &mut Entry<'_, ()>,
+        stat: &Stat,
+        mut member: Member,
+    ) -> Result<Flow, Trouble> {
+        let archive = self.archive;
+        let (dir, name) = (entry.dir_fd(), entry.name());
+        let file = open(dir, name)?;
+        member.size = stat.size();
+        member.extended = extended(file.as_fd())?;
+        let mut data = Vec::new();
+        let sparse = stat.blocks() * 512 < stat.size();
+        if sparse {
+            member.sparse = Some(segments(&file, stat.size())?);
+        } else if member.size <= SMALL_BYTES {
+            data.resize(member.size as usize, 0);
+            let read = fill(file.as_fd(), &mut data, 0).map_err(Trouble::Read)?;
+            data.truncate(read);
+            member.size = read as u64;
+        }
+        // Whoever comes first with one of its names gives it a place, before all links to it.
+        let mut names = None;
+        if stat.links() > 1 {
+            let locked = archive.names.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(first) = locked.get(&stat.identity()) {
+                let link = as_link(&member, first);
+                drop(locked);
+                self.put(&link)?;
+                self.added(entry);
+                return Ok(Flow::Skip);
+            }
+            names = Some(locked);
+        }
+        let mut claim = |path: &[u8]| {
+            if let Some(names) = &mut names {
+                names.insert(stat.identity(), path.to_vec());
+            }
+            names = None;
+        };
+        let (mut head, stored) = member.headers();
+        let is_small = member.sparse.is_none() && member.size <= SMALL_BYTES;
+        let mut later = Vec::new();
+        if is_small {
+            head.extend_from_slice(&data);
+            fill_up(&mut head);
+        }
+        if !archive.sink.is_seekable() {
+            let turn = archive.sink.turn();
+            claim(&member.path);
+            archive
+                .sink
+                .write_next(&head, &turn)
+                .map_err(Trouble::Write)?;
+            if !is_small {
+                self.stream(&file, &member, stored, &turn)?;
+            }
+            drop(turn);
+        } else if is_small {
+            let at = archive.sink.reserve(head.len() as u64);
+            claim(&member.path);
+            archive.sink.write_at(&head, at).map_err(Trouble::Write)?;
+        } else {
+            let all = head.len() as u64 + stored.next_multiple_of(BLOCK as u64);
+            let at = archive.sink.reserve(all);
+            claim(&member.path);
+            archive.sink.write_at(&head, at).map_err(Trouble::Write)?;
+            later = pieces(&member, name, at + head.len() as u64);
+        }
+        for what in later {
+            entry.later(what);
+        }
+        self.added(entry);
+        Ok(Flow::Skip)
+    }
+
+    /// Writes data to a pipe. What is missing of the file by now is zeros: its header is out.
+    fn stream(
+        &mut self,
+        file: &OwnedFd,
+        member: &Member,
+        stored: u64,
+        turn: &std::sync::MutexGuard<'_, ()>,
+    ) -> Result<(), Trouble> {
+        let whole = [(0, member.size)];
+        let segments = member.sparse.as_deref().unwrap_or(&whole);
+        let mut buffer = vec![0; SMALL_BYTES as usize];
+        let mut shorter = Ok(());
+        for (start, length) in segments {
+            let mut at = *start;
+            while at < start + length {
+                let most = (start + length - at).min(SMALL_BYTES) as usize;
+                let read = fill(file.as_fd(), &mut buffer[..most], at);
+                let count = read.unwrap_or(0);
+                if count < most {
+                    buffer[count..most].fill(0);
+                    shorter = Err(read.map_or_else(Trouble::Read, |_| Trouble::Shorter));
+                }
+                let written = self.archive.sink.write_next(&buffer[..most], turn);
+                written.map_err(Trouble::Write)?;
+                at += most as u64;
+            }
+        }
+        let rest = stored.next_multiple_of(BLOCK as u64) - stored;
+        let zeros = vec![0; rest as usize];
+        self.archive
+            .sink
+            .write_next(&zeros, turn)
+            .map_err(Trouble::Write)?;
+        shorter
+    }
+
+    fn piece(&mut self, dir: BorrowedFd<'_>, piece: &Piece) -> Result<(), Trouble> {
+        let file = open(dir, &piece.name)?;
+        let archive = self.archive;
+        let (from, to) = (file.as_fd(), archive.sink.fd());
+        self.copying
+            .copy_to(&archive.methods, from, to, piece.start..piece.end, piece.at)?;
+        Ok(())
+    }
+
+    fn added(&mut self, entry: &mut Entry<'_, ()>) {
+        self.members += 1;
+        if self.archive.verbose {
+            let mut line = String::new();
+            show(entry.path(), &mut line);
+            line.push('\n');
+            self.out.bytes().extend_from_slice(line.as_bytes());
+            self.out.end_record();
+        }
+    }
+
+    fn failed(&mut self, path: &[u8], trouble: &Trouble) -> Flow {
+        match trouble {
+            Trouble::Vanished => self.meter.add_vanished(),
+            trouble => {
+                self.meter.add_problem();
+                say("tar", path, trouble);
+            }
+        }
+        if let Trouble::Write(_) = trouble {
+            // The archive is useless; so is the rest of the walk.
+            return Flow::Quit;
+        }
+        Flow::Skip
+    }
+}
+
+/// Where data of a file are, to be copied by any thread.
+fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
+    let whole = [(0, member.size)];
+    let mut place = at;
+    let mut made = Vec::new();
+    for (segment, length) in member.sparse.as_deref().unwrap_or(&whole) {
+        let mut start = *segment;
+        let end = segment + length;
+        while start < end {
+            let piece = Piece {
+                name: name.to_owned(),
+                start,
+                end: end.min(start + TOOL_PIECE_BYTES),
+                at: place,
+            };
+            place += piece.end - piece.start;
+            start = piece.end;
+            made.push(postcard::to_stdvec(&piece).unwrap_or_default());
+        }
+    }
+    made
+}
+
+fn as_link(member: &Member, first: &[u8]) -> Member {
+    Member {
+        kind: Kind::HardLink,
+        target: first.to_vec(),
+        size: 0,
+        sparse: None,
+        extended: Vec::new(),
+        ..member.clone()
+    }
+}
+
+/// Without slashes in front: archives are unpacked where one is.
+fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|byte| *byte != b'/');
+    match start {
+        Some(start) => &path[start..],
+        None => b".",
+    }
+}
+
+fn vanished(error: Errno) -> Trouble {
+    match error {
+        Errno::NOENT => Trouble::Vanished,
+        error => Trouble::Read(error),
+    }
+}
+
+fn open(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    openat(dir, name, flags, Mode::empty()).map_err(vanished)
+}
+
+fn extended(fd: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Trouble> {
+    let listed = list(fd).map_err(Trouble::Read)?;
+    let pairs = listed.into_iter();
+    Ok(pairs
+        .map(|(name, value)| (name.into_bytes(), value))
+        .collect())
+}
+
+/// Where a file has data. As in GNU tar's archives, one that ends with a hole has an empty piece at its end.
+fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some((start, end)) = segment(file.as_fd(), at, size).map_err(Trouble::Read)? {
+        found.push((start, end - start));
+        at = end;
+        if at >= size {
+            return Ok(found);
+        }
+    }
+    found.push((size, 0));
+    Ok(found)
+}
+
+impl Visitor for Creator<'_> {
+    type Dir = ();
+
+    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        let excluded = &self.archive.excluded;
+        if !excluded.is_empty() && entry.depth() > 0 && is_excluded(excluded, entry) {
+            return Flow::Skip;
+        }
+        self.add(entry).unwrap_or_else(|trouble| {
+            let path = entry.path().to_vec();
+            self.failed(&path, &trouble)
+        })
+    }
+
+    fn task(&mut self, task: &mut Task<'_, ()>) {
+        let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
+            unreachable!("it was made by a creator");
+        };
+        if let Err(trouble) = self.piece(task.dir_fd(), &piece) {
+            let path = task.path(piece.name.to_bytes()).to_vec();
+            if let Flow::Quit = self.failed(&path, &trouble) {
+                self.meter.stop();
+            }
+        }
+    }
+
+    fn problem(&mut self, problem: Problem<'_>) {
+        say("tar", problem.path, problem.kind);
+    }
+}

@@ -1,0 +1,450 @@
+//! Reads headers of members: of POSIX (pax), GNU and old archives.
+
+use crate::tar::header::{BLOCK, Kind, Member};
+use anyhow::{Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Bytes of an extended header, or of a long name, above which an archive is damaged.
+const MOST_EXTENDED_BYTES: u64 = 64 << 20;
+
+/// What comes before a member's data in the archive.
+#[derive(Debug)]
+pub struct Found {
+    pub member: Member,
+    /// Bytes of data that follow, without filling up. For a sparse file its pieces one after the other.
+    pub stored: u64,
+}
+
+/// Reads an archive from its beginning, counting.
+#[derive(Debug)]
+pub struct Parser<R> {
+    pub input: R,
+    /// Where the next byte is.
+    pub at: u64,
+    global: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl<R: Read> Parser<R> {
+    pub fn new(input: R) -> Parser<R> {
+        Parser {
+            input,
+            at: 0,
+            global: BTreeMap::new(),
+        }
+    }
+
+    /// The next member; its data have to be read, or passed over, before the one after it.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is none.
+    pub fn next(&mut self) -> Result<Option<Found>> {
+        let mut records = self.global.clone();
+        let (mut long_name, mut long_target) = (None, None);
+        loop {
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            let size = number(&header[124..136])?;
+            match header[156] {
+                b'x' => {
+                    let bytes = self.extended(size)?;
+                    read_records(&bytes, &mut records)?;
+                }
+                b'g' => {
+                    let bytes = self.extended(size)?;
+                    read_records(&bytes, &mut self.global)?;
+                    records.extend(self.global.clone());
+                }
+                b'L' => long_name = Some(text(&self.extended(size)?).to_vec()),
+                b'K' => long_target = Some(text(&self.extended(size)?).to_vec()),
+                // A volume's label.
+                b'V' => {
+                    self.extended(size)?;
+                }
+                _ => {
+                    let member = self.member(&header, records, long_name, long_target)?;
+                    return Ok(Some(member));
+                }
+            }
+        }
+    }
+
+    fn header(&mut self) -> Result<Option<[u8; BLOCK]>> {
+        let mut header = [0; BLOCK];
+        // An archive without its end is taken to its last member, as GNU tar does, but not in the middle of one.
+        let got = read_all(&mut self.input, &mut header)?;
+        self.at += got as u64;
+        if got == 0 || header.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        ensure!(got == BLOCK, "the archive ends in the middle of a header");
+        let sum = header.iter().enumerate().map(|(at, byte)| {
+            let is_sum = (148..156).contains(&at);
+            u64::from(if is_sum { b' ' } else { *byte })
+        });
+        ensure!(
+            number(&header[148..156])? == sum.sum::<u64>(),
+            "this is no archive, or it is damaged at byte {}",
+            self.at - BLOCK as u64
+        );
+        Ok(Some(header))
+    }
+
+    fn extended(&mut self, size: u64) -> Result<Vec<u8>> {
+        ensure!(
+            size <= MOST_EXTENDED_BYTES,
+            "an extended header of {size} bytes"
+        );
+        let mut bytes = vec![0; (size as usize).next_multiple_of(BLOCK)];
+        self.read(&mut bytes)?;
+        bytes.truncate(size as usize);
+        Ok(bytes)
+    }
+
+    /// Reads data.
+    ///
+    /// # Errors
+    /// When there are not enough.
+    pub fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+        let got = read_all(&mut self.input, bytes)?;
+        self.at += got as u64;
+        ensure!(
+            got == bytes.len(),
+            "the archive ends in the middle of a member"
+        );
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        header: &[u8; BLOCK],
+        mut records: BTreeMap<Vec<u8>, Vec<u8>>,
+        long_name: Option<Vec<u8>>,
+        long_target: Option<Vec<u8>>,
+    ) -> Result<Found> {
+        let kind = match header[156] {
+            b'0' | b'\0' | b'7' | b'S' => Kind::File,
+            b'1' => Kind::HardLink,
+            b'2' => Kind::Symlink,
+            b'3' => Kind::CharacterDevice,
+            b'4' => Kind::BlockDevice,
+            b'5' => Kind::Directory,
+            b'6' => Kind::Fifo,
+            other => bail!("a member of type '{}' is not known", other as char),
+        };
+        let mut path = text(&header[..100]).to_vec();
+        // POSIX has more of the name there; GNU has something else.
+        let prefix = text(&header[345..500]);
+        if header[257..263] == *b"ustar\0" && !prefix.is_empty() {
+            path = [prefix, b"/", &path[..]].concat();
+        }
+        let mut take = |key: &str| records.remove(key.as_bytes());
+        let path = take("path").or(long_name).unwrap_or(path);
+        let target = take("linkpath").or(long_target);
+        let mut stored = decimal(take("size"))?.map_or_else(|| number(&header[124..136]), Ok)?;
+        let id = |record: Option<Vec<u8>>, field| -> Result<u32> {
+            let id = decimal(record)?.map_or_else(|| number(field), Ok)?;
+            Ok(u32::try_from(id)?)
+        };
+        let uid = id(take("uid"), &header[108..116])?;
+        let gid = id(take("gid"), &header[116..124])?;
+        let name = |record: Option<Vec<u8>>, field: &[u8]| {
+            let name = record.unwrap_or_else(|| text(field).to_vec());
+            String::from_utf8_lossy(&name).into_owned()
+        };
+        let user = name(take("uname"), &header[265..297]);
+        let group = name(take("gname"), &header[297..329]);
+        let (seconds, nanoseconds) = match take("mtime") {
+            Some(time) => read_time(&time)?,
+            None => (signed(&header[136..148])?, 0),
+        };
+        let sparse_name = take("GNU.sparse.name");
+        let real_size = take("GNU.sparse.realsize").or_else(|| take("GNU.sparse.size"));
+        let version = (take("GNU.sparse.major"), take("GNU.sparse.minor"));
+        let map = take("GNU.sparse.map");
+        let mut size = if kind == Kind::File { stored } else { 0 };
+        let mut sparse = None;
+        if let (Some(major), Some(minor)) = &version {
+            ensure!(
+                major == b"1" && minor == b"0",
+                "a sparse file of an unknown version"
+            );
+            let (segments, bytes) = self.sparse_map(stored)?;
+            stored -= bytes;
+            sparse = Some(segments);
+        } else if let Some(map) = map {
+            sparse = Some(pairs(map.split(|byte| *byte == b','))?);
+        } else if header[156] == b'S' {
+            size = number(&header[483..495])?;
+            sparse = Some(self.old_sparse_map(header)?);
+        }
+        if let Some(real) = decimal(real_size)? {
+            size = real;
+        }
+        if let Some(segments) = &sparse {
+            let sum = segments.iter().try_fold(0_u64, |sum, (start, length)| {
+                start.checked_add(*length).filter(|end| *end <= size)?;
+                sum.checked_add(*length)
+            });
+            ensure!(
+                sum == Some(stored),
+                "the map of a sparse file contradicts its size"
+            );
+        }
+        if !matches!(kind, Kind::File | Kind::HardLink) {
+            stored = 0;
+        }
+        let extended = records
+            .into_iter()
+            .filter_map(|(key, value)| {
+                let name = key.strip_prefix(b"SCHILY.xattr.")?;
+                Some((name.to_vec(), value))
+            })
+            .collect();
+        Ok(Found {
+            stored,
+            member: Member {
+                kind,
+                path: sparse_name.unwrap_or(path),
+                target: target.unwrap_or_else(|| text(&header[157..257]).to_vec()),
+                mode: number(&header[100..108])? as u32 & 0o7777,
+                uid,
+                gid,
+                user,
+                group,
+                seconds,
+                nanoseconds,
+                device: (
+                    number(&header[329..337])? as u32,
+                    number(&header[337..345])? as u32,
+                ),
+                size,
+                sparse,
+                extended,
+            },
+        })
+    }
+
+    /// The map before the data of a sparse file, and its length.
+    fn sparse_map(&mut self, stored: u64) -> Result<(Vec<(u64, u64)>, u64)> {
+        let mut bytes = Vec::new();
+        loop {
+            let mut block = [0; BLOCK];
+            ensure!(
+                bytes.len() as u64 + BLOCK as u64 <= stored,
+                "a sparse file without its map"
+            );
+            self.read(&mut block)?;
+            bytes.extend_from_slice(&block);
+            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let mut numbers = bytes.split(|byte| *byte == b'\n');
+            if lines == 0 {
+                continue;
+            }
+            let count = decimal(numbers.next().map(<[u8]>::to_vec))?.unwrap_or(0);
+            ensure!(count <= stored, "a sparse file with {count} pieces");
+            if lines as u64 > count * 2 {
+                let segments = pairs(numbers.take(count as usize * 2))?;
+                return Ok((segments, bytes.len() as u64));
+            }
+        }
+    }
+
+    fn old_sparse_map(&mut self, header: &[u8; BLOCK]) -> Result<Vec<(u64, u64)>> {
+        let mut segments = Vec::new();
+        let mut add = |entries: &[u8]| -> Result<()> {
+            for entry in entries.as_chunks::<24>().0 {
+                if entry[0] != 0 {
+                    segments.push((number(&entry[..12])?, number(&entry[12..])?));
+                }
+            }
+            Ok(())
+        };
+        add(&header[386..482])?;
+        let mut more = header[482] != 0;
+        while more {
+            let mut block = [0; BLOCK];
+            self.read(&mut block)?;
+            add(&block[..504])?;
+            more = block[504] != 0;
+        }
+        Ok(segments)
+    }
+}
+
+fn read_all(input: &mut impl Read, bytes: &mut [u8]) -> Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match input.read(&mut bytes[got..]) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(got)
+}
+
+/// Up to the first NUL.
+fn text(field: &[u8]) -> &[u8] {
+    let end = field.iter().position(|byte| *byte == 0);
+    &field[..end.unwrap_or(field.len())]
+}
+
+/// Octal digits, or GNU's binary.
+fn number(field: &[u8]) -> Result<u64> {
+    Ok(u64::try_from(signed(field)?)?)
+}
+
+fn signed(field: &[u8]) -> Result<i64> {
+    if field[0] & 0x80 != 0 {
+        let start: i128 = if field[0] & 0x40 != 0 { -1 } else { 0 };
+        let first = start << 6 | i128::from(field[0] & 0x3f);
+        let value = field[1..].iter().fold(first, |value, byte| {
+            value.wrapping_shl(8) | i128::from(*byte)
+        });
+        return Ok(i64::try_from(value)?);
+    }
+    let digits = std::str::from_utf8(text(field))?.trim_matches([' ', '\0']);
+    if digits.is_empty() {
+        return Ok(0);
+    }
+    Ok(i64::from_str_radix(digits, 8)?)
+}
+
+fn decimal(record: Option<Vec<u8>>) -> Result<Option<u64>> {
+    record
+        .map(|text| Ok(std::str::from_utf8(&text)?.parse()?))
+        .transpose()
+}
+
+fn pairs<'p>(numbers: impl Iterator<Item = &'p [u8]>) -> Result<Vec<(u64, u64)>> {
+    let numbers: Vec<u64> = numbers
+        .map(|text| Ok(std::str::from_utf8(text)?.parse()?))
+        .collect::<Result<_>>()?;
+    ensure!(
+        numbers.len().is_multiple_of(2),
+        "half a piece of a sparse file"
+    );
+    Ok(numbers
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|pair| (pair[0], pair[1]))
+        .collect())
+}
+
+fn read_time(text: &[u8]) -> Result<(i64, u32)> {
+    let text = std::str::from_utf8(text)?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut nanoseconds = 0_i64;
+    for at in 0..9 {
+        let digit = fraction
+            .as_bytes()
+            .get(at)
+            .map_or(Some(0), |it| (*it as char).to_digit(10));
+        let Some(digit) = digit else {
+            bail!("'{text}' is no time");
+        };
+        nanoseconds = nanoseconds * 10 + i64::from(digit);
+    }
+    let seconds: i64 = if whole == "-" { 0 } else { whole.parse()? };
+    if whole.starts_with('-') && nanoseconds > 0 {
+        return Ok((seconds - 1, (1_000_000_000 - nanoseconds) as u32));
+    }
+    Ok((seconds, nanoseconds as u32))
+}
+
+/// `LENGTH KEY=VALUE\n`, again and again. A value of nothing takes the key away.
+fn read_records(bytes: &[u8], records: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let space = rest.iter().position(|byte| *byte == b' ').unwrap_or(0);
+        let length: usize = std::str::from_utf8(&rest[..space])?.parse()?;
+        let record = rest
+            .get(space + 1..length)
+            .and_then(|it| it.strip_suffix(b"\n"));
+        let Some((key, value)) = record.and_then(|record| {
+            let equals = record.iter().position(|byte| *byte == b'=')?;
+            Some((&record[..equals], &record[equals + 1..]))
+        }) else {
+            bail!("an extended header is damaged");
+        };
+        if value.is_empty() && !key.starts_with(b"SCHILY.xattr.") {
+            records.remove(key);
+        } else {
+            records.insert(key.to_vec(), value.to_vec());
+        }
+        rest = &rest[length..];
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member() -> Member {
+        Member {
+            kind: Kind::File,
+            path: b"dir/\xff\n".repeat(30),
+            target: Vec::new(),
+            mode: 0o4755,
+            uid: 3_000_000_000,
+            gid: 7,
+            user: "someone with a name longer than the field".into(),
+            group: "group".into(),
+            seconds: -5,
+            nanoseconds: 250_000_000,
+            device: (0, 0),
+            size: 1 << 40,
+            sparse: Some(vec![(512, 10), (1 << 39, 3), (1 << 40, 0)]),
+            extended: vec![(b"user.a=b".to_vec(), b"\n\0".to_vec())],
+        }
+    }
+
+    #[test]
+    fn members_are_read_as_they_were_written() {
+        let mut given = member();
+        // A key ends at the first '='.
+        given.extended = vec![(b"user.a".to_vec(), b"\n\0=".to_vec())];
+        let plain = Member {
+            sparse: None,
+            size: 3,
+            path: b"short".to_vec(),
+            ..given.clone()
+        };
+        for member in [given, plain] {
+            let (bytes, stored) = member.headers();
+            let mut parser = Parser::new(&bytes[..]);
+            let found = parser.next().unwrap().unwrap();
+            assert_eq!(found.member, member);
+            assert_eq!(found.stored, stored);
+            assert_eq!(parser.at, bytes.len() as u64, "the data come next");
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_and_never_a_panic() {
+        let (bytes, _) = member().headers();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            let _ = Parser::new(&damaged[..]).next();
+            let cut = Parser::new(&bytes[..at]).next();
+            assert!(at == 0 || cut.is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_octal_or_binary() {
+        assert_eq!(number(b"0000644\0").unwrap(), 0o644);
+        assert_eq!(number(b"  644 \0\0").unwrap(), 0o644);
+        assert_eq!(number(b"\0\0\0\0\0\0\0\0").unwrap(), 0);
+        assert_eq!(number(b"\x80\0\0\0\0\0\0\0\x02\0\0\0").unwrap(), 2 << 24);
+        assert_eq!(signed(&[0xff; 12]).unwrap(), -1);
+        assert!(number(&[0xff; 12]).is_err());
+        assert!(number(b"9999999\0").is_err());
+    }
+}
