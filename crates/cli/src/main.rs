@@ -47,7 +47,7 @@ Examples:
   pandofs dir /mnt/pando/big
       how a directory is spread over them
   pandofs find /any/tree -name '*.tmp' -mtime +30
-      tools for any tree, no server needed: walk, find, du, rm
+      tools for any tree, no server needed: walk, find, du, rm, cp, sync, cmp, sum, chmod, chown, tar
   pandofs COMMAND --help
       more examples";
 

@@ -99,10 +99,13 @@ enum Kind {
     Task,
 }
 
+/// A directory, and how many parts of it others have.
+type Lent<D> = (Arc<Dir<D>>, usize);
+
 /// Parts of directories that other processes have, by loan and place.
 pub struct Loans<D> {
     last: u64,
-    lent: HashMap<(u64, u32), (Arc<Dir<D>>, usize)>,
+    lent: HashMap<(u64, u32), Lent<D>>,
     /// Whether anybody wants to know when directories are done.
     wanted: bool,
 }
@@ -121,7 +124,7 @@ impl<D> Loans<D> {
     }
 
     /// The directory, and how many parts of it are back.
-    pub fn back(&mut self, loan: u64, place: u32) -> Result<(Arc<Dir<D>>, usize), Unreadable> {
+    pub fn back(&mut self, loan: u64, place: u32) -> Result<Lent<D>, Unreadable> {
         self.lent.remove(&(loan, place)).ok_or(Unreadable)
     }
 }
@@ -168,7 +171,7 @@ fn parcel<'i, D: DirState>(items: &'i [Item<D>], loans: &mut Loans<D>) -> Parcel
     let mut places: HashMap<*const Dir<D>, u32> = HashMap::new();
     let mut dirs = Vec::new();
     let mut packed = Vec::with_capacity(items.len());
-    let mut lent: HashMap<u32, (Arc<Dir<D>>, usize)> = HashMap::new();
+    let mut lent: HashMap<u32, Lent<D>> = HashMap::new();
     for item in items {
         let (kind, dir, content) = match item {
             Item::Directory(dir) => match dir.above() {

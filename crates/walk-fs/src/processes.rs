@@ -65,6 +65,9 @@ impl Outputs {
     }
 }
 
+/// Writes pieces of output.
+type Sink<'l> = Box<dyn FnMut(&[u8]) + 'l>;
+
 /// The processes that walk together, as one of them sees them.
 pub struct Processes<'l> {
     link: &'l mut dyn Link,
@@ -75,7 +78,7 @@ pub struct Processes<'l> {
     early: VecDeque<(u32, Vec<u8>)>,
     outputs: Outputs,
     /// At rank 0: writes what comes.
-    sink: Box<dyn FnMut(&[u8]) + 'l>,
+    sink: Sink<'l>,
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
@@ -132,6 +135,12 @@ impl<'l> Processes<'l> {
     /// Processes on the host of this one.
     pub fn on_this_host(&self) -> usize {
         self.topology.colocated(RankId(self.rank())).len()
+    }
+
+    /// What rank 0 says. All processes call it, between walks.
+    pub fn agree(&mut self, said: &[u8]) -> Vec<u8> {
+        let all = self.link.tell_all(said);
+        all.into_iter().next().unwrap_or_default()
     }
 
     /// What goes to standard output.

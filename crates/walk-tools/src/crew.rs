@@ -30,6 +30,21 @@ impl Crew<'_> {
         }
     }
 
+    /// What the first process has found out, at all of them: the others may look when it has changed already. To
+    /// be called by all, before a walk.
+    ///
+    /// # Errors
+    /// When the other processes do not speak as they should.
+    pub fn agree<T: Serialize + DeserializeOwned>(&mut self, found: T) -> Result<T> {
+        match self {
+            Crew::Alone => Ok(found),
+            Crew::Together(processes) => {
+                let bytes = postcard::to_stdvec(&found)?;
+                Ok(postcard::from_bytes(&processes.agree(&bytes))?)
+            }
+        }
+    }
+
     /// Processes of the walk on this host.
     pub fn on_this_host(&self) -> usize {
         match self {

@@ -1,8 +1,9 @@
-//! Tools on the parallel tree walk, for any tree: `walk`, `find`, `du` and `rm`, one file each in `cmd`.
+//! Tools on the parallel tree walk, for any tree, one file each in `cmd`: `walk`, `find`, `du`, `rm`, `cp`, `sync`,
+//! `cmp`, `sum`, `chmod`, `chown` and `tar`.
 //!
 //! Invariant: a tool that did not do all it was asked says so on standard error and in its exit code; what it
-//! holds in memory does not grow with the number of entries (`du` remembers files with several names, `-exec`
-//! a command line); nothing is written to standard output that cannot be told apart again.
+//! holds in memory does not grow with the number of entries (`du` and `tar` remember files with several names,
+//! unpacking directories, `-exec` a command line); nothing is written to standard output that cannot be told apart again.
 
 mod change;
 pub mod cmd;

@@ -146,7 +146,7 @@ impl<D: Mirrored> Mirror<D> {
     }
 
     fn root(&self, given: &CStr) -> Result<&Root, Errno> {
-        let root = self.roots.iter().find(|root| &*root.given == given);
+        let root = self.roots.iter().find(|root| *root.given == *given);
         root.ok_or(Errno::NOENT)
     }
 

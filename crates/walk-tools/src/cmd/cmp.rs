@@ -109,15 +109,17 @@ impl Cmp {
         ] {
             let mirror = Mirror::new([(&**one, &**other)])?;
             options.leaves = there && self.attributes;
-            let ran = session::run(crew, &[one.clone()], &options, true, |_| Comparer {
-                cmp: self,
-                there,
-                mirror: &mirror,
-                excluded: &excluded,
-                meter: Arc::clone(&options.meter),
-                copying: Copying::new(),
-                counts: Counts::default(),
-                out: output.part(),
+            let ran = session::run(crew, std::slice::from_ref(one), &options, true, |_| {
+                Comparer {
+                    cmp: self,
+                    there,
+                    mirror: &mirror,
+                    excluded: &excluded,
+                    meter: Arc::clone(&options.meter),
+                    copying: Copying::new(),
+                    counts: Counts::default(),
+                    out: output.part(),
+                }
             })?;
             ran.visitors.iter().for_each(|it| counts.add(&it.counts));
             interrupted |= ran.interrupted;

@@ -80,6 +80,7 @@ impl Cp {
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         refuse_doubles(&self.sources)?;
         let into = !self.no_target_directory && Path::new(&self.target).is_dir();
+        let into = crew.agree(into)?;
         if !into && self.sources.len() > 1 {
             bail!(
                 "'{}' is no directory to copy several things to",
@@ -105,6 +106,7 @@ impl Cp {
             update: self.resume,
             compare: false,
             dry_run: self.dry_run,
+            clears: false,
             verbose: self.verbose,
             excluded: patterns(&self.exclude)?,
         };

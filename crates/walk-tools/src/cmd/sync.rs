@@ -81,7 +81,7 @@ impl Sync {
         }
         let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
-        let exists = Path::new(&self.target).is_dir();
+        let exists = crew.agree(Path::new(&self.target).is_dir())?;
         let mut removed = Removed::default();
         if self.delete && exists {
             removed = self.remove(crew, &options)?;
@@ -91,6 +91,7 @@ impl Sync {
             update: true,
             compare: self.checksum,
             dry_run: self.dry_run,
+            clears: self.delete,
             verbose: self.verbose,
             excluded: patterns(&self.exclude)?,
         };

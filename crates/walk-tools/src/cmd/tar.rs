@@ -32,7 +32,7 @@ Examples:
 Archives are in the POSIX format (pax), which GNU tar, bsdtar and others read; of theirs those of
 POSIX, GNU and older ones are read. Extended attributes, access control lists, holes, fractions of
 seconds and files with several names are kept. In a file members are written by all threads at once,
-large ones piece by piece, in no order but that a directory comes before what is in it. Unpacking
+large ones piece by piece, in no order but that a directory comes after what is in it. Unpacking
 never follows a link out of the directory, and replaces files that are there.";
 
 /// Pack and unpack archives in parallel
@@ -97,7 +97,6 @@ impl Tar {
     fn create(&self, crew: &mut Crew<'_>, mut options: Options) -> Result<Outcome> {
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
-        options.leaves = false;
         let fd: OwnedFd = if self.file == "-" {
             rustix::io::dup(rustix::stdio::stdout())?
         } else {
@@ -114,6 +113,7 @@ impl Tar {
             names: Default::default(),
             excluded: patterns(&self.exclude)?,
             verbose: self.verbose,
+            one_file_system: self.one_file_system,
             methods: Methods::default(),
         };
         self.enter_directory()?;

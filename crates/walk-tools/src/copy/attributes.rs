@@ -5,10 +5,11 @@ use pandofs_walk_fs::{Stat, Time};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fgetxattr,
-    flistxattr, fsetxattr, futimens, utimensat,
+    flistxattr, fremovexattr, fsetxattr, futimens, llistxattr_query, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::os::fd::AsRawFd;
 
 /// Takes over all that there is from an open file or directory to another one. The first thing that could not
 /// be done is told; the rest is done all the same.
@@ -67,32 +68,54 @@ fn owner(
 
 fn extended(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failed> {
     let failed = |error| Failed("extended attributes", error);
-    let mut small = [0_u8; 1_024];
-    let names = match flistxattr(from, &mut small[..]) {
-        Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(()),
-        Ok(length) => small[..length].to_vec(),
-        Err(Errno::RANGE) => all(|buffer| flistxattr(from, buffer)).map_err(failed)?,
-        Err(error) => return Err(failed(error)),
-    };
+    let wanted = names(from).map_err(failed)?;
+    // A new file may have some as well: those that its directory has for what is made in it.
+    let had = names(to).map_err(failed)?;
     let mut first = Ok(());
-    for name in names.split_inclusive(|byte| *byte == 0) {
-        let Ok(name) = CStr::from_bytes_with_nul(name) else {
-            continue;
-        };
-        let copied = match all(|buffer| fgetxattr(from, name, buffer)) {
-            Ok(value) => fsetxattr(to, name, &value, XattrFlags::empty()),
-            // It was removed meanwhile.
-            Err(Errno::NODATA) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match copied {
-            // Only root may, and the other file system may have none of its kind.
-            Err(Errno::PERM | Errno::OPNOTSUPP) if !name.to_bytes().starts_with(b"user.") => {}
-            Err(error) => first = first.and(Err(failed(error))),
-            Ok(()) => {}
+    let mut done = |name: &CStr, result| match result {
+        // Only root may, and the other file system may have none of its kind.
+        Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)
+            if !name.to_bytes().starts_with(b"user.") => {}
+        // It was removed meanwhile.
+        Ok(()) | Err(Errno::NODATA) => {}
+        Err(error) => first = first.and(Err(failed(error))),
+    };
+    for name in each(&had) {
+        if !each(&wanted).any(|it| it == name) {
+            done(name, fremovexattr(to, name));
         }
     }
+    for name in each(&wanted) {
+        let value = all(|buffer| fgetxattr(from, name, buffer));
+        let set = value.and_then(|value| fsetxattr(to, name, &value, XattrFlags::empty()));
+        done(name, set);
+    }
     first
+}
+
+/// Names of extended attributes, each with a NUL after it.
+fn names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut small = [0_u8; 256];
+    match flistxattr(fd, &mut small[..]) {
+        Ok(length) => Ok(small[..length].to_vec()),
+        Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
+        Err(Errno::RANGE) => all(|buffer| flistxattr(fd, buffer)),
+        Err(error) => Err(error),
+    }
+}
+
+fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
+    let names = names.split_inclusive(|byte| *byte == 0);
+    names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+}
+
+/// Whether an entry has extended attributes, as far as that can be told without opening it.
+pub fn may_have(dir: BorrowedFd<'_>, name: &CStr) -> bool {
+    // There is no such call relative to a directory, but there is a path to one that is open.
+    let path = format!("/proc/self/fd/{}/", dir.as_raw_fd());
+    let mut path = path.into_bytes();
+    path.extend_from_slice(name.to_bytes());
+    !matches!(llistxattr_query(path), Ok(0) | Err(Errno::OPNOTSUPP))
 }
 
 fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
@@ -114,15 +137,10 @@ fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errn
 /// # Errors
 /// When they cannot be read.
 pub fn list(fd: BorrowedFd<'_>) -> Result<Vec<(CString, Vec<u8>)>, Errno> {
-    let names = match all(|buffer| flistxattr(fd, buffer)) {
-        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
-        names => names?,
-    };
+    let names = names(fd)?;
     let mut listed = Vec::new();
-    for name in names.split_inclusive(|byte| *byte == 0) {
-        if let Ok(name) = CStr::from_bytes_with_nul(name) {
-            listed.push((name.to_owned(), all(|buffer| fgetxattr(fd, name, buffer))?));
-        }
+    for name in each(&names) {
+        listed.push((name.to_owned(), all(|buffer| fgetxattr(fd, name, buffer))?));
     }
     listed.sort_unstable();
     Ok(listed)

@@ -35,6 +35,8 @@ pub struct Wanted {
     /// The same by what is in them.
     pub compare: bool,
     pub dry_run: bool,
+    /// What is in the way is removed before; in a dry run it is still there.
+    pub clears: bool,
     pub verbose: bool,
     /// Names, or paths, that are left out.
     pub excluded: Vec<(bool, Glob)>,
@@ -160,11 +162,14 @@ impl<'c> Copier<'c> {
             to: place.dir(),
             to_name: place.name,
         };
-        let existing = if shared.wanted.update || shared.wanted.dry_run {
-            Stat::of(way.to, way.to_name).ok()
-        } else {
-            None
-        };
+        let mut existing = None;
+        if shared.wanted.update || shared.wanted.dry_run {
+            existing = Stat::of(way.to, way.to_name).ok();
+            let in_the_way = |old: &Stat| is_directory != (old.kind() == FileType::Directory);
+            if shared.wanted.dry_run && shared.wanted.clears {
+                existing = existing.filter(|old| !in_the_way(old));
+            }
+        }
         if is_directory {
             return self.directory(&way, existing.as_ref(), entry);
         }
@@ -281,15 +286,19 @@ impl<'c> Copier<'c> {
     /// Brings the attributes of an unchanged copy, and which names it has, up to date.
     fn keep(&mut self, way: &Way<'_>, old: &Stat) -> Result<(), Trouble> {
         let of = |stat: &Stat| (stat.mode(), stat.uid(), stat.gid(), stat.modified());
-        if of(old) != of(way.stat) || old.changed() < way.stat.changed() {
-            if old.kind() == FileType::RegularFile {
+        let mut same = of(old) == of(way.stat);
+        if old.kind() == FileType::RegularFile {
+            same = same
+                && !attributes::may_have(way.from, way.name)
+                && !attributes::may_have(way.to, way.to_name);
+            if !same {
                 let from = open_source(way.from, way.name)?;
                 let to = openat(way.to, way.to_name, SOURCE, Mode::empty());
                 let to = to.map_err(Trouble::Write)?;
                 take_over(from.as_fd(), to.as_fd(), way.stat)?;
-            } else {
-                take_over_at(way.to, way.to_name, way.stat)?;
             }
+        } else if !same {
+            take_over_at(way.to, way.to_name, way.stat)?;
         }
         let linked = way.stat.links() > 1 || old.links() > 1;
         let Some(dir) = self.shared.links.dir().filter(|_| linked) else {

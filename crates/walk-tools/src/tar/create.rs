@@ -1,4 +1,7 @@
 //! Writes each entry that is walked to an archive.
+//!
+//! A directory comes after all that is in it: GNU tar sets its times when it comes to something that is not in it,
+//! and here what is in it may come at any time. One that not everybody may look into comes before as well.
 
 use crate::copy::attributes::list;
 use crate::copy::copier::is_excluded;
@@ -11,7 +14,7 @@ use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::sink::Sink;
 use crate::text::show;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
-use pandofs_walk_fs::{Entry, FileType, Flow, Meter, Problem, Stat, Task, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, major, minor, openat, readlinkat};
 use rustix::io::Errno;
@@ -32,6 +35,7 @@ pub struct Archive {
     pub names: Mutex<HashMap<(u64, u64), Vec<u8>>>,
     pub excluded: Vec<(bool, Glob)>,
     pub verbose: bool,
+    pub one_file_system: bool,
     pub methods: Methods,
 }
 
@@ -68,6 +72,13 @@ impl From<DataError> for Trouble {
     }
 }
 
+/// Whether all that is in a directory is in the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Yes,
+    No,
+}
+
 /// A part of a large file, and where it goes.
 #[derive(Serialize, Deserialize)]
 struct Piece {
@@ -88,7 +99,7 @@ impl<'c> Creator<'c> {
         }
     }
 
-    fn add(&mut self, entry: &mut Entry<'_, ()>) -> Result<Flow, Trouble> {
+    fn add(&mut self, entry: &mut Entry<'_, ()>, is_left: Left) -> Result<Flow, Trouble> {
         let Ok(stat) = entry.stat().copied() else {
             return Ok(Flow::Skip);
         };
@@ -144,21 +155,31 @@ impl<'c> Creator<'c> {
                 member.device = (major(stat.rdev()), minor(stat.rdev()));
             }
             Kind::Directory => {
+                let is_entered = !(self.archive.one_file_system && entry.is_elsewhere());
+                if is_entered && is_left == Left::No && stat.mode() & 0o055 == 0o055 {
+                    return Ok(Flow::Descend([0, 0]));
+                }
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 // One that may not be read is reported when it is to be listed.
                 if let Ok(opened) = openat(dir, name, flags, Mode::empty()) {
                     member.extended = extended(opened.as_fd())?;
                 }
+                self.put(&member)?;
+                if is_left == Left::Yes || !is_entered {
+                    self.added(entry);
+                    return Ok(Flow::Skip);
+                }
+                return Ok(Flow::Descend([0, 0]));
             }
             Kind::File => return self.file(entry, &stat, member),
             Kind::Fifo | Kind::HardLink => {}
         }
-        if kind != Kind::Directory && stat.links() > 1 {
+        if stat.links() > 1 {
             return self.linked(entry, &stat, &member).map(|()| Flow::Skip);
         }
         self.put(&member)?;
         self.added(entry);
-        Ok(Flow::Descend([0, 0]))
+        Ok(Flow::Skip)
     }
 
     fn put(&self, member: &Member) -> Result<(), Trouble> {
@@ -392,7 +413,10 @@ fn open(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
     openat(dir, name, flags, Mode::empty()).map_err(vanished)
 }
 
-fn extended(fd: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Trouble> {
+/// Names and values.
+type Extended = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn extended(fd: BorrowedFd<'_>) -> Result<Extended, Trouble> {
     let listed = list(fd).map_err(Trouble::Read)?;
     let pairs = listed.into_iter();
     Ok(pairs
@@ -423,7 +447,7 @@ impl Visitor for Creator<'_> {
         if !excluded.is_empty() && entry.depth() > 0 && is_excluded(excluded, entry) {
             return Flow::Skip;
         }
-        self.add(entry).unwrap_or_else(|trouble| {
+        self.add(entry, Left::No).unwrap_or_else(|trouble| {
             let path = entry.path().to_vec();
             self.failed(&path, &trouble)
         })
@@ -437,6 +461,23 @@ impl Visitor for Creator<'_> {
             let path = task.path(piece.name.to_bytes()).to_vec();
             if let Flow::Quit = self.failed(&path, &trouble) {
                 self.meter.stop();
+            }
+        }
+    }
+
+    fn leave(&mut self, leaving: &mut Leaving<'_, ()>) {
+        let added = leaving.as_entry(|entry| self.add(entry, Left::Yes).map(drop));
+        match added {
+            Ok(Ok(())) => {}
+            Ok(Err(trouble)) => {
+                let path = leaving.path().to_vec();
+                if let Flow::Quit = self.failed(&path, &trouble) {
+                    self.meter.stop();
+                }
+            }
+            Err(kind) => {
+                self.meter.add_problem();
+                say("tar", leaving.path(), kind);
             }
         }
     }

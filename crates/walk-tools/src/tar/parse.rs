@@ -41,8 +41,11 @@ impl<R: Read> Parser<R> {
     pub fn next(&mut self) -> Result<Option<Found>> {
         let mut records = self.global.clone();
         let (mut long_name, mut long_target) = (None, None);
+        let begun = self.at;
         loop {
             let Some(header) = self.header()? else {
+                let is_between = self.at <= begun + BLOCK as u64;
+                ensure!(is_between, "the archive ends after an extended header");
                 return Ok(None);
             };
             let size = number(&header[124..136])?;

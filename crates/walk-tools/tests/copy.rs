@@ -1,0 +1,230 @@
+//! cp, sync, cmp, sum, chmod and tar on trees that anybody may make, and what they say when something is wrong.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ALGORITHMS, ours, run_in, stderr, tree};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Output;
+
+/// What there is to know of each entry that anybody may set, as GNU find prints it.
+fn listed(dir: &Path, root: &str) -> Vec<Vec<u8>> {
+    // What a directory takes of a disk depends on what was in it before.
+    let (directory, other) = ("%P %y %m %U %G %T@\\0", "%P %y %s %m %n %U %G %T@ %l\\0");
+    let directories = [root, "-type", "d", "-printf", directory];
+    let output = run_in(
+        dir,
+        "find",
+        &[&directories[..], &["-o", "-printf", other]].concat(),
+    );
+    common::sorted(&output, 0)
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{}", stderr(output));
+    assert_eq!(stderr(output), "");
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_copy_is_what_it_was_copied_from() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    let expected = listed(dir, "tree");
+    for algorithm in ALGORITHMS {
+        let how = ["--algorithm", algorithm, "--threads", "3", "tree", "copy"];
+        done(&ours(dir, &[&["cp"], &how[..]].concat()));
+        assert!(listed(dir, "copy") == expected, "{algorithm}");
+        done(&ours(dir, &["cmp", "--attributes", "tree", "copy"]));
+        done(&ours(dir, &["rm", "copy"]));
+    }
+    // Two names of a file in different roots.
+    std::fs::hard_link(dir.join("tree/d0/e0/deeper/plain.c"), dir.join("name")).unwrap();
+    std::fs::create_dir(dir.join("into")).unwrap();
+    done(&ours(dir, &["cp", "tree", "name", "into"]));
+    let inode = |path: &str| dir.join(path).metadata().unwrap().ino();
+    assert_eq!(
+        inode("into/name"),
+        inode("into/tree/d0/e0/deeper/second name")
+    );
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_says_what_a_run_does() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    let planned = ours(dir, &["cp", "--dry-run", "--json", "tree", "copy"]);
+    assert!(!dir.join("copy").exists());
+    // The report comes after the list.
+    let text = String::from_utf8_lossy(&planned.stdout).into_owned();
+    let report: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let real = json(&ours(dir, &["cp", "--json", "tree", "copy"]));
+    for what in ["directories", "links", "others"] {
+        assert_eq!(report[what], real[what], "{what}");
+    }
+    let before = listed(dir, "copy");
+    std::fs::remove_dir_all(dir.join("tree/d0")).unwrap();
+    std::fs::write(dir.join("tree/new"), "new").unwrap();
+    let planned = ours(dir, &["sync", "-n", "--delete", "tree", "copy"]);
+    let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
+    assert!(planned.lines().any(|line| line == "- copy/d0"), "{planned}");
+    assert!(
+        planned.lines().any(|line| line == "+ tree/new"),
+        "{planned}"
+    );
+    assert!(listed(dir, "copy") == before);
+    done(&ours(dir, &["sync", "--delete", "tree", "copy"]));
+    assert!(listed(dir, "copy") == listed(dir, "tree"));
+    let again = json(&ours(dir, &["sync", "--delete", "--json", "tree", "copy"]));
+    assert_eq!(again["files"], 0);
+    assert_eq!(again["removed"], 0);
+    assert_eq!(again["bytes"], 0);
+}
+
+#[test]
+fn excluded_entries_are_neither_copied_nor_removed() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    std::fs::create_dir_all(dir.join("copy/.cache/kept")).unwrap();
+    std::fs::create_dir_all(dir.join("tree/d2/.cache/left")).unwrap();
+    let arguments = ["sync", "--delete", "--exclude", ".cache", "tree", "copy"];
+    done(&ours(dir, &arguments));
+    assert!(dir.join("copy/.cache/kept").is_dir());
+    assert!(!dir.join("copy/d2/.cache").exists());
+    assert!(dir.join("copy/d2/e0/deeper/link").is_symlink());
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_the_rest_is_done() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    // Something else is where a directory and a file have to go.
+    std::fs::create_dir_all(dir.join("copy/d1/f7")).unwrap();
+    std::fs::write(dir.join("copy/d0"), "a file").unwrap();
+    let output = ours(dir, &["cp", "-T", "tree", "copy"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("tree/d0: something else is in the place"),
+        "{said}"
+    );
+    assert!(
+        said.contains("tree/d1/f7: a directory is in the place"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert_eq!(listed(dir, "copy/d2"), listed(dir, "tree/d2"));
+    for arguments in [
+        &["cp", "missing", "other"][..],
+        &["cp", "tree", "missing/other"],
+        &["cp", "tree", "tree/d1"],
+        &["sync", "missing", "copy"],
+        &["cmp", "tree", "missing"],
+        &["sum", "missing"],
+        &["chmod", "644", "missing"],
+        &["chown", "0", "missing"],
+        &["tar", "-xf", "missing"],
+        &["tar", "-cf", "a.tar", "missing"],
+        &["tar", "-xf", "copy/d0"],
+    ] {
+        let output = ours(dir, arguments);
+        let code = output.status.code().unwrap();
+        assert!(code == 1 || code == 2, "{arguments:?}: {code}");
+        assert_ne!(stderr(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn digests_do_not_depend_on_where_or_how() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    let digest = |arguments: &[&str]| {
+        let output = ours(dir, &[&["sum"], arguments].concat());
+        done(&output);
+        String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+    };
+    let whole = digest(&["tree"]);
+    for algorithm in ALGORITHMS {
+        assert_eq!(
+            digest(&["--algorithm", algorithm, "--threads", "4", "tree"]),
+            whole
+        );
+    }
+    done(&ours(dir, &["cp", "tree", "elsewhere"]));
+    assert_eq!(digest(&["elsewhere"]), whole);
+    std::fs::rename(dir.join("elsewhere/d1/f1"), dir.join("elsewhere/d1/g1")).unwrap();
+    assert_ne!(digest(&["elsewhere"]), whole, "a name");
+    std::fs::rename(dir.join("elsewhere/d1/g1"), dir.join("elsewhere/d1/f1")).unwrap();
+    assert_eq!(digest(&["elsewhere"]), whole);
+    std::fs::write(dir.join("elsewhere/d1/f1"), "x").unwrap();
+    assert_ne!(digest(&["elsewhere"]), whole, "a content");
+
+    // The digest of a tree is a format: what is written down today is compared in ten years.
+    let small = dir.join("small");
+    std::fs::create_dir_all(small.join("dir")).unwrap();
+    std::fs::write(small.join("dir/file"), "hello").unwrap();
+    std::os::unix::fs::symlink("dir/file", small.join("link")).unwrap();
+    assert_eq!(digest(&["small"]), GOLDEN);
+    assert_eq!(
+        digest(&["small/dir/file"]),
+        "ea8f163db38682925e4491c5e58d4bb3506ef8c14eb78a86e908c5624a67200f",
+        "BLAKE3 of 'hello'"
+    );
+}
+
+const GOLDEN: &str = "0940d2c52083ecfc8366795d8a79161babc2a9ef97596c55383c7c576b6bcc2e";
+
+#[test]
+fn what_vanishes_is_not_missed() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    // The first of the directories that is met removes all of them.
+    let script = "rm -rf tree/d?";
+    let expression = ["tree", "-name", "d?", "-exec", "sh", "-c", script, ";"];
+    done(&ours(dir, &[&["find"], &expression[..]].concat()));
+    assert!(!dir.join("tree/d1").exists());
+}
+
+#[test]
+fn permissions_are_taken_away_after_what_is_below() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    done(&ours(dir, &["chmod", "a-rwx", "tree/d0"]));
+    let mode = dir.join("tree/d0").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0);
+    done(&ours(dir, &["chmod", "u+rwX", "tree/d0"]));
+    let left = run_in(
+        dir,
+        "find",
+        &["tree/d0", "-type", "d", "!", "-perm", "-700"],
+    );
+    assert_eq!(left.stdout, b"");
+}
+
+#[test]
+fn archives_go_to_and_fro() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    let expected = listed(dir, "tree");
+    done(&ours(
+        dir,
+        &["tar", "-cf", "a.tar", "--threads", "4", "tree"],
+    ));
+    for unpack in [
+        "mkdir gnu && tar -C gnu -xf a.tar",
+        "mkdir file && $OURS tar -C file -xf a.tar",
+        "mkdir pipe && $OURS tar -c tree | $OURS tar -x -C pipe",
+        "mkdir theirs && tar -c --format=posix tree | $OURS tar -x -C theirs",
+    ] {
+        let script = unpack.replace("$OURS", env!("CARGO_BIN_EXE_pandofs-walk"));
+        done(&run_in(dir, "sh", &["-c", &script]));
+        let name = unpack.split(' ').nth(1).unwrap();
+        let unpacked = listed(dir, &format!("{name}/tree"));
+        assert!(unpacked == expected, "{unpack}");
+    }
+}
