@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 31] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -80,6 +80,8 @@ const RULES: [Rule; 29] = [
     outer("fuse", &["types", "placement", "api", "client"]),
     inner("walk", &["types"]),
     outer("walk-sim", &["walk"]),
+    outer("report", &[]),
+    outer("model", &["types", "placement", "report"]),
     outer("walk-fs", &["types", "walk"]),
     outer("walk-tools", &["types", "walk", "walk-fs"]),
     outer("walk-mpi", &["types", "walk-fs", "walk-tools"]),

@@ -16,6 +16,7 @@ mod mount_options;
 mod mounts;
 mod new_cluster;
 mod processes;
+mod reports;
 mod scrub_options;
 mod signals;
 mod source;
@@ -77,6 +78,7 @@ enum Command {
     Format(cmd::format::Format),
     Serve(cmd::serve::Serve),
     Demo(cmd::demo::Demo),
+    Model(cmd::model::Model),
     #[command(hide = true)]
     DemoWorker(cmd::demo::Worker),
     Completions(cmd::completions::Completions),
@@ -121,6 +123,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Format(format) => format.run(),
         Command::Serve(serve) => serve.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Model(model) => model.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
         Command::Tree(tool) => {

@@ -4,12 +4,13 @@
 //! | --- | --- |
 //! | which partition of a directory holds a name, and which shard holds the partition | [`DirMap`] |
 //! | which shards a directory spreads over, and into how many partitions | [`slot_array`], [`default_max_partitions`] |
-//! | where a new directory lives | [`place_directory`] |
+//! | where a new directory lives | [`place_directory`], [`Adaptive`] |
 //! | which server leads a shard | [`ClusterMap`], filled in by [`crush_map`] |
 //!
 //! Invariant: nothing in here does I/O, reads a clock or draws a random number; the same arguments
 //! give the same answer on every machine.
 
+pub mod adaptive;
 pub mod cluster;
 mod cluster_file;
 pub mod crush;
@@ -18,6 +19,7 @@ pub mod dirmap;
 pub mod gather;
 pub mod slots;
 
+pub use adaptive::{Adaptive, Bounds, Granularity, less_loaded};
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
 pub use crush::crush_map;
 pub use ddg::{
@@ -26,4 +28,4 @@ pub use ddg::{
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
-pub use slots::{default_max_partitions, partitions_per_server, slot_array};
+pub use slots::{default_max_partitions, extended_slots, partitions_per_server, slot_array};

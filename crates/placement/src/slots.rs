@@ -4,6 +4,7 @@ use crate::cluster::ClusterMap;
 use pandofs_types::limits::{MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT};
 use pandofs_types::{ServerId, ShardId};
 use siphasher::sip::SipHasher24;
+use std::collections::HashSet;
 use std::hash::Hasher;
 
 /// The shard of each of a directory's `max_partitions` partitions.
@@ -45,6 +46,30 @@ pub fn slot_array(map: &ClusterMap, home: ShardId, max_partitions: u32, salt: u6
             shards[slot / turns.len() % shards.len()]
         })
         .collect()
+}
+
+/// The slot array of a directory after servers joined: what it has stays, and the slots that come go to the
+/// new servers, `per_server` in a row to each (GIGA+, "On-line server additions": the sequential rule). So no
+/// partition moves, and all that new partitions take from old ones goes to the new servers. On one server
+/// the slots go round its shards.
+///
+/// A server counts as new when none of the slots is on it. Nothing is added for new servers beyond
+/// `MAX_PARTITIONS` slots.
+///
+/// # Panics
+/// When `slots` has shards that `map` does not know.
+pub fn extended_slots(slots: &[ShardId], map: &ClusterMap, per_server: u32) -> Vec<ShardId> {
+    let before: HashSet<ServerId> = slots.iter().map(|&shard| map.server_of(shard)).collect();
+    let mut servers = map.leading_servers();
+    servers.retain(|server| !before.contains(server));
+    let mut extended = slots.to_vec();
+    for server in servers {
+        let shards = map.shards_of(server);
+        let turns = (0..per_server as usize).map(|turn| shards[turn % shards.len()]);
+        extended.extend(turns);
+    }
+    extended.truncate(MAX_PARTITIONS.max(slots.len()));
+    extended
 }
 
 /// A number that looks random in `server`, another for every `salt`.
@@ -218,6 +243,23 @@ mod tests {
                 assert!((70..=130).contains(&times), "{second:?}");
             }
         }
+    }
+
+    /// Figure 2 of GIGA+: five servers with three partitions each, and two join.
+    #[test]
+    fn slots_of_new_servers_come_in_rows_after_those_that_are_there() {
+        let after = cluster(64, 7);
+        let slots: Vec<ShardId> = (0..15)
+            .map(|slot: u16| after.shards_of(ServerId(slot % 5))[0])
+            .collect();
+        let extended = extended_slots(&slots, &after, 3);
+        assert_eq!(extended[..15], slots);
+        let servers: Vec<u16> = extended[15..]
+            .iter()
+            .map(|&shard| after.server_of(shard).0)
+            .collect();
+        assert_eq!(servers, [5, 5, 5, 6, 6, 6]);
+        assert_eq!(extended_slots(&extended, &after, 3), extended);
     }
 
     /// The array is stored with the directory, but a home that computes it anew before it is stored

@@ -5,6 +5,7 @@ pub mod demo;
 pub mod dir;
 pub mod format;
 pub mod fsck;
+pub mod model;
 pub mod mount;
 pub mod scrub;
 pub mod serve;

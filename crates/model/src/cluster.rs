@@ -1,0 +1,40 @@
+//! Cluster maps for the model, made as real ones are.
+
+use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_types::limits::{DEFAULT_SHARDS, MAX_SHARDS};
+use pandofs_types::{FsId, HashKey, ServerId};
+
+/// Servers without addresses, of the same weight, each a failure domain.
+pub fn servers(count: usize) -> Vec<ServerInfo> {
+    (0..count)
+        .map(|server| ServerInfo {
+            id: ServerId(server as u16),
+            addresses: Vec::new(),
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: format!("rack-{server}"),
+        })
+        .collect()
+}
+
+/// A map with at least four shards for each server, as far as there may be so many.
+///
+/// # Panics
+/// When there are more servers than a map may have.
+pub fn map(count: usize) -> ClusterMap {
+    let shards = (4 * count)
+        .next_power_of_two()
+        .clamp(usize::from(DEFAULT_SHARDS), usize::from(MAX_SHARDS));
+    let made = ClusterMap::create(
+        FsId(1),
+        "model".to_owned(),
+        HashKey(1, 2),
+        shards as u16,
+        servers(count),
+        DirPolicy::default(),
+        Settings::default(),
+    );
+    match made {
+        Ok(map) => map,
+        Err(error) => panic!("a map of {count} servers: {error}"),
+    }
+}

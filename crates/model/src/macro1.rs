@@ -1,0 +1,230 @@
+//! The paper's macrobenchmark 1: a name space is made, looked at, and removed (section 5.1.2).
+
+use crate::costs::Costs;
+use crate::engine::{Engine, Op, Outcome, Work};
+use crate::place::{Placer, Policy};
+use crate::rng::Rng;
+use crate::space::{Object, Space};
+use std::ops::Range;
+
+/// What a run of it came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Macro1 {
+    pub create: Outcome,
+    pub stat: Outcome,
+    pub delete: Outcome,
+    /// Directories and files on another server than their parent.
+    pub branch_points: (u64, u64),
+    /// Objects of the server that has most, over the mean.
+    pub imbalance: f64,
+}
+
+impl Macro1 {
+    /// Operations a second over all three phases.
+    pub fn rate(&self) -> f64 {
+        let all = [&self.create, &self.stat, &self.delete];
+        let operations: u64 = all.iter().map(|one| one.operations).sum();
+        operations as f64 / all.iter().map(|one| one.seconds).sum::<f64>()
+    }
+}
+
+/// Runs it. Each client has a part of the name space of its own, of the same number of objects.
+pub fn macro1(
+    space: &Space,
+    policy: Policy,
+    servers: usize,
+    clients: usize,
+    costs: Costs,
+    seed: u64,
+) -> Macro1 {
+    let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace));
+    placer.place_all(space);
+    let mut engine = Engine::new(costs, servers, space);
+    let parts = parts(space.len(), clients);
+    let mut run = |phase: Phase| {
+        let mut work = Part::new(space, phase, &parts);
+        engine.run(&placer, &mut work, clients)
+    };
+    Macro1 {
+        create: run(Phase::Create),
+        stat: run(Phase::Stat),
+        delete: run(Phase::Delete),
+        branch_points: placer.branch_points(space),
+        imbalance: placer.imbalance(),
+    }
+}
+
+/// All objects but the root, in ranges of nearly the same length.
+fn parts(objects: usize, clients: usize) -> Vec<Range<usize>> {
+    let count = objects - 1;
+    let start = |client: usize| 1 + client * count / clients;
+    (0..clients)
+        .map(|client| start(client)..start(client + 1))
+        .collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Create,
+    Stat,
+    Delete,
+}
+
+/// What each client still has to do of a phase: directories first when they are made, last when they are
+/// removed, all in order when they are looked at.
+struct Part<'a> {
+    space: &'a Space,
+    phase: Phase,
+    /// Two passes over the part.
+    left: Vec<(Pass, Pass)>,
+    /// Whether each directory has been made.
+    made: Vec<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct Pass {
+    range: Range<usize>,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Directories,
+    Files,
+    All,
+}
+
+impl<'a> Part<'a> {
+    fn new(space: &'a Space, phase: Phase, parts: &[Range<usize>]) -> Part<'a> {
+        let passes = |part: &Range<usize>| {
+            let pass = |wanted| Pass {
+                range: part.clone(),
+                wanted,
+            };
+            let nothing = Pass {
+                range: 0..0,
+                wanted: Wanted::All,
+            };
+            match phase {
+                Phase::Create => (pass(Wanted::Directories), pass(Wanted::Files)),
+                Phase::Stat => (pass(Wanted::All), nothing),
+                Phase::Delete => (pass(Wanted::Files), pass(Wanted::Directories)),
+            }
+        };
+        let mut made = vec![phase != Phase::Create; space.len()];
+        made[0] = true;
+        Part {
+            space,
+            phase,
+            left: parts.iter().map(passes).collect(),
+            made,
+        }
+    }
+
+    /// The next object of the client's part.
+    fn next_object(&mut self, client: usize) -> Option<Object> {
+        let backwards = self.phase == Phase::Delete;
+        let passes = &mut self.left[client];
+        for pass in [&mut passes.0, &mut passes.1] {
+            let turned = backwards && pass.wanted == Wanted::Directories;
+            loop {
+                let next = if turned {
+                    pass.range.next_back()
+                } else {
+                    pass.range.next()
+                };
+                let Some(object) = next else { break };
+                let is_dir = self.space.is_dir[object];
+                let done = self.phase == Phase::Create && is_dir && self.made[object];
+                let wanted = match pass.wanted {
+                    Wanted::Directories => is_dir,
+                    Wanted::Files => !is_dir,
+                    Wanted::All => true,
+                };
+                if wanted && !done {
+                    return Some(object as Object);
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts an object back that could not be made yet.
+    fn put_back(&mut self, client: usize, object: Object) {
+        let passes = &mut self.left[client];
+        let pass = if self.space.is_dir[object as usize] {
+            &mut passes.0
+        } else {
+            &mut passes.1
+        };
+        pass.range.start = object as usize;
+    }
+}
+
+impl Work for Part<'_> {
+    fn next(&mut self, client: usize) -> Option<Op> {
+        let object = self.next_object(client)?;
+        match self.phase {
+            Phase::Stat => Some(Op::Look(object)),
+            Phase::Delete => Some(Op::Remove(object)),
+            Phase::Create => {
+                // Of the directories above it the uppermost that nobody has made comes first.
+                let mut missing = object;
+                let mut above = self.space.parents[object as usize];
+                while !self.made[above as usize] {
+                    missing = above;
+                    above = self.space.parents[above as usize];
+                }
+                if missing != object {
+                    self.put_back(client, object);
+                }
+                self.made[missing as usize] = true;
+                Some(Op::Make(missing))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::NAMESPACE_1;
+
+    #[test]
+    fn every_object_is_made_looked_at_and_removed_once() {
+        let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
+        for clients in [1, 7, 32] {
+            for phase in [Phase::Create, Phase::Stat, Phase::Delete] {
+                let mut work = Part::new(&space, phase, &parts(space.len(), clients));
+                let mut times = vec![0; space.len()];
+                times[0] = 1;
+                let mut busy: Vec<usize> = (0..clients).collect();
+                while !busy.is_empty() {
+                    busy.retain(|&client| {
+                        let Some(op) = work.next(client) else {
+                            return false;
+                        };
+                        let (Op::Make(object) | Op::Look(object) | Op::Remove(object)) = op else {
+                            panic!("{op:?}");
+                        };
+                        times[object as usize] += 1;
+                        if phase == Phase::Create {
+                            assert_eq!(times[space.parents[object as usize] as usize], 1);
+                        }
+                        true
+                    });
+                }
+                assert!(times.iter().all(|&times| times == 1), "{phase:?} {clients}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_seed_gives_one_outcome() {
+        let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
+        let costs = Costs::PAPER.scaled_down(100);
+        let run = |seed| macro1(&space, Policy::Random, 16, 32, costs, seed);
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+}

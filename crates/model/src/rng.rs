@@ -1,0 +1,64 @@
+//! Random numbers that are the same on every machine.
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// `stream` tells several generators of one seed apart.
+    pub fn new(seed: u64, stream: u64) -> Rng {
+        let mut rng = Rng(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95));
+        rng.next_u64();
+        rng
+    }
+
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `end`.
+    ///
+    /// # Panics
+    /// When `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        assert!(end > 0, "nothing to choose from");
+        ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Uniform in (0, 1).
+    pub fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_one_seed_differ_and_repeat() {
+        let draw = |seed, stream| Rng::new(seed, stream).next_u64();
+        assert_eq!(draw(1, 1), draw(1, 1));
+        assert_ne!(draw(1, 1), draw(1, 2));
+        assert_ne!(draw(1, 1), draw(2, 1));
+    }
+
+    #[test]
+    fn draws_are_even() {
+        let mut rng = Rng::new(3, 0);
+        let mut hits = [0; 10];
+        for _ in 0..10_000 {
+            hits[rng.below(10) as usize] += 1;
+        }
+        assert!(
+            hits.iter().all(|hits| (880..1_120).contains(hits)),
+            "{hits:?}"
+        );
+        let mean = (0..10_000).map(|_| rng.unit()).sum::<f64>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+    }
+}

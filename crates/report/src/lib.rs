@@ -1,0 +1,15 @@
+//! Figures, whether modelled or measured: a table for people, a plot, and JSON lines for programs, from one
+//! description.
+//!
+//! Invariant: what is shown is what was given, in three ways; a figure says of itself whether the claims
+//! that go with it hold. No I/O, clock or randomness.
+
+mod figure;
+mod json;
+mod plot;
+mod text;
+
+pub use figure::{Axis, Claim, Figure, Scale, Series};
+pub use json::{Context, json_lines};
+pub use plot::{PlotError, svg};
+pub use text::text;
