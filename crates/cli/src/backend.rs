@@ -3,7 +3,7 @@
 use crate::daemon::StartedBy;
 use crate::mount_options::{AtimeWord, MountOptions};
 use crate::mounts;
-use crate::scrub_options::ScrubOptions;
+use crate::server_options::ServerOptions;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
 use crate::unmount::{Unmounted, unmount, users_of};
@@ -12,8 +12,9 @@ use pandofs_client::Client;
 use pandofs_fuse::{Atime, KernelFlags, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
+use pandofs_types::limits::MAX_MOUNT_FILES;
 use pandofs_types::{AtimeRule, Credentials, ServerId};
-use rustix::process::{getegid, geteuid, getgroups};
+use rustix::process::{Resource, Rlimit, getegid, geteuid, getgroups, getrlimit, setrlimit};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -41,12 +42,14 @@ pub fn serve(
     dir: &Path,
     map: &ClusterMap,
     id: ServerId,
-    scrub: &ScrubOptions,
+    server_options: &ServerOptions,
     started_by: &StartedBy,
 ) -> Result<()> {
+    server_options.check()?;
     let options = pandofs_server::Options {
-        scrub_interval: scrub.scrub_interval.0,
-        scrub_rate: scrub.scrub_rate,
+        scrub_interval: server_options.scrub_interval.0,
+        scrub_rate: server_options.scrub_rate,
+        memory_bytes: server_options.memory,
         ..pandofs_server::Options::new(dir, map.clone(), id)
     };
     let server = Server::start(options).with_context(|| format!("cannot start server {id}"))?;
@@ -125,6 +128,7 @@ pub fn mount(
     options: &MountOptions,
     started_by: &StartedBy,
 ) -> Result<()> {
+    raise_file_limit();
     let client = connect_within(cluster, options.soft.map(|time| time.0))?;
     let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
         .with_context(|| format!("cannot mount on {}", point.display()))?;
@@ -141,6 +145,24 @@ pub fn mount(
     }
     tracing::info!("unmounted {}", point.display());
     Ok(())
+}
+
+/// Lets a mount have more connections than a process is given files at first. Where it has too few it
+/// closes those that it only keeps for later.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit
+        .maximum
+        .map_or(MAX_MOUNT_FILES, |most| most.min(MAX_MOUNT_FILES));
+    if limit.current.is_some_and(|current| current < wanted) {
+        let new = Rlimit {
+            current: Some(wanted),
+            maximum: limit.maximum,
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, new) {
+            tracing::warn!("cannot raise the limit of open files: {error}");
+        }
+    }
 }
 
 /// Tells when the mount has ended.

@@ -17,7 +17,7 @@ mod mounts;
 mod new_cluster;
 mod processes;
 mod reports;
-mod scrub_options;
+mod server_options;
 mod signals;
 mod source;
 mod table;

@@ -191,16 +191,27 @@ impl Core {
             return Ok(connection);
         }
         let seen = server.times_seen();
-        let attempt = server
-            .connect(&self.who)
-            .and_then(|(mut connection, boot)| {
-                count(&self.counts.connections);
-                self.register(server, &mut connection, boot)?;
-                Ok(connection)
-            });
+        let connected = match server.connect(&self.who) {
+            // Those that are only kept for later make room, whichever servers they lead to.
+            Err(ConnectError::OutOfFiles(_)) => {
+                let cluster = self.clusters.current();
+                for server in cluster.servers() {
+                    server.close_idle();
+                }
+                server.connect(&self.who)
+            }
+            connected => connected,
+        };
+        let attempt = connected.and_then(|(mut connection, boot)| {
+            count(&self.counts.connections);
+            self.register(server, &mut connection, boot)?;
+            Ok(connection)
+        });
         match &attempt {
             Ok(_) => server.note_back(),
-            Err(ConnectError::Unreachable(cause)) => server.note_away(seen, cause),
+            Err(ConnectError::Unreachable(cause) | ConnectError::OutOfFiles(cause)) => {
+                server.note_away(seen, cause);
+            }
             Err(ConnectError::Refused(_)) => {}
         }
         attempt

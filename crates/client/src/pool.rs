@@ -4,7 +4,7 @@
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS};
 use pandofs_types::{FsId, ServerId, SessionId};
-use pandofs_wire::address::{self, Address, Stream};
+use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
 use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
@@ -49,6 +49,8 @@ pub(crate) type Boot = u64;
 pub(crate) enum ConnectError {
     /// It may work later.
     Unreachable(String),
+    /// This process may open no more files at the moment.
+    OutOfFiles(String),
     /// It will not.
     Refused(String),
 }
@@ -85,7 +87,13 @@ impl Connection {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
-        let stream = address::connect(address, who.timeouts.connect).map_err(lost)?;
+        let stream = address::connect(address, who.timeouts.connect).map_err(|error| {
+            if error.kind() == OUT_OF_FILES {
+                ConnectError::OutOfFiles(error.to_string())
+            } else {
+                lost(error)
+            }
+        })?;
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left)).map_err(lost)?;
@@ -348,8 +356,10 @@ impl Server {
         for address in &self.addresses {
             match Connection::open(address, self.id, who) {
                 Ok(opened) => return Ok(opened),
-                Err(ConnectError::Refused(cause)) => return Err(ConnectError::Refused(cause)),
                 Err(ConnectError::Unreachable(cause)) => causes.push(cause),
+                Err(error @ (ConnectError::Refused(_) | ConnectError::OutOfFiles(_))) => {
+                    return Err(error);
+                }
             }
         }
         Err(ConnectError::Unreachable(causes.join("; ")))

@@ -383,10 +383,12 @@ impl Outcome {
 
 fn unreachable(server: &Server, error: ConnectError) -> Outcome {
     match error {
-        ConnectError::Unreachable(cause) => Outcome::Unreachable {
-            server: server.id,
-            cause,
-        },
+        ConnectError::Unreachable(cause) | ConnectError::OutOfFiles(cause) => {
+            Outcome::Unreachable {
+                server: server.id,
+                cause,
+            }
+        }
         ConnectError::Refused(cause) => Outcome::Hopeless(cause),
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::clock::Clock;
 use crate::data::Holdings;
+use crate::descriptors::Descriptors;
 use crate::directory::ServerDirectory;
 use crate::disk::{Disk, Disks, Room, log_file_bytes};
 use crate::error::{ServerError, StartError};
 use crate::faults::Faults;
 use crate::lane::{Lane, LaneParts, WAKER};
 use crate::mailbox::{Mail, Mailbox};
+use crate::memory::Memory;
 use crate::recovery::{self, Replayed};
 use crate::scrub::Schedule;
 use crate::shards::Shards;
@@ -18,23 +20,17 @@ use pandofs_shard::{Environment, Shard};
 use pandofs_store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::limits::{
-    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE,
-    DEFAULT_WRITE_BUFFER_BYTES, MAX_CONNECTIONS, MAX_OPEN_OBJECTS,
+    DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES,
 };
 use pandofs_types::{Credentials, ServerId};
 use pandofs_wire::address::{Address, Listener};
-use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
+use rustix::process::{getegid, geteuid};
 use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-/// Files that a server needs beside connections and data objects.
-const OTHER_FILES: u64 = 1_024;
-/// The data and the checksums.
-const FILES_PER_OBJECT: u64 = 2;
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -43,10 +39,8 @@ pub struct Options {
     pub dir: PathBuf,
     pub map: ClusterMap,
     pub id: ServerId,
-    /// Bytes of the store kept in memory to be read again.
-    pub block_cache_bytes: usize,
-    /// Bytes of writes kept in memory before the store writes them to files by itself.
-    pub write_buffer_bytes: usize,
+    /// Bytes of memory for all that can take as much as it is given: see [`Memory`].
+    pub memory_bytes: u64,
     /// From the end of one scrub to the beginning of the next; 0: only when it is asked for.
     pub scrub_interval: Duration,
     /// Bytes a second that such a scrub reads at most; 0: as many as can be.
@@ -54,14 +48,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// With the default sizes.
+    /// With default sizes.
     pub fn new(dir: impl Into<PathBuf>, map: ClusterMap, id: ServerId) -> Options {
         Options {
             dir: dir.into(),
             map,
             id,
-            block_cache_bytes: DEFAULT_BLOCK_CACHE_BYTES,
-            write_buffer_bytes: DEFAULT_WRITE_BUFFER_BYTES,
+            memory_bytes: DEFAULT_SERVER_MEMORY_BYTES,
             scrub_interval: DEFAULT_SCRUB_INTERVAL,
             scrub_rate: DEFAULT_SCRUB_RATE,
         }
@@ -74,10 +67,12 @@ impl Options {
         }
     }
 
-    fn store(&self) -> pandofs_store_rocksdb::Options {
+    fn store(&self, descriptors: Descriptors) -> pandofs_store_rocksdb::Options {
+        let memory = Memory::of(self.memory_bytes);
         pandofs_store_rocksdb::Options {
-            block_cache_bytes: self.block_cache_bytes,
-            write_buffer_bytes: self.write_buffer_bytes,
+            block_cache_bytes: memory.block_cache,
+            write_buffer_bytes: memory.write_buffer,
+            open_tables: descriptors.tables,
         }
     }
 }
@@ -145,7 +140,8 @@ impl Server {
         // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
         // to be changed when the log is refused.
         let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
-        let store = RocksStore::open(directory.store(), options.store())?;
+        let descriptors = Descriptors::raised();
+        let store = RocksStore::open(directory.store(), options.store(descriptors))?;
         let data = directory.data();
         let schedule = options.schedule();
         let disks = [
@@ -163,6 +159,8 @@ impl Server {
             Arc::new(log),
             &data,
             disks,
+            descriptors,
+            Memory::of(options.memory_bytes),
             schedule,
             Some(directory),
         )
@@ -187,7 +185,20 @@ impl Server {
         };
         // Where the caller keeps store and log is not known.
         let disks = Disks::default();
-        serve(map, id, store, log, data, disks, schedule, None)
+        let descriptors = Descriptors::raised();
+        let memory = Memory::of(DEFAULT_SERVER_MEMORY_BYTES);
+        serve(
+            map,
+            id,
+            store,
+            log,
+            data,
+            disks,
+            descriptors,
+            memory,
+            schedule,
+            None,
+        )
     }
 }
 
@@ -219,11 +230,13 @@ fn serve(
     log: Arc<dyn Log>,
     data: &Path,
     disks: Disks,
+    descriptors: Descriptors,
+    memory: Memory,
     schedule: Schedule,
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
-    raise_file_limit();
-    let holdings = Holdings::prepare(data).map_err(|source| StartError::io(data, source))?;
+    let mut holdings = Holdings::prepare(data).map_err(|source| StartError::io(data, source))?;
+    holdings.most_open = descriptors.objects;
     // Before the replay: that an address is taken is known at once, and those who connect meanwhile
     // wait in the system's queue.
     let listeners = listen(&map, id)?;
@@ -266,6 +279,8 @@ fn serve(
         log,
         holdings: Arc::new(holdings),
         disks,
+        max_connections: descriptors.connections,
+        max_owed: memory.requests,
         schedule,
         unflushed_bytes: replayed.bytes,
     })
@@ -304,25 +319,6 @@ fn listen(map: &ClusterMap, id: ServerId) -> Result<Vec<Listener>, StartError> {
         .map(bind)
         .collect::<io::Result<_>>()
         .map_err(StartError::Listen)
-}
-
-/// Lets the process open as many files as it may, which is often more than it is told at first.
-fn raise_file_limit() {
-    let needed = MAX_CONNECTIONS as u64 + FILES_PER_OBJECT * MAX_OPEN_OBJECTS as u64 + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return;
-    }
-    let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
-    let new = Rlimit {
-        current: Some(raised),
-        maximum: limit.maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, new) {
-        tracing::warn!("cannot raise the limit of open files: {error}");
-    } else if raised < needed {
-        tracing::info!("open files are limited to {raised}; with {needed} all connections fit");
-    }
 }
 
 /// A running server. Dropping it stops the server and waits for that.

@@ -15,10 +15,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 fn options(dir: &Path) -> Options {
-    let sizes = 8 << 20;
     Options {
-        block_cache_bytes: sizes,
-        write_buffer_bytes: sizes,
+        memory_bytes: 96 << 20,
         ..Options::new(dir.join("server"), map(dir, 1, 3_600_000), ID)
     }
 }

@@ -13,7 +13,7 @@ use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
-use pandofs_store::{Overlay, StoreError};
+use pandofs_store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{FsError, Ino, Position, SessionId, ShardId, Time, TxId};
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Shard {
                 self.outputs.push(Output::Warm { key, input });
                 return Ok(());
             }
-            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+            Err(Stop::Store(error)) if error.is_of_the_place() => {
                 self.outputs.push(Output::Unreadable { ticket, error });
                 return Ok(());
             }
@@ -282,7 +282,7 @@ impl Shard {
                 let input = Input::Request { ticket, request };
                 self.outputs.push(Output::Warm { key, input });
             }
-            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+            Err(Stop::Store(error)) if error.is_of_the_place() => {
                 let ticket = self.answers.forget(request.key).unwrap_or(ticket);
                 self.outputs.push(Output::Unreadable { ticket, error });
             }
@@ -325,7 +325,7 @@ impl Shard {
                 let input = Input::Request { ticket, request };
                 self.outputs.push(Output::Warm { key, input });
             }
-            Err(Stop::Store(error @ StoreError::Corrupt { .. })) => {
+            Err(Stop::Store(error)) if error.is_of_the_place() => {
                 self.outputs.push(Output::Unreadable { ticket, error });
             }
             Err(stop) => return Err(stop),

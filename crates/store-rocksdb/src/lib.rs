@@ -14,6 +14,7 @@ mod tuning;
 
 use failure::{StoreAt, open_failure};
 use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
+use pandofs_types::limits::MIN_OPEN_TABLES;
 use rocksdb::{DB, ErrorKind, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -193,6 +194,7 @@ impl Store for RocksStore {
 const VERIFYING: Options = Options {
     block_cache_bytes: 4 << 20,
     write_buffer_bytes: 64 << 10,
+    open_tables: MIN_OPEN_TABLES,
 };
 /// Times that a damaged block has to be seen.
 const VERIFY_ATTEMPTS: u32 = 3;

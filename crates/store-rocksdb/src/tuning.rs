@@ -2,7 +2,9 @@
 
 use crate::failure::open_failure;
 use pandofs_store::StoreError;
-use pandofs_types::limits::{DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES};
+use pandofs_types::limits::{
+    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES, MAX_OPEN_TABLES, STORE_WRITE_BUFFERS,
+};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, InfoLogger, LogLevel,
     ReadOptions,
@@ -20,8 +22,6 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
 /// One flush and one compaction at a time.
 const BACKGROUND_JOBS: i32 = 2;
-/// Memtables that may wait for their flush before a write does.
-const MEMTABLES: i32 = 4;
 /// Bytes written between two requests to the system to write them back, so that the `fsync` at a
 /// file's end has little left to do.
 const BYTES_PER_SYNC: u64 = 1 << 20;
@@ -37,6 +37,8 @@ pub struct Options {
     pub block_cache_bytes: usize,
     /// Bytes of writes kept in memory before they go to a file without being asked to.
     pub write_buffer_bytes: usize,
+    /// Tables kept open; of others a read opens the file again.
+    pub open_tables: usize,
 }
 
 impl Default for Options {
@@ -44,6 +46,7 @@ impl Default for Options {
         Options {
             block_cache_bytes: DEFAULT_BLOCK_CACHE_BYTES,
             write_buffer_bytes: DEFAULT_WRITE_BUFFER_BYTES,
+            open_tables: MAX_OPEN_TABLES,
         }
     }
 }
@@ -67,9 +70,10 @@ pub fn database(options: Options, access: Access) -> Result<rocksdb::Options, St
     database.set_paranoid_checks(true);
     database.set_compression_type(DBCompressionType::Lz4);
     database.set_write_buffer_size(options.write_buffer_bytes);
-    database.set_max_write_buffer_number(MEMTABLES);
+    database.set_max_write_buffer_number(STORE_WRITE_BUFFERS as i32);
     database.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
     database.set_memtable_whole_key_filtering(true);
+    database.set_max_open_files(i32::try_from(options.open_tables).unwrap_or(i32::MAX));
     database.set_max_background_jobs(BACKGROUND_JOBS);
     database.set_bytes_per_sync(BYTES_PER_SYNC);
     database.set_stats_dump_period_sec(0);

@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 const OPTIONS: Options = Options {
     block_cache_bytes: 1 << 20,
     write_buffer_bytes: 64 << 10,
+    open_tables: 64,
 };
 /// Tells the victim where its store is.
 const VICTIM: &str = "PANDOFS_TEST_VICTIM";

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 const TIGHT: Options = Options {
     block_cache_bytes: 1 << 20,
     write_buffer_bytes: 64 << 10,
+    open_tables: 64,
 };
 
 struct InDirectory {

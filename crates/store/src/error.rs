@@ -32,3 +32,11 @@ pub enum StoreError {
     #[error("no space left on the store's device")]
     Full,
 }
+
+impl StoreError {
+    /// Whether a read that ended with this concerns what it was to read, and nothing else: the rest of the
+    /// store may be read as before.
+    pub fn is_of_the_place(&self) -> bool {
+        matches!(self, StoreError::Corrupt { .. } | StoreError::Io { .. })
+    }
+}

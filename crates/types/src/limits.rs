@@ -132,8 +132,16 @@ pub const DEFAULT_SCRUB_RATE: u64 = 16 << 20;
 pub const DEFAULT_ASKED_SCRUB_RATE: u64 = 100 << 20;
 /// How long after the end of a scrub a server begins the next one by itself, unless told.
 pub const DEFAULT_SCRUB_INTERVAL: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Data objects that a server keeps open.
+/// Data objects that a server keeps open, if the system lets it.
 pub const MAX_OPEN_OBJECTS: usize = 1_024;
+/// Tables that a lane's store keeps open, if the system lets it.
+pub const MAX_OPEN_TABLES: usize = 4_096;
+/// Tables that it keeps open whatever the system says.
+pub const MIN_OPEN_TABLES: usize = 64;
+/// Files that a mount may have open, if the system lets it: its connections, most of which it can do without.
+pub const MAX_MOUNT_FILES: u64 = 65_536;
+/// Files that a server or a mount needs besides what it counts.
+pub const OTHER_OPEN_FILES: usize = 64;
 /// Data objects in one answer to an administrator's listing.
 pub const MAX_OBJECTS_LISTED: usize = 65_536;
 /// Bytes of stored pairs in one answer to an administrator's dump; one pair may exceed it.
@@ -308,6 +316,15 @@ pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
 /// told.
 pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
+/// Writes of a lane's store that are in memory at once, each in a buffer of its own: one is filled while others
+/// are written to files.
+pub const STORE_WRITE_BUFFERS: usize = 4;
+/// Bytes of memory that a server takes for what can take as much as it is given, unless told: twelve times a
+/// write buffer, of which four are a third of it.
+pub const DEFAULT_SERVER_MEMORY_BYTES: u64 = 768 << 20;
+/// The least.
+pub const MIN_SERVER_MEMORY_BYTES: u64 = 96 << 20;
+
 /// Items of work that one rank of a tree walk keeps in memory; above, the oldest are spilled.
 pub const WALK_SPILL_ABOVE_ITEMS: usize = 65_536;
 /// Items that a rank of a tree walk spills as one piece.
@@ -428,6 +445,12 @@ const _: () = {
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
     assert!(MIN_LOG_FILE_BYTES <= LOG_FILE_BYTES);
+    assert!(DEFAULT_BLOCK_CACHE_BYTES as u64 * 3 == DEFAULT_SERVER_MEMORY_BYTES);
+    assert!(
+        (DEFAULT_WRITE_BUFFER_BYTES * STORE_WRITE_BUFFERS) as u64 * 3
+            == DEFAULT_SERVER_MEMORY_BYTES
+    );
+    assert!(MIN_SERVER_MEMORY_BYTES / 6 >= MAX_IO_BYTES as u64 * 2);
     assert!(MIN_DISK_RESERVE_BYTES <= MAX_DISK_RESERVE_BYTES);
     assert!(MIN_DISK_RESERVE_SHARE < DISK_RESERVE_SHARE);
     assert!(MAX_IO_BYTES <= MAX_OWED_BYTES && MAX_OWED_BYTES * 2 <= MAX_UNSENT_BYTES);

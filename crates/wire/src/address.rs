@@ -2,6 +2,7 @@
 
 use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
@@ -131,6 +132,9 @@ fn make_room(stream: &UnixStream) -> io::Result<()> {
     Ok(set_socket_send_buffer_size(stream, UNIX_SEND_BUFFER_BYTES)?)
 }
 
+/// The kind of the error when this process, or the system, has as many files open as it may.
+pub const OUT_OF_FILES: ErrorKind = ErrorKind::QuotaExceeded;
+
 fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
     let mut last_error = None;
     for candidate in (host, port).to_socket_addrs()? {
@@ -184,7 +188,14 @@ fn time_left(deadline: Instant) -> io::Result<Duration> {
 }
 
 fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot {doing} {address}: {error}"))
+    let code = error.raw_os_error();
+    let out_of_files = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    let kind = if out_of_files.contains(&code) {
+        OUT_OF_FILES
+    } else {
+        error.kind()
+    };
+    io::Error::new(kind, format!("cannot {doing} {address}: {error}"))
 }
 
 impl Stream {

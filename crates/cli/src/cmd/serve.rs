@@ -3,7 +3,7 @@
 use crate::backend;
 use crate::daemon::StartedBy;
 use crate::exit::Outcome;
-use crate::scrub_options::ScrubOptions;
+use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
 use anyhow::Result;
 use clap::Args;
@@ -36,7 +36,7 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
-    scrub: ScrubOptions,
+    server_options: ServerOptions,
     #[command(flatten)]
     started_by: StartedBy,
 }
@@ -50,7 +50,7 @@ impl Serve {
         self.started_by.tie_to_parent()?;
         let map = read_cluster(&self.cluster, None)?.map;
         let id = ServerId(self.id);
-        backend::serve(&self.data, &map, id, &self.scrub, &self.started_by)?;
+        backend::serve(&self.data, &map, id, &self.server_options, &self.started_by)?;
         Ok(Outcome::Done)
     }
 }

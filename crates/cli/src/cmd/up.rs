@@ -4,7 +4,7 @@ use crate::datadir::DataDir;
 use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
-use crate::scrub_options::ScrubOptions;
+use crate::server_options::ServerOptions;
 use crate::unmount::clean_dead_mount;
 use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
 use crate::{mounts, processes, units};
@@ -67,7 +67,7 @@ pub struct Up {
     #[command(flatten)]
     mount_options: MountOptions,
     #[command(flatten)]
-    scrub: ScrubOptions,
+    server_options: ServerOptions,
     #[command(flatten)]
     options: FsOptions,
     /// A command to run once everything serves
@@ -89,6 +89,7 @@ impl Up {
         };
         // First, so that nothing is made for a file system that cannot be.
         up::check_options(&wanted)?;
+        self.server_options.check()?;
         let dir = self.data_dir()?;
         let _held = dir.hold()?;
         let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
@@ -131,7 +132,7 @@ impl Up {
             arguments.extend(cluster.iter().cloned());
             arguments.extend(["--id".into(), server.id.to_string().into()]);
             arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
-            arguments.extend(self.scrub.arguments());
+            arguments.extend(self.server_options.arguments());
             Recipe {
                 role: Role::Server(server.id),
                 arguments,

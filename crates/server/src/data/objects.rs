@@ -10,8 +10,9 @@ use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
 use pandofs_api::{DataReply, DataRequest};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, MAX_OPEN_OBJECTS};
 use pandofs_types::{FsError, Ino};
+use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -29,6 +30,8 @@ pub(crate) struct Holdings {
     pub generations: Generations,
     pub health: Health,
     pub disk: Disk,
+    /// Objects that are kept open.
+    pub most_open: usize,
 }
 
 impl Holdings {
@@ -53,6 +56,7 @@ impl Holdings {
             generations: Generations::open(root, is_new)?,
             health: Health::default(),
             disk: Disk::new(root, "data")?,
+            most_open: MAX_OPEN_OBJECTS,
         })
     }
 }
@@ -316,7 +320,7 @@ impl Objects {
         if let Some(object) = self.open.get(ino) {
             return Ok(Some(object));
         }
-        match self.open_files(ino) {
+        match self.with_files(|this| this.open_files(ino)) {
             Ok(object) => {
                 if !object.checked.is_settled() {
                     self.unsettled.changed(ino, Instant::now());
@@ -343,23 +347,34 @@ impl Objects {
         Ok(OpenObject::new(ino, checked))
     }
 
+    /// Opens files, and once more after it has closed those that are only kept open: it may have been
+    /// told that there are too many.
+    fn with_files<T>(&mut self, open: impl Fn(&Objects) -> io::Result<T>) -> io::Result<T> {
+        match open(self) {
+            Err(error) if is_out_of_files(&error) && self.open.close_all() => open(self),
+            done => done,
+        }
+    }
+
     pub(super) fn create(&mut self, ino: Ino) -> Result<Arc<OpenObject>, FsError> {
+        match self.with_files(|this| this.create_files(ino)) {
+            Ok(object) => Ok(self.open.add(object)),
+            Err(error) => Err(self.failure("create", ino, &error)),
+        }
+    }
+
+    fn create_files(&self, ino: Ino) -> io::Result<OpenObject> {
         let root = &self.holdings.root;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
         // The checksums first: an object without them would look damaged. Those of an object that was
         // removed may be there.
-        let mut create = || {
-            let sums = options.truncate(true).open(sums_path(root, ino))?;
-            options.truncate(false);
-            let data = || options.open(path(root, ino));
-            let current = self.holdings.generations.current();
-            Checked::create(data, sums, current, self.notes(ino))
-        };
-        match create() {
-            Ok(checked) => Ok(self.open.add(OpenObject::new(ino, checked))),
-            Err(error) => Err(self.failure("create", ino, &error)),
-        }
+        let sums = options.truncate(true).open(sums_path(root, ino))?;
+        options.truncate(false);
+        let data = || options.open(path(root, ino));
+        let current = self.holdings.generations.current();
+        let checked = Checked::create(data, sums, current, self.notes(ino))?;
+        Ok(OpenObject::new(ino, checked))
     }
 
     pub(super) fn count_change(&mut self, object: &OpenObject) {
@@ -557,6 +572,12 @@ fn check_range(offset: u64, length: usize) -> Result<(), FsError> {
         Some(end) if end <= MAX_FILE_BYTES => Ok(()),
         _ => Err(FsError::FileTooBig),
     }
+}
+
+/// Whether this process, or the system, has too many files open.
+fn is_out_of_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
 }
 
 /// Bytes that data of this length takes of the disk with its checksums, at most: whole blocks.

@@ -132,6 +132,14 @@ impl OpenObjects {
         object
     }
 
+    /// Closes all that nobody else is using; whether there were any.
+    pub fn close_all(&mut self) -> bool {
+        let had = !self.by_ino.is_empty();
+        self.by_ino.clear();
+        self.by_use.clear();
+        had
+    }
+
     pub fn remove(&mut self, ino: Ino) {
         if let Some((_, last_use)) = self.by_ino.remove(&ino) {
             self.by_use.remove(&last_use);

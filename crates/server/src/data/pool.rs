@@ -8,7 +8,7 @@ use crate::helper;
 use crate::mailbox::Mailbox;
 use crate::slots::SlotKey;
 use pandofs_api::DataRequest;
-use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, MAX_OPEN_OBJECTS, SETTLE_AFTER};
+use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use pandofs_types::{Ino, ServerId};
 use std::io;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl DataPool {
         let mut workers = Vec::new();
         for _ in 0..DATA_THREADS {
             let (orders, received) = mpsc::channel();
-            let most_open = MAX_OPEN_OBJECTS / DATA_THREADS;
+            let most_open = (holdings.most_open / DATA_THREADS).max(1);
             let objects = Objects::new(Arc::clone(holdings), most_open, settle_after);
             let worker = Worker::new(objects, orders.clone(), syncers.clone(), mailbox.clone());
             threads.push(helper::spawn("data", mailbox, move || {

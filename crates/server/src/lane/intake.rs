@@ -112,7 +112,14 @@ impl Lane {
             let Some(connection) = self.connections.get_mut(key) else {
                 break Pause::Stopped;
             };
-            if connection.outstanding() > MAX_OWED_BYTES {
+            // What other servers say is not held up: it may be what makes room.
+            let is_client = matches!(connection.role, Role::Client { .. });
+            if is_client && self.owed > self.max_owed {
+                connection.is_paused = true;
+                self.held_up.push(key);
+                break Pause::Stopped;
+            }
+            if connection.outstanding() > MAX_OWED_BYTES.min(self.max_owed) {
                 connection.is_paused = true;
                 break Pause::Stopped;
             }
@@ -290,6 +297,7 @@ impl Lane {
         let owed = most_answer_bytes(&request.request);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
+            self.owed += owed;
         }
         let ticket = Ticket(
             self.pending
@@ -321,6 +329,7 @@ impl Lane {
         };
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
+            self.owed += owed;
         }
         self.data.request(
             DataOrigin::Client {

@@ -7,7 +7,6 @@ use crate::faults::Stage;
 use crate::mailbox::Mail;
 use pandofs_api::{AdminReply, DataReply, PeerMessage};
 use pandofs_shard::Input;
-use pandofs_store::StoreError;
 use pandofs_wire::message::AnswerBody;
 use std::time::Instant;
 
@@ -27,8 +26,8 @@ impl Lane {
                 Mail::Unreadable {
                     shard,
                     input: Input::Request { ticket, .. },
-                    error: error @ StoreError::Corrupt { .. },
-                } => self.unreadable(shard, ticket, &error),
+                    error,
+                } if error.is_of_the_place() => self.unreadable(shard, ticket, &error),
                 // Other servers, and operations that are under way, go by what has been decided: there is
                 // nothing that they could be told.
                 Mail::Unreadable { error, .. } => return Err(error.into()),

@@ -70,6 +70,9 @@ pub(crate) struct LaneParts {
     pub holdings: Arc<Holdings>,
     /// Where log and store are.
     pub disks: Disks,
+    pub max_connections: usize,
+    /// Bytes of requests and answers that all connections together may have under way.
+    pub max_owed: usize,
     pub schedule: Schedule,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
@@ -93,6 +96,12 @@ pub(crate) struct Lane {
     /// The last attempt to take a connection failed, and is to be repeated.
     accept_failed: bool,
     connections: Slots<Connection>,
+    max_connections: usize,
+    /// Bytes of data that requests have brought and of answers that may come, over all connections.
+    owed: usize,
+    max_owed: usize,
+    /// Connections that are not read while these are too many.
+    held_up: Vec<SlotKey>,
     /// Connections that may have something to read; each once.
     ready: VecDeque<SlotKey>,
     /// Connections that have something to write; each once.
@@ -210,6 +219,8 @@ impl Lane {
             log,
             holdings,
             disks,
+            max_connections,
+            max_owed,
             schedule,
             unflushed_bytes,
         } = parts;
@@ -243,6 +254,10 @@ impl Lane {
             may_accept: false,
             accept_failed: false,
             connections: Slots::new(),
+            max_connections,
+            owed: 0,
+            max_owed,
+            held_up: Vec::new(),
             ready: VecDeque::new(),
             dirty: Vec::new(),
             pending: Slots::new(),

@@ -7,7 +7,7 @@ use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
 use pandofs_types::SessionId;
-use pandofs_types::limits::{HELLO_TIMEOUT, MAX_CONNECTIONS, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
+use pandofs_types::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
@@ -118,8 +118,8 @@ impl Lane {
     }
 
     fn welcome(&mut self, stream: Stream, now: Instant) {
-        if self.connections.len() >= MAX_CONNECTIONS {
-            turn_away(stream);
+        if self.connections.len() >= self.max_connections {
+            turn_away(stream, self.max_connections);
             return;
         }
         if let Err(error) = self.add_connection(stream, Role::Unknown, now) {
@@ -206,7 +206,7 @@ impl Lane {
     pub(super) fn unpause(&mut self, key: SlotKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && connection.is_paused
-            && connection.outstanding() < MAX_OWED_BYTES / 2
+            && connection.outstanding() <= MAX_OWED_BYTES.min(self.max_owed) / 2
         {
             connection.is_paused = false;
             self.make_ready(key);
@@ -247,10 +247,10 @@ impl Lane {
 }
 
 /// Tells a connection that there are too many, if it takes the few bytes at once.
-fn turn_away(mut stream: Stream) {
-    tracing::warn!("turned a connection away: there are {MAX_CONNECTIONS}");
+fn turn_away(mut stream: Stream, limit: usize) {
+    tracing::warn!("turned a connection away: there are {limit}");
     let refusal = HelloRefusal::TooManyConnections {
-        limit: MAX_CONNECTIONS as u32,
+        limit: limit as u32,
     };
     let mut unsent = WriteBuffer::new();
     let sent = stream.set_nonblocking(true).is_ok()

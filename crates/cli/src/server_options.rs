@@ -1,11 +1,13 @@
-//! When servers scrub by themselves.
+//! How servers are to run.
 
 use crate::units::{self, Time};
+use anyhow::{Result, bail};
 use clap::Args;
+use pandofs_types::limits::MIN_SERVER_MEMORY_BYTES;
 use std::ffi::OsString;
 
 #[derive(Args, Clone, Debug)]
-pub struct ScrubOptions {
+pub struct ServerOptions {
     /// How long after a scrub of everything that is stored a server begins the next one by itself; 0:
     /// only when 'pandofs scrub' asks for it
     #[arg(long, value_name = "TIME", default_value = "14d")]
@@ -13,14 +15,32 @@ pub struct ScrubOptions {
     /// Bytes a second that a server reads at most when it scrubs by itself; 0 for no limit
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes, default_value = "16M")]
     pub scrub_rate: u64,
+    /// Bytes of memory that a server takes for caches, writes that are not in files yet, and requests; 96M at
+    /// least
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes, default_value = "768M")]
+    pub memory: u64,
 }
 
-impl ScrubOptions {
+impl ServerOptions {
+    /// # Errors
+    /// When a server cannot run like that.
+    pub fn check(&self) -> Result<()> {
+        if self.memory < MIN_SERVER_MEMORY_BYTES {
+            let least = MIN_SERVER_MEMORY_BYTES >> 20;
+            bail!(
+                "--memory {} is too little: give {least}M at least",
+                self.memory
+            );
+        }
+        Ok(())
+    }
+
     /// As they are given on the command line of a server.
     pub fn arguments(&self) -> Vec<OsString> {
         vec![
             format!("--scrub-interval={}", self.scrub_interval).into(),
             format!("--scrub-rate={}", self.scrub_rate).into(),
+            format!("--memory={}", self.memory).into(),
         ]
     }
 }
@@ -29,12 +49,14 @@ impl ScrubOptions {
 mod tests {
     use super::*;
     use clap::Parser;
-    use pandofs_types::limits::{DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE};
+    use pandofs_types::limits::{
+        DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES,
+    };
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        options: ScrubOptions,
+        options: ServerOptions,
     }
 
     #[test]
@@ -42,11 +64,16 @@ mod tests {
         let options = Line::parse_from(["x"]).options;
         assert_eq!(options.scrub_interval.0, DEFAULT_SCRUB_INTERVAL);
         assert_eq!(options.scrub_rate, DEFAULT_SCRUB_RATE);
-        let given =
-            Line::parse_from(["x", "--scrub-interval", "90min", "--scrub-rate", "1G"]).options;
+        assert_eq!(options.memory, DEFAULT_SERVER_MEMORY_BYTES);
+        options.check().unwrap();
+        let words = "x --scrub-interval 90min --scrub-rate 1G --memory 128M";
+        let given = Line::parse_from(words.split(' ')).options;
         let name = [OsString::from("x")];
         let again = Line::parse_from(name.into_iter().chain(given.arguments())).options;
         assert_eq!(again.scrub_interval, given.scrub_interval);
         assert_eq!(again.scrub_rate, 1 << 30);
+        assert_eq!(again.memory, 128 << 20);
+        let little = Line::parse_from(["x", "--memory=64M"]).options;
+        assert!(little.check().unwrap_err().to_string().contains("96M"));
     }
 }
