@@ -1,9 +1,9 @@
 /* A disk that fails or is slow, for the programs that are started with this in LD_PRELOAD: what they read and
- * write goes through here. The folder $DISK_FAULTS says how, from one call to the next:
+ * force goes through here. The folder $DISK_FAULTS says how, from one call to the next:
  *
  *   eio    a part of a path, or with a '$' its end: reading that file ends with EIO
- *   slow   microseconds that each read and write of a file below $DISK_SLOW takes longer, and ten times as
- *          many that forcing it does
+ *   read   microseconds that each read of a file below $DISK_SLOW takes longer
+ *   force  microseconds that each force of one does
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -71,13 +71,13 @@ static int fails(int fd)
     return result;
 }
 
-static void delay(int fd, unsigned times)
+static void delay(int fd, const char *what)
 {
     int before = errno;
     char text[64], path[4096];
     const char *below = getenv("DISK_SLOW");
-    if (below && say("slow", text, sizeof text) && path_of(fd, path, sizeof path) && strstr(path, below))
-        usleep((useconds_t)atoi(text) * times);
+    if (below && say(what, text, sizeof text) && path_of(fd, path, sizeof path) && strstr(path, below))
+        usleep((useconds_t)atoi(text));
     errno = before;
 }
 
@@ -91,7 +91,7 @@ ssize_t pread64(int fd, void *buffer, size_t size, off64_t offset)
     REAL(pread64)
     if (fails(fd))
         return -1;
-    delay(fd, 1);
+    delay(fd, "read");
     return real(fd, buffer, size, offset);
 }
 
@@ -108,28 +108,16 @@ ssize_t read(int fd, void *buffer, size_t size)
     return real(fd, buffer, size);
 }
 
-ssize_t pwrite64(int fd, const void *buffer, size_t size, off64_t offset)
-{
-    REAL(pwrite64)
-    delay(fd, 1);
-    return real(fd, buffer, size, offset);
-}
-
-ssize_t pwrite(int fd, const void *buffer, size_t size, off_t offset)
-{
-    return pwrite64(fd, buffer, size, offset);
-}
-
 int fdatasync(int fd)
 {
     REAL(fdatasync)
-    delay(fd, 10);
+    delay(fd, "force");
     return real(fd);
 }
 
 int fsync(int fd)
 {
     REAL(fsync)
-    delay(fd, 10);
+    delay(fd, "force");
     return real(fd);
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Part of tests: servers whose disk fails or is slow. `with_faults` has the programs that are started from then on
-# read and write through _disk.c; `fault NAME [TEXT]` sets or ends a fault.
+# read and force through _disk.c; `fault NAME [TEXT]` sets or ends a fault.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
