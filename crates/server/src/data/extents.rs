@@ -130,7 +130,10 @@ mod tests {
     fn what_was_written_or_reserved_has_space() {
         let file = tempfile::tempfile().unwrap();
         let all = 0..100 * UNIT;
-        assert_eq!(without_space(&file, &all).unwrap(), [all.clone()]);
+        assert_eq!(
+            without_space(&file, &all).unwrap(),
+            std::slice::from_ref(&all)
+        );
         let kept = FallocateFlags::KEEP_SIZE;
         fallocate(&file, kept, 10 * UNIT, UNIT).unwrap();
         file.write_all_at(&[1; UNIT as usize], 20 * UNIT).unwrap();
