@@ -122,7 +122,7 @@ expect_equal 'the process of the server' "$(server_pid 1)" "$server"
 check_online
 
 # 5. Room again.
-rm "$MNT"/fill/piece-* "$MNT"/fill/[0-4]
+rm -f "$MNT"/fill/piece-* "$MNT"/fill/[0-4]
 can_write() {
     cp "$SCRATCH/other" "$MNT/after" 2>/dev/null
 }
