@@ -6,7 +6,7 @@ use pandofs_types::limits::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, MAX_IDLE_CONNECTION
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
-use pandofs_wire::frame::{self, FrameError};
+use pandofs_wire::frame::FrameError;
 use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
 use pandofs_wire::message::{AnswerFrame, RequestFrame};
 use std::io::{self, ErrorKind};
@@ -101,9 +101,9 @@ impl Connection {
             .set_write_timeout(Some(who.timeouts.answer))
             .map_err(lost)?;
         let mut connection = Connection {
+            incoming: ReadBuffer::of(&stream),
+            outgoing: WriteBuffer::of(&stream),
             stream,
-            incoming: ReadBuffer::new(),
-            outgoing: WriteBuffer::new(),
             next_id: 0,
             patience: left,
             registration: 0,
@@ -116,7 +116,10 @@ impl Connection {
         };
         connection.outgoing.push(&hello).map_err(broken)?;
         connection.send().map_err(lost)?;
-        let answer = match connection.next_frame(HelloAnswer::decode) {
+        let answer = match connection.next(|incoming| {
+            let body = incoming.next_frame()?;
+            Ok(body.map(HelloAnswer::decode))
+        }) {
             Ok(answer) => answer,
             Err(LostAnswer::Connection(error)) => return Err(lost(error)),
             Err(LostAnswer::Broken(error)) => return Err(broken(error)),
@@ -195,20 +198,22 @@ impl Connection {
 
     /// The next answer, to whichever request.
     pub fn receive(&mut self) -> Result<AnswerFrame, LostAnswer> {
-        self.next_frame(|body| frame::decode(body))?
-            .map_err(LostAnswer::Broken)
+        self.next(ReadBuffer::next_message)
     }
 
-    fn next_frame<T>(&mut self, decode: impl FnOnce(&[u8]) -> T) -> Result<T, LostAnswer> {
+    fn next<T>(
+        &mut self,
+        mut take: impl FnMut(&mut ReadBuffer) -> Result<Option<T>, FrameError>,
+    ) -> Result<T, LostAnswer> {
         let end = |kind, text| LostAnswer::Connection(io::Error::new(kind, text));
         loop {
-            if let Some(body) = self.incoming.next_frame().map_err(LostAnswer::Broken)? {
-                return Ok(decode(body));
+            if let Some(taken) = take(&mut self.incoming).map_err(LostAnswer::Broken)? {
+                return Ok(taken);
             }
             let filled = self
                 .stream
                 .await_input(self.patience)
-                .and_then(|()| self.incoming.fill_from(&mut self.stream));
+                .and_then(|()| self.incoming.fill_from_stream(&mut self.stream));
             match filled {
                 Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
                 Ok(_) => {}

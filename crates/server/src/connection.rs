@@ -66,11 +66,11 @@ pub(crate) struct Connection {
 impl Connection {
     pub fn new(stream: Stream, role: Role, now: Instant) -> Connection {
         Connection {
+            received: ReadBuffer::of(&stream),
+            unsent: WriteBuffer::of(&stream),
             stream,
             role,
             since: now,
-            received: ReadBuffer::new(),
-            unsent: WriteBuffer::new(),
             owed: 0,
             is_ready: false,
             is_dirty: false,
@@ -100,7 +100,7 @@ impl Connection {
     pub fn read(&mut self) -> io::Result<Arrival> {
         // Otherwise the buffer may lend no more room than the begun frame lacks.
         let lends_all = self.received.unread() == 0;
-        match self.received.fill_from(&mut self.stream) {
+        match self.received.fill_from_stream(&mut self.stream) {
             Ok(0) => Ok(Arrival::End),
             // A read that does not fill what it was lent has emptied the socket (epoll(7), question
             // 9), unless the end is behind the bytes.

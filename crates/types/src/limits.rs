@@ -69,6 +69,8 @@ pub const MAX_MOVED_OPENS: usize = 65_536;
 pub const MAX_INLINE_BYTES: usize = 4_096;
 /// Bytes of the smallest stripe unit: a page, and what an inode may have held.
 pub const MIN_STRIPE_UNIT_BYTES: u32 = 4_096;
+/// Bytes of the largest stripe unit that a layout may be given.
+pub const MAX_STRIPE_UNIT_BYTES: u32 = 1 << 30;
 /// Bytes of one stripe unit, unless told.
 pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 
@@ -76,6 +78,9 @@ pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 /// Bytes of file data in one message.
 pub const MAX_IO_BYTES: usize = 1 << 20;
+/// Bytes of file data at the end of a message that are worth being sent from where they are and received to
+/// where they stay.
+pub const MIN_TAIL_BYTES: usize = 16 << 10;
 /// Bytes that a Unix socket takes without a reader, if the system allows: a message full of file data.
 pub const UNIX_SEND_BUFFER_BYTES: usize = MAX_IO_BYTES + (64 << 10);
 /// Entries in one answer to a directory listing.

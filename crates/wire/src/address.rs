@@ -1,6 +1,8 @@
 //! Where a server is reached, and the sockets under the protocol: TCP, and Unix sockets on one machine.
 
+use crate::frame::Covered;
 use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size, set_socket_timeout};
@@ -199,6 +201,22 @@ fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
 }
 
 impl Stream {
+    /// What the checksums of frames with much file data count: both ends know by the kind of socket.
+    pub fn covered(&self) -> Covered {
+        match self {
+            Stream::Tcp(_) => Covered::All,
+            Stream::Unix(_) => Covered::AllButTail,
+        }
+    }
+
+    /// Reads once into the room that `bytes` has left, and no more; how many bytes that were.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read_onto(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        Ok(rustix::io::read(self.as_fd(), spare_capacity(bytes))?)
+    }
+
     /// Whether small writes leave at once; means nothing for Unix sockets, where all do.
     ///
     /// # Errors

@@ -5,8 +5,10 @@
 //! of 1 MiB. What a still larger frame made them take goes back as soon as they are empty, and
 //! `trim`, called now and then, gives back what lies idle.
 
-use crate::frame::{self, FrameError, HEADER_BYTES, Header};
-use pandofs_types::limits::MAX_IO_BYTES;
+use crate::address::Stream;
+use crate::frame::{self, Covered, FrameError, HEADER_BYTES, Header};
+use crate::message::Tailed;
+use pandofs_types::limits::{MAX_IO_BYTES, MIN_TAIL_BYTES};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -19,8 +21,6 @@ pub const READ_BYTES: usize = 64 << 10;
 pub const KEPT_BYTES: usize = MAX_IO_BYTES + READ_BYTES;
 /// `trim` leaves a buffer alone that used at least one part in so many of its memory.
 const TRIM_SLACK: usize = 4;
-/// Bytes at the end of a message that are worth being written from where they are.
-const MIN_TAIL_BYTES: usize = 16 << 10;
 /// Pieces given to one write: more than are there as a rule, and far less than the system takes.
 const MAX_PARTS: usize = 64;
 /// How many times the bytes that have arrived a buffer may grow to at once. A peer that announces a
@@ -28,6 +28,20 @@ const MAX_PARTS: usize = 64;
 const GROWTH: usize = 4;
 
 const _: () = assert!(READ_BYTES <= KEPT_BYTES && READ_BYTES > HEADER_BYTES);
+
+/// Bytes of a body in which its tail's length is, if it has one: more than the rest of such a message takes.
+const START_BYTES: usize = 256;
+
+/// A message whose tail is being received.
+#[derive(Debug)]
+struct Begun {
+    header: Header,
+    /// The body without its tail.
+    head: Vec<u8>,
+    /// With room for all of it.
+    tail: Vec<u8>,
+    tail_bytes: usize,
+}
 
 /// Bytes received and not yet taken as frames.
 ///
@@ -56,12 +70,23 @@ pub struct ReadBuffer {
     end: usize,
     /// The most unread bytes at once since the last `trim`.
     peak: usize,
+    /// What comes before all else.
+    begun: Option<Begun>,
+    covered: Covered,
 }
 
 impl ReadBuffer {
-    /// An empty buffer, which reserves nothing until it is filled.
+    /// An empty buffer, which reserves nothing until it is filled, for frames that are covered whole.
     pub fn new() -> ReadBuffer {
         ReadBuffer::default()
+    }
+
+    /// The same for what comes from such a socket.
+    pub fn of(stream: &Stream) -> ReadBuffer {
+        ReadBuffer {
+            covered: stream.covered(),
+            ..ReadBuffer::default()
+        }
     }
 
     /// Reads once from `reader`: [`READ_BYTES`] or as much as the next frame still lacks, whichever
@@ -73,6 +98,9 @@ impl ReadBuffer {
     /// # Errors
     /// The reader's, `WouldBlock` among them.
     pub fn fill_from(&mut self, reader: &mut impl Read) -> io::Result<usize> {
+        if self.begun.is_some() {
+            return self.fill_tail_from(reader);
+        }
         self.make_room();
         let room = &mut self.storage[self.end..];
         assert!(
@@ -96,6 +124,111 @@ impl ReadBuffer {
         }
     }
 
+    /// As [`fill_from`](Self::fill_from); what belongs to a tail goes to where it stays.
+    ///
+    /// # Errors
+    /// The socket's, `WouldBlock` among them.
+    pub fn fill_from_stream(&mut self, stream: &mut Stream) -> io::Result<usize> {
+        let Some(begun) = &mut self.begun else {
+            return self.fill_from(stream);
+        };
+        assert!(
+            begun.tail.len() < begun.tail_bytes,
+            "a message that is there is not taken"
+        );
+        // The allocator may have given more room than was asked for.
+        if begun.tail.capacity() > begun.tail_bytes {
+            return self.fill_tail_from(stream);
+        }
+        loop {
+            match stream.read_onto(&mut begun.tail) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn fill_tail_from(&mut self, reader: &mut impl Read) -> io::Result<usize> {
+        let Some(begun) = &mut self.begun else {
+            return Ok(0);
+        };
+        let has = begun.tail.len();
+        begun.tail.resize(begun.tail_bytes, 0);
+        loop {
+            let read = reader.read(&mut begun.tail[has..]);
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => {
+                    begun
+                        .tail
+                        .truncate(has + read.as_ref().copied().unwrap_or(0));
+                    return read;
+                }
+            }
+        }
+    }
+
+    /// The next message, checked, or `None` until more has arrived. A long tail has been received to where
+    /// it is in the message.
+    ///
+    /// # Errors
+    /// As [`next_frame`](Self::next_frame); and when the body is not such a message.
+    pub fn next_message<T: Tailed>(&mut self) -> Result<Option<T>, FrameError> {
+        if self.begun.is_none() {
+            let unread = &self.storage[self.start..self.end];
+            let Some(header) = Header::peek(unread)? else {
+                return Ok(None);
+            };
+            let body = &unread[HEADER_BYTES..header.frame_bytes().min(unread.len())];
+            let is_enough = body.len() >= START_BYTES.min(header.body_bytes);
+            if header.body_bytes < MIN_TAIL_BYTES || is_enough && !self.begin::<T>(header) {
+                return match self.next_frame()? {
+                    Some(body) => frame::decode(body).map(Some),
+                    None => Ok(None),
+                };
+            }
+        }
+        let is_there = |begun: &mut Begun| begun.tail.len() == begun.tail_bytes;
+        let Some(begun) = self.begun.take_if(is_there) else {
+            return Ok(None);
+        };
+        // Whoever sent it may have counted the tail all the same.
+        let is_bare = self.covered == Covered::AllButTail
+            && begun.header.check_parts(&begun.head, &[]).is_ok();
+        if !is_bare {
+            begun.header.check_parts(&begun.head, &begun.tail)?;
+        }
+        let bytes = begun.header.body_bytes;
+        let Some((mut value, _)) = frame::decode_start::<T>(&begun.head, bytes) else {
+            return Err(FrameError::Truncated { bytes });
+        };
+        if let Some(tail) = value.tail() {
+            *tail = begun.tail;
+        }
+        Ok(Some(value))
+    }
+
+    /// Begins to receive a tail, if the frame whose start is there has one.
+    fn begin<T: Tailed>(&mut self, header: Header) -> bool {
+        let end = self.end.min(self.start + header.frame_bytes());
+        let start = &self.storage[self.start + HEADER_BYTES..end];
+        let Some((_, tail_bytes)) = frame::decode_start::<T>(start, header.body_bytes) else {
+            return false;
+        };
+        let head_bytes = header.body_bytes - tail_bytes;
+        let (head, arrived) = start.split_at(head_bytes);
+        let mut tail = Vec::with_capacity(tail_bytes);
+        tail.extend_from_slice(arrived);
+        self.begun = Some(Begun {
+            header,
+            head: head.to_vec(),
+            tail,
+            tail_bytes,
+        });
+        self.start = end;
+        true
+    }
+
     /// The checked body of the next frame, or `None` until more has arrived.
     ///
     /// # Errors
@@ -116,7 +249,11 @@ impl ReadBuffer {
 
     /// Bytes received and not yet taken as frames.
     pub fn unread(&self) -> usize {
-        self.end - self.start
+        let begun = self.begun.as_ref();
+        let begun = begun.map_or(0, |begun| {
+            HEADER_BYTES + begun.head.len() + begun.tail.len()
+        });
+        self.end - self.start + begun
     }
 
     /// Gives back the memory if it is empty and less than a quarter of it was used since the last call.
@@ -125,7 +262,8 @@ impl ReadBuffer {
         let unread = self.unread();
         let used = mem::replace(&mut self.peak, unread);
         if unread == 0 && self.storage.len() > TRIM_SLACK * used {
-            *self = ReadBuffer::new();
+            self.storage = Vec::new();
+            (self.start, self.end) = (0, 0);
         }
     }
 
@@ -195,12 +333,21 @@ pub struct WriteBuffer {
     front_bytes: usize,
     /// The most bytes at once since the last `trim`.
     peak: usize,
+    covered: Covered,
 }
 
 impl WriteBuffer {
-    /// An empty buffer, which reserves nothing until something is pushed.
+    /// An empty buffer, which reserves nothing until something is pushed, for frames that are covered whole.
     pub fn new() -> WriteBuffer {
         WriteBuffer::default()
+    }
+
+    /// The same for what goes to such a socket.
+    pub fn of(stream: &Stream) -> WriteBuffer {
+        WriteBuffer {
+            covered: stream.covered(),
+            ..WriteBuffer::default()
+        }
     }
 
     /// Encodes `value` as a frame behind what is there.
@@ -221,7 +368,7 @@ impl WriteBuffer {
         value: &T,
         tail: Vec<u8>,
     ) -> Result<(), FrameError> {
-        frame::encode_head_into(&mut self.bytes, value, &[&tail])?;
+        frame::encode_head_into(&mut self.bytes, value, &[&tail], self.covered)?;
         if tail.len() < MIN_TAIL_BYTES {
             self.bytes.extend_from_slice(&tail);
             return Ok(());
@@ -242,7 +389,7 @@ impl WriteBuffer {
         value: &T,
         tail: &[&[u8]],
     ) -> Result<(), FrameError> {
-        frame::encode_head_into(&mut self.bytes, value, tail)
+        frame::encode_head_into(&mut self.bytes, value, tail, self.covered)
     }
 
     /// Writes as much as `writer` takes, in as few writes as it allows: one, usually. An interrupted
@@ -322,7 +469,7 @@ impl WriteBuffer {
     pub fn trim(&mut self) {
         let used = mem::replace(&mut self.peak, self.front_bytes + self.bytes.len());
         if self.pending() == 0 && self.bytes.capacity() > TRIM_SLACK * used {
-            *self = WriteBuffer::new();
+            self.bytes = Vec::new();
         }
     }
 
@@ -357,7 +504,10 @@ impl WriteBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{RequestBody, RequestFrame};
     use bytes::Bytes;
+    use pandofs_api::DataRequest;
+    use pandofs_types::Ino;
     use pandofs_types::limits::MAX_FRAME_BYTES;
 
     fn frame_of<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
@@ -520,6 +670,119 @@ mod tests {
             stream,
             [frame_of(&7_u8), frame_of(&Message(9, whole))].concat()
         );
+    }
+
+    fn write_frame(id: u64, data: Vec<u8>) -> RequestFrame {
+        let request = DataRequest::Write {
+            ino: Ino(7),
+            offset: 9,
+            data,
+        };
+        RequestFrame {
+            id,
+            body: RequestBody::Data(request),
+        }
+    }
+
+    fn ping(id: u64) -> RequestFrame {
+        let body = RequestBody::Ping;
+        RequestFrame { id, body }
+    }
+
+    #[test]
+    fn tails_are_received_however_they_arrive() {
+        let lengths = [0, 5, MIN_TAIL_BYTES - 1, MIN_TAIL_BYTES, 40_000];
+        let messages: Vec<RequestFrame> = (0_u64..)
+            .zip(lengths)
+            .flat_map(|(id, length)| [write_frame(id << 40, vec![id as u8; length]), ping(id)])
+            .collect();
+        let pairs = [
+            (Covered::All, Covered::All),
+            (Covered::AllButTail, Covered::AllButTail),
+            (Covered::All, Covered::AllButTail),
+        ];
+        for (sent, covered) in pairs {
+            let mut stream = Vec::new();
+            let mut buffer = WriteBuffer {
+                covered: sent,
+                ..WriteBuffer::default()
+            };
+            for message in &messages {
+                let mut head = message.clone();
+                match head.tail().map(mem::take) {
+                    Some(tail) => buffer.push_with_tail(&head, tail).unwrap(),
+                    None => buffer.push(message).unwrap(),
+                }
+            }
+            assert_eq!(buffer.write_to(&mut stream).unwrap(), Progress::Done);
+            for limit in [7, 1_000, READ_BYTES, usize::MAX] {
+                let mut reader = Counting::new(&stream, limit);
+                let mut received = ReadBuffer {
+                    covered,
+                    ..ReadBuffer::default()
+                };
+                let mut seen = Vec::new();
+                while received.fill_from(&mut reader).unwrap() > 0 {
+                    while let Some(message) = received.next_message::<RequestFrame>().unwrap() {
+                        seen.push(message);
+                    }
+                }
+                assert!(seen == messages, "{limit}");
+                assert_eq!(received.unread(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_tail_is_an_error_where_it_is_covered_and_a_damaged_head_always() {
+        for (covered, at, is_wrong) in [
+            (Covered::All, 20_000, true),
+            (Covered::All, 10, true),
+            (Covered::AllButTail, 20_000, false),
+            (Covered::AllButTail, 10, true),
+        ] {
+            let mut buffer = WriteBuffer {
+                covered,
+                ..WriteBuffer::default()
+            };
+            let mut stream = Vec::new();
+            let head = write_frame(1, Vec::new());
+            buffer.push_with_tail(&head, vec![3; 50_000]).unwrap();
+            assert_eq!(buffer.write_to(&mut stream).unwrap(), Progress::Done);
+            stream[at] ^= 1;
+            let mut received = ReadBuffer {
+                covered,
+                ..ReadBuffer::default()
+            };
+            let mut reader = stream.as_slice();
+            let result = loop {
+                assert!(received.fill_from(&mut reader).unwrap() > 0);
+                match received.next_message::<RequestFrame>() {
+                    Ok(None) => {}
+                    result => break result,
+                }
+            };
+            assert_eq!(result.is_err(), is_wrong, "{covered:?} {at}");
+        }
+    }
+
+    #[test]
+    fn a_broken_message_that_announces_a_tail_is_an_error() {
+        // As long as a write with a tail, and of the same kind, and nothing of the sort.
+        let mut body = vec![0xff_u8; 60_000];
+        body[..2].copy_from_slice(&[5, 1]);
+        let mut stream = (body.len() as u32).to_le_bytes().to_vec();
+        stream.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        stream.extend_from_slice(&body);
+        let mut received = ReadBuffer::new();
+        let mut reader = stream.as_slice();
+        while received.fill_from(&mut reader).unwrap() > 0 {
+            if let Err(error) = received.next_message::<RequestFrame>() {
+                assert!(matches!(error, FrameError::Malformed { .. }), "{error}");
+                return;
+            }
+        }
+        panic!("it was taken");
     }
 
     /// Passes a frame of about `bytes` through both buffers.

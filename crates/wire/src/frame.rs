@@ -6,9 +6,14 @@
 //!
 //! `length` counts the bytes of the body and is at most [`MAX_FRAME_BYTES`]; `checksum` is the
 //! CRC-32C of the body; the body is one value in postcard's encoding and nothing after it.
+//!
+//! A message that carries much file data ends with it: the data is its *tail* ([`crate::message::Tailed`]). It
+//! is sent from where it is and received to where it stays; and over a Unix socket, where nothing between two
+//! processes of one machine could damage it, the checksum need not count it ([`Covered`]).
 
-use pandofs_types::limits::MAX_FRAME_BYTES;
-use postcard::ser_flavors::Flavor;
+use crate::message::Tailed;
+use pandofs_types::limits::{MAX_FRAME_BYTES, MAX_IO_BYTES, MIN_TAIL_BYTES};
+use postcard::{de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
 
 /// Bytes before the body: length and checksum.
@@ -79,6 +84,15 @@ pub fn encode_into<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resul
     Ok(())
 }
 
+/// What of a frame's body its checksum counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Covered {
+    #[default]
+    All,
+    /// All but a tail of [`MIN_TAIL_BYTES`] to [`MAX_IO_BYTES`].
+    AllButTail,
+}
+
 /// As [`encode_into`] for a value that ends with a byte string which is not in it: `value` has an empty one in
 /// its place, and `out` gets all of the frame but the bytes of `tail`, which are to be sent right behind.
 /// So they need not be copied.
@@ -92,6 +106,7 @@ pub fn encode_head_into<T: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     value: &T,
     tail: &[&[u8]],
+    covered: Covered,
 ) -> Result<(), FrameError> {
     let header_at = out.len();
     encode_into(out, value)?;
@@ -113,9 +128,13 @@ pub fn encode_head_into<T: Serialize + ?Sized>(
         out.truncate(header_at);
         return Err(FrameError::TooLong { bytes });
     }
-    let checksum = tail.iter().fold(crc32c::crc32c(head), |sum, part| {
-        crc32c::crc32c_append(sum, part)
-    });
+    let mut checksum = crc32c::crc32c(head);
+    let is_tail = (MIN_TAIL_BYTES..=MAX_IO_BYTES).contains(&tail_bytes);
+    if covered == Covered::All || !is_tail {
+        for part in tail {
+            checksum = crc32c::crc32c_append(checksum, part);
+        }
+    }
     header[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
     header[4..].copy_from_slice(&checksum.to_le_bytes());
     Ok(())
@@ -135,6 +154,68 @@ pub fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
         }),
         Err(postcard::Error::DeserializeUnexpectedEnd) => Err(FrameError::Truncated { bytes }),
         Err(cause) => Err(FrameError::Malformed { bytes, cause }),
+    }
+}
+
+/// Decodes the beginning of a body of `body_bytes` bytes whose tail has not been looked at: the value without
+/// its tail, and how many bytes that has; `None` if `start` ends before that can be told, or there is no
+/// tail that is worth it.
+pub(crate) fn decode_start<T: Tailed>(start: &[u8], body_bytes: usize) -> Option<(T, usize)> {
+    if !T::may_have_tail(start) {
+        return None;
+    }
+    let start = Start {
+        bytes: start,
+        taken: 0,
+        body_bytes,
+        tail: None,
+    };
+    let mut decoder = postcard::Deserializer::from_flavor(start);
+    let mut value = T::deserialize(&mut decoder).ok()?;
+    let tail = decoder.finalize().ok()??;
+    // Another message that happens to end with many bytes.
+    value.tail().is_some().then_some((value, tail))
+}
+
+/// Gives the bytes of a body from its start on, and none of a byte string of many bytes at its end.
+struct Start<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+    body_bytes: usize,
+    /// Bytes of the tail, once it has been come to.
+    tail: Option<usize>,
+}
+
+impl<'a> de_flavors::Flavor<'a> for Start<'a> {
+    type Remainder = Option<usize>;
+    type Source = &'a [u8];
+
+    fn pop(&mut self) -> postcard::Result<u8> {
+        let byte = self.bytes.get(self.taken);
+        self.taken += 1;
+        byte.copied()
+            .ok_or(postcard::Error::DeserializeUnexpectedEnd)
+    }
+
+    fn try_take_n(&mut self, count: usize) -> postcard::Result<&'a [u8]> {
+        let end = self
+            .taken
+            .checked_add(count)
+            .ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        // Room is made for all of it: no more than messages carry.
+        let is_many = (MIN_TAIL_BYTES..=MAX_IO_BYTES).contains(&count);
+        if is_many && end == self.body_bytes {
+            self.tail = Some(count);
+            self.taken = end;
+            return Ok(&[]);
+        }
+        let bytes = self.bytes.get(self.taken..end);
+        self.taken = end;
+        bytes.ok_or(postcard::Error::DeserializeUnexpectedEnd)
+    }
+
+    fn finalize(self) -> postcard::Result<Option<usize>> {
+        Ok(self.tail)
     }
 }
 
@@ -176,7 +257,15 @@ impl Header {
     /// `WrongChecksum`.
     pub fn check(self, body: &[u8]) -> Result<(), FrameError> {
         assert_eq!(body.len(), self.body_bytes);
-        let computed = crc32c::crc32c(body);
+        self.check_parts(body, &[])
+    }
+
+    /// The same of a body in two parts, or of what is covered of it.
+    ///
+    /// # Errors
+    /// `WrongChecksum`.
+    pub fn check_parts(self, head: &[u8], tail: &[u8]) -> Result<(), FrameError> {
+        let computed = crc32c::crc32c_append(crc32c::crc32c(head), tail);
         if computed == self.checksum {
             return Ok(());
         }
@@ -196,7 +285,7 @@ struct BoundedBody<'a> {
     bytes: usize,
 }
 
-impl Flavor for BoundedBody<'_> {
+impl ser_flavors::Flavor for BoundedBody<'_> {
     type Output = usize;
 
     #[inline(always)]
@@ -261,13 +350,15 @@ mod tests {
             let data: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let (start, end) = data.split_at(length / 3);
             let mut out = b"before".to_vec();
-            encode_head_into(&mut out, &message(Vec::new()), &[start, &[], end]).unwrap();
+            let parts = [start, &[], end];
+            encode_head_into(&mut out, &message(Vec::new()), &parts, Covered::All).unwrap();
             out.extend_from_slice(&data);
             assert_eq!(out[6..], frame_of(&message(data)), "{length}");
         }
         let mut out = vec![1];
         let tail = vec![0; MAX_FRAME_BYTES];
-        let error = encode_head_into(&mut out, &message(Vec::new()), &[&tail]).unwrap_err();
+        let error =
+            encode_head_into(&mut out, &message(Vec::new()), &[&tail], Covered::All).unwrap_err();
         assert!(matches!(error, FrameError::TooLong { .. }), "{error}");
         assert_eq!(out, [1]);
     }

@@ -8,7 +8,39 @@ use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest,
 };
 use pandofs_types::{LeaseKey, Leased, SessionId};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// A message that may end with many bytes of file data, its tail.
+pub trait Tailed: DeserializeOwned {
+    /// Where the tail of this one is to be, if it has one.
+    fn tail(&mut self) -> Option<&mut Vec<u8>>;
+
+    /// Whether a message that begins so may have one. It is cheap, and wrong for none that has.
+    fn may_have_tail(start: &[u8]) -> bool {
+        // Number and kind: both frames have them in the same places, and data is the second kind.
+        let number = start.iter().take_while(|&&byte| byte >= 0x80).count() + 1;
+        start.get(number) == Some(&1)
+    }
+}
+
+impl Tailed for RequestFrame {
+    fn tail(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.body {
+            RequestBody::Data(DataRequest::Write { data, .. }) => Some(data),
+            _ => None,
+        }
+    }
+}
+
+impl Tailed for AnswerFrame {
+    fn tail(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.body {
+            AnswerBody::Data(DataReply::Data(data)) => Some(data),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestFrame {

@@ -388,12 +388,16 @@ impl Lane {
 /// The next whole frame of a connection, decoded as what its peer may say.
 fn next(connection: &mut Connection, fs: pandofs_types::FsId) -> Result<Option<Taken>, FrameError> {
     let role = connection.role;
+    if matches!(role, Role::Client { .. } | Role::Admin) {
+        let request = connection.received.next_message()?;
+        return Ok(request.map(Taken::Request));
+    }
     let Some(body) = connection.received.next_frame()? else {
         return Ok(None);
     };
     Ok(Some(match role {
         Role::Unknown => Taken::Hello(Hello::decode(body, fs)),
-        Role::Client { .. } | Role::Admin => Taken::Request(frame::decode(body)?),
+        Role::Client { .. } | Role::Admin => unreachable!("these send requests"),
         Role::Server { .. } => Taken::Peer(frame::decode(body)?),
         Role::Link { .. } => Taken::Unexpected,
         Role::Refused => Taken::Ignored,

@@ -21,7 +21,6 @@ use pandofs_types::{
 };
 use pandofs_wire::address::{Address, Stream, connect};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
-use pandofs_wire::frame;
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use serde::Serialize;
@@ -164,8 +163,8 @@ impl Connection {
     pub fn over(stream: Stream) -> Connection {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Connection {
+            received: ReadBuffer::of(&stream),
             stream,
-            received: ReadBuffer::new(),
             next_id: 1,
             session: SessionId(0),
             sequence: 0,
@@ -239,8 +238,8 @@ impl Connection {
     pub fn next_within(&mut self, limit: Duration) -> Option<AnswerFrame> {
         self.stream.set_read_timeout(Some(limit)).unwrap();
         let frame = loop {
-            if let Some(body) = self.received.next_frame().unwrap() {
-                break Some(frame::decode(body).unwrap());
+            if let Some(frame) = self.received.next_message().unwrap() {
+                break Some(frame);
             }
             match self.received.fill_from(&mut self.stream) {
                 Ok(0) => panic!("the server has closed the connection"),
@@ -262,7 +261,13 @@ impl Connection {
     }
 
     pub fn answer(&mut self) -> AnswerFrame {
-        frame::decode(&self.next_body().expect("an answer")).unwrap()
+        loop {
+            if let Some(frame) = self.received.next_message().unwrap() {
+                return frame;
+            }
+            let count = self.received.fill_from_stream(&mut self.stream).unwrap();
+            assert!(count > 0, "an answer");
+        }
     }
 
     /// Sends a request and waits for its answer, the only one.

@@ -221,8 +221,10 @@ impl<F: Raw> Checked<F> {
     pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, SumsError> {
         let header = self.ready()?;
         let before = (offset % BLOCK) as usize;
-        let mut bytes = vec![0; (before + length).next_multiple_of(CHECKSUM_BLOCK_BYTES)];
-        let filled = self.data.read(&mut bytes, offset - before as u64)?;
+        let whole = (before + length).next_multiple_of(CHECKSUM_BLOCK_BYTES);
+        let mut bytes = self.data.read_up_to(whole, offset - before as u64)?;
+        let filled = bytes.len();
+        bytes.resize(whole, 0);
         self.expect(&header, offset / BLOCK, &bytes, filled)?;
         bytes.truncate(filled.min(before + length));
         bytes.drain(..before.min(bytes.len()));

@@ -1,8 +1,9 @@
 //! A file, as far as objects and their checksums need one.
 
 use pandofs_api::Allocation;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, pread, retry_on_intr};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -18,6 +19,9 @@ pub(crate) trait Raw {
 
     /// Fills as much of `buffer` as there is; how many bytes that is.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// At most `length` bytes, as many as there are.
+    fn read_up_to(&self, length: usize, offset: u64) -> io::Result<Vec<u8>>;
 
     fn write(&self, data: &[u8], offset: u64) -> io::Result<()>;
 
@@ -42,6 +46,22 @@ impl Raw for File {
             }
         }
         Ok(filled)
+    }
+
+    /// Into memory that nobody has filled with zeros before, as that costs as much as the reading.
+    fn read_up_to(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let at = offset + bytes.len() as u64;
+            match pread(self, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // There may have been more room than was asked for.
+        bytes.truncate(length);
+        Ok(bytes)
     }
 
     fn write(&self, data: &[u8], offset: u64) -> io::Result<()> {

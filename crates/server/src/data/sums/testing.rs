@@ -225,6 +225,13 @@ impl Raw for SimFile {
         Ok(count)
     }
 
+    fn read_up_to(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let count = self.read(&mut bytes, offset)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
     fn write(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.step(|done| {
             let mut count = data.len() * done / 1_000;
