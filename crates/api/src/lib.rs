@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod allocation;
 pub mod data;
+pub mod layout;
 pub mod reply;
 pub mod request;
 pub mod step;
@@ -15,6 +16,7 @@ pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;
 pub use data::Extent;
 pub use data::{DataReply, DataRequest, Layout};
+pub use layout::LayoutChoice;
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
 pub use reply::{DirReply, EntriesReply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};

@@ -1,6 +1,6 @@
 //! Requests of clients to one shard.
 
-use crate::Allocation;
+use crate::{Allocation, LayoutChoice};
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
@@ -40,6 +40,8 @@ pub struct DirSettings {
     pub initial_partitions: Option<u32>,
     /// Where new subdirectories go.
     pub policy: Option<DirPolicy>,
+    /// How files that are made in it are striped. Set as a whole.
+    pub layout: Option<LayoutChoice>,
 }
 
 impl DirSettings {
@@ -55,6 +57,7 @@ impl DirSettings {
             && self
                 .policy
                 .is_none_or(|policy| policy.is_valid() && policy != DirPolicy::CrushPath)
+            && self.layout.is_none_or(|layout| layout.is_valid())
     }
 }
 
@@ -289,6 +292,10 @@ pub enum Request {
         umask: u16,
         may_be_named: bool,
     },
+
+    // By inode, once more.
+    /// How a file is to be striped that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
+    SetLayout { ino: Ino, layout: LayoutChoice },
 }
 
 /// What [`Request::Create`] makes.
@@ -331,7 +338,8 @@ impl Request {
             | Request::AppendInline { .. }
             | Request::Extend { .. }
             | Request::Accessed { .. }
-            | Request::CreateUnnamed { .. } => true,
+            | Request::CreateUnnamed { .. }
+            | Request::SetLayout { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             Request::Lookup { .. }
             | Request::GetAttr { .. }

@@ -16,7 +16,7 @@
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `xattrs`, `locks`, `admin`, `path` | the operations |
+//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
@@ -32,6 +32,7 @@ mod dirs;
 mod error;
 mod file;
 mod inodes;
+mod layout;
 mod locks;
 mod maps;
 mod names;
@@ -50,6 +51,7 @@ mod xattrs;
 pub use crate::admin::Space;
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
+pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow};
 pub use crate::recalls::Recall;

@@ -4,6 +4,7 @@ use crate::Client;
 use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
+use crate::layout::LAYOUT_XATTR;
 use pandofs_api::{Reply, Request, XattrMode};
 use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
@@ -13,6 +14,9 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn getxattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        if name == LAYOUT_XATTR {
+            return self.layout_xattr(caller, ino);
+        }
         let request = Request::GetXattr {
             ino,
             name: name.to_vec(),
@@ -54,6 +58,9 @@ impl Client {
         if value.len() > MAX_XATTR_VALUE_BYTES {
             return Err(FsError::TooBig.into());
         }
+        if name == LAYOUT_XATTR {
+            return self.set_layout_xattr(caller, ino, value, mode);
+        }
         let (name, value) = (name.to_vec(), value.to_vec());
         let request = Request::SetXattr {
             ino,
@@ -76,6 +83,9 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn removexattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<()> {
+        if name == LAYOUT_XATTR {
+            return self.remove_layout_xattr(caller, ino);
+        }
         let request = Request::RemoveXattr {
             ino,
             name: name.to_vec(),

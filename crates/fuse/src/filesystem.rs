@@ -15,7 +15,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyStatx, ReplyWrite, ReplyXattr, Request, RequestId,
     TimeOrNow, WriteFlags,
 };
-use pandofs_client::ClientError;
+use pandofs_client::{ClientError, LAYOUT_XATTR};
 use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
@@ -548,7 +548,8 @@ impl Filesystem for PandoFs {
         reply: ReplyXattr,
     ) {
         let (ino, name) = (ino(number), name.as_bytes());
-        let value = if xattr::is_name(name) && self.no_xattrs.holds(ino) {
+        let is_stored = xattr::is_name(name) && name != LAYOUT_XATTR;
+        let value = if is_stored && self.no_xattrs.holds(ino) {
             Err(Errno::ENODATA)
         } else {
             self.ask(request.into(), |c| self.client.getxattr(c, ino, name))

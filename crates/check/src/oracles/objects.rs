@@ -20,11 +20,20 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         if let Body::Striped(layout) | Body::Sparse(layout) | Body::Inline { layout, .. } =
             &inode.body
         {
-            if !layout.is_valid() {
+            let is_over_known = usize::from(layout.servers) <= tables.map.servers.len();
+            if !layout.is_valid() || !is_over_known {
                 let text = format!("its layout makes no sense: {layout:?}");
                 report.add(format!("inode {ino} on shard {shard}"), text);
             }
             allow(ino, layout);
+        }
+    }
+    for (&(shard, dir), parts) in &tables.parts {
+        if let Some(choice) = &parts.settings.layout
+            && !choice.fits(tables.map.servers.len().min(usize::from(u16::MAX)) as u16)
+        {
+            let text = format!("what is to be the layout of its files makes no sense: {choice:?}");
+            report.add(format!("directory {dir} on shard {shard}"), text);
         }
     }
     for (&(_, ino), record) in &tables.reclaim {
@@ -61,7 +70,8 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::testing::{self, STRIPED, found};
-    use pandofs_namespace::records::ReclaimRecord;
+    use pandofs_api::LayoutChoice;
+    use pandofs_namespace::records::{Body, ReclaimRecord};
     use pandofs_types::{Ino, ServerId, ShardId};
 
     #[test]
@@ -80,6 +90,35 @@ mod tests {
             },
         );
         assert!(testing::problems(&tables, "objects").is_empty());
+    }
+
+    #[test]
+    fn layouts_over_servers_that_there_are_not_are_found() {
+        let mut tables = testing::sound();
+        for inode in tables.inodes.values_mut() {
+            if let Body::Inline { layout, .. } = &mut inode.body {
+                layout.servers = 5;
+            }
+        }
+        let problems = testing::problems(&tables, "objects");
+        assert!(!problems.is_empty());
+
+        let mut tables = testing::sound();
+        let (&(shard, dir), parts) = tables.parts.iter_mut().next().unwrap();
+        let choice = LayoutChoice {
+            count: Some(4),
+            first: Some(ServerId(3)),
+            ..LayoutChoice::default()
+        };
+        parts.settings.layout = Some(choice);
+        assert!(testing::problems(&tables, "objects").is_empty());
+        let parts = tables.parts.get_mut(&(shard, dir)).unwrap();
+        parts.settings.layout = Some(LayoutChoice {
+            count: Some(5),
+            ..choice
+        });
+        let subject = format!("directory {dir} on shard {shard}");
+        assert!(found(&tables, "objects", &subject).contains("makes no sense"));
     }
 
     #[test]

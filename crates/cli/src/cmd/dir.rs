@@ -97,13 +97,14 @@ impl Dir {
             max_partitions: self.max_partitions,
             initial_partitions: self.partitions,
             policy: self.policy,
+            layout: None,
         };
         (settings != DirSettings::default()).then_some(settings)
     }
 }
 
 /// The path inside the file system: below a mount point, what follows that.
-fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
+pub(crate) fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
     let mounted = mounts::all()?;
     let inside = mounts::containing(&mounted, path).filter(|mount| mount.is_pandofs());
     let Some(mount) = inside else {

@@ -6,6 +6,7 @@ pub mod dir;
 pub mod format;
 pub mod fsck;
 pub mod model;
+pub mod layout;
 pub mod mount;
 pub mod scrub;
 pub mod serve;

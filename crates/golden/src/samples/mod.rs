@@ -16,7 +16,7 @@ pub use step::{
     split_id, split_item, steps, tx,
 };
 
-use pandofs_api::{DirSettings, Layout};
+use pandofs_api::{DirSettings, Layout, LayoutChoice};
 use pandofs_placement::{DirMap, DirPolicy, GrainState, PartitionIndex};
 use pandofs_types::{
     Acl, AclEntry, Acls, Attr, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
@@ -120,6 +120,16 @@ pub fn settings() -> DirSettings {
         max_partitions: Some(16),
         initial_partitions: Some(2),
         policy: Some(DirPolicy::Random),
+        layout: Some(layout_choice()),
+    }
+}
+
+/// A choice of all of a layout.
+pub fn layout_choice() -> LayoutChoice {
+    LayoutChoice {
+        unit: Some(65_536),
+        count: Some(2),
+        first: Some(ServerId(3)),
     }
 }
 
@@ -247,7 +257,7 @@ mod tests {
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
-        CreateUnnamed);
+        CreateUnnamed, SetLayout);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
         LostLocks);

@@ -1,6 +1,6 @@
 //! What clients ask of shards.
 
-use super::{DIR, FILE, Named, TIME, caller, lock, name, settings};
+use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, settings};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 use pandofs_types::{
     Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time,
@@ -288,6 +288,13 @@ pub fn requests() -> Named<Request> {
                 mode: 0o640,
                 umask: 0o022,
                 may_be_named: true,
+            },
+        ),
+        (
+            "SetLayout",
+            Request::SetLayout {
+                ino,
+                layout: layout_choice(),
             },
         ),
     ]

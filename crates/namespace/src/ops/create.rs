@@ -165,9 +165,10 @@ pub(super) fn new_file(
     modes: (u16, u16),
     time: Time,
 ) -> InodeRecord {
+    let choice = dir.settings.layout.unwrap_or_default();
     let body = Body::Inline {
         data: Vec::new(),
-        layout: layout(view, ino),
+        layout: choice.of_file(default_layout(view, ino)),
     };
     new_inode(caller, dir, FileKind::File, modes, body, time)
 }
@@ -203,10 +204,15 @@ fn new_inode(
     }
 }
 
-/// The layout that a new file gets: the file system's stripe unit and count, and a first server that
-/// goes round with the inode number, so that small striped files use all servers alike.
-fn layout(view: &View<'_>, ino: Ino) -> Layout {
-    let servers = u16::try_from(view.map.servers.len()).expect("MAX_SERVERS fits 16 bits");
+/// Servers of the file system.
+pub(super) fn servers(view: &View<'_>) -> u16 {
+    u16::try_from(view.map.servers.len()).expect("MAX_SERVERS fits 16 bits")
+}
+
+/// The layout that a new file gets where nothing else is chosen: the file system's stripe unit and count, and
+/// a first server that goes round with the inode number, so that small striped files use all servers alike.
+pub(super) fn default_layout(view: &View<'_>, ino: Ino) -> Layout {
+    let servers = servers(view);
     let settings = &view.map.settings;
     let count = match settings.stripe_count {
         0 => servers,

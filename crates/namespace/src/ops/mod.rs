@@ -24,6 +24,7 @@ pub mod readdir;
 pub mod readlink;
 pub mod remove;
 pub mod rename;
+pub mod set_layout;
 pub mod setattr;
 pub mod stripe;
 pub mod write_inline;
@@ -257,6 +258,9 @@ pub fn check(
             append::check_extend(view, locks, *ino, *length).map(|_| None)
         }
         Request::Accessed { inos, .. } => accessed::check(inos).map(|()| None),
+        Request::SetLayout { ino, layout } => {
+            set_layout::check(view, locks, caller, *ino, layout).map(|_| None)
+        }
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
     }
 }
@@ -396,6 +400,10 @@ pub fn mutate(
         Request::Accessed { inos, rule } => {
             accessed::check(inos)?;
             accessed::apply(txn, locks, inos, *rule, choices)?
+        }
+        Request::SetLayout { ino, layout } => {
+            let inode = set_layout::check(&view, locks, caller, *ino, layout)?;
+            set_layout::apply(txn, *ino, inode, layout, choices)?
         }
         planned => {
             let plan = check(&view, locks, caller, planned, choices)?;

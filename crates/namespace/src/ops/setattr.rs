@@ -1,13 +1,14 @@
 //! Setattr, and the settings of directories. For a directory with partitions on other shards it is a
 //! distributed operation: rights are in force at every partition before the change is answered.
 
+use super::create::servers;
 use super::xattr::drop_capability;
 use super::{Choices, Plan, PlanAnswer, inode_reply};
 use crate::locks::Lock;
 use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{DirSettings, Refusal, Reply, Step};
+use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, SetAttr, SetTime, Time};
 
@@ -55,7 +56,8 @@ pub fn plan_settings(
     settings: &DirSettings,
     choices: &Choices,
 ) -> Result<Plan, Stop> {
-    if !settings.is_valid() {
+    let fits = |layout: LayoutChoice| layout.fits(servers(view));
+    if !settings.is_valid() || !settings.layout.is_none_or(fits) {
         return Err(FsError::Invalid.into());
     }
     locks.check(&Lock::Inode(dir), None)?;

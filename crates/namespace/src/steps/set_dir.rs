@@ -106,6 +106,7 @@ fn merge(settings: &mut DirSettings, new: &DirSettings) {
     settings.max_partitions = new.max_partitions.or(settings.max_partitions);
     settings.initial_partitions = new.initial_partitions.or(settings.initial_partitions);
     settings.policy = new.policy.or(settings.policy);
+    settings.layout = new.layout.or(settings.layout);
 }
 
 fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRecord {

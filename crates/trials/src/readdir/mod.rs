@@ -156,6 +156,7 @@ impl<'o> Trial<'o> {
             max_partitions: Some(PARTITIONS),
             initial_partitions: Some(1),
             policy: None,
+            layout: None,
         };
         // Inherited by the run's directory.
         let (parent_name, above) = fresh_directory(client, parent, "run")?;
