@@ -158,6 +158,7 @@ impl Server {
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
+            steady: time,
             random: &mut draw,
         };
         let configs = self.configs();
@@ -261,6 +262,7 @@ impl Server {
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
+            steady: time,
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&self.store);
@@ -312,7 +314,10 @@ impl Server {
                     Asked::Unsent => continue,
                     Asked::Again => false,
                 },
-                Output::Warm { .. } | Output::Watch { .. } | Output::Unreadable { .. } => false,
+                Output::Warm { .. }
+                | Output::Watch { .. }
+                | Output::Recall(_)
+                | Output::Unreadable { .. } => false,
             };
             let applied = shards.shard(shard).applied();
             due.push((
@@ -374,6 +379,7 @@ impl Server {
                 }
             }
             Output::Watch { .. } => {}
+            Output::Recall(recall) => unreachable!("nobody here takes leases: {recall:?}"),
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
         }

@@ -186,6 +186,7 @@ fn shard_of(message: &PeerMessage) -> Option<ShardId> {
         | PeerMessage::ForgetForwardingDone { to, .. }
         | PeerMessage::Released { to, .. }
         | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::MergeAsk { to, .. }
         | PeerMessage::MergeGo { to, .. } => Some(to),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
