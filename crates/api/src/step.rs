@@ -244,13 +244,12 @@ pub enum Refused {
 /// `Committed` Commit-REQ, `Refused` Abort-REQ, `Ack` ACK and `Inquire` Decision-REQ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommitMessage {
-    /// Coordinator to participant: perform this step. With `decide` every other step is prepared,
-    /// and the participant's success commits the operation.
+    /// Coordinator to participant: perform or prepare this step.
     Do {
         tx: TxId,
         number: StepNumber,
         step: Step,
-        decide: bool,
+        ask: Ask,
         age: Age,
     },
     /// Participant to coordinator: the step can be performed whatever happens; these follow from it.
@@ -287,6 +286,23 @@ pub enum CommitMessage {
     Inquire { tx: TxId, number: StepNumber },
     /// Prepared participant to coordinator: what came of it?
     InquireOutcome { tx: TxId, number: StepNumber },
+    /// Coordinator to participant, in two-phase commit: is it prepared? VOTE-REQ.
+    Vote { tx: TxId, number: StepNumber },
+    /// Coordinator to prepared participant, in three-phase commit: everybody is prepared.
+    PreCommit { tx: TxId, number: StepNumber },
+    /// Prepared participant to coordinator: that everybody is prepared is on the participant's disk.
+    PreCommitted { tx: TxId, number: StepNumber },
+}
+
+/// What a participant is to do with a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// Make sure that it can be performed whatever happens, and say so.
+    Prepare,
+    /// Every other step is prepared: perform it, and that commits the operation.
+    Decide,
+    /// As `Prepare`, but say so when a vote is asked for.
+    PrepareSilently,
 }
 
 impl CommitMessage {
@@ -297,8 +313,11 @@ impl CommitMessage {
             | CommitMessage::Committed { .. }
             | CommitMessage::Refused { .. }
             | CommitMessage::Finished { .. }
+            | CommitMessage::PreCommitted { .. }
             | CommitMessage::InquireOutcome { .. } => true,
             CommitMessage::Do { .. }
+            | CommitMessage::Vote { .. }
+            | CommitMessage::PreCommit { .. }
             | CommitMessage::Ack { .. }
             | CommitMessage::Outcome { .. }
             | CommitMessage::Inquire { .. } => false,

@@ -8,7 +8,7 @@ use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
     MAX_INLINE_BYTES,
 };
-use pandofs_types::{FsId, HashKey, ServerId};
+use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
 use std::time::Duration;
 
 /// Chosen when a file system is made, and fixed from then on.
@@ -45,6 +45,9 @@ pub struct FsOptions {
     /// How long changes may stay unforced unless a program asks; 0 forces every batch
     #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_FLUSH_INTERVAL))]
     pub flush_interval: Time,
+    /// How operations of several servers are decided: s2pc-mp; or, to compare with it, 2pc or 3pc
+    #[arg(long, value_name = "PROTOCOL", default_value_t = CommitProtocol::default())]
+    pub commit_protocol: CommitProtocol,
 }
 
 impl FsOptions {
@@ -71,6 +74,7 @@ impl FsOptions {
             inline_bytes: self.inline_bytes,
             flush_interval_ms: u64::try_from(self.flush_interval.0.as_millis())
                 .context("--flush-interval is too long")?,
+            commit_protocol: self.commit_protocol,
         };
         ClusterMap::create(
             FsId(rand::random()),
@@ -92,7 +96,7 @@ impl FsOptions {
         let settings = &map.settings;
         let max_partitions =
             |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
-        let options: [(&str, String, String); 10] = [
+        let options: [(&str, String, String); 11] = [
             ("name", self.name.clone(), map.name.clone()),
             (
                 "shards",
@@ -134,6 +138,11 @@ impl FsOptions {
                 "flush-interval",
                 self.flush_interval.to_string(),
                 Time(Duration::from_millis(settings.flush_interval_ms)).to_string(),
+            ),
+            (
+                "commit-protocol",
+                self.commit_protocol.to_string(),
+                settings.commit_protocol.to_string(),
             ),
         ];
         options

@@ -1,8 +1,8 @@
 //! The coordinator's side of one operation.
 
-use pandofs_api::{Age, CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_api::{Age, Ask, CommitMessage, Refused, Step, StepNumber, StepResult};
 use pandofs_types::limits::MAX_PARTICIPANTS;
-use pandofs_types::{ShardId, TxId};
+use pandofs_types::{CommitProtocol, ShardId, TxId};
 use serde::{Deserialize, Serialize};
 
 /// One operation, as its coordinator stores it.
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Coordination {
     pub tx: TxId,
     pub age: Age,
+    pub protocol: CommitProtocol,
     pub steps: Vec<StepEntry>,
     pub decision: Decision,
 }
@@ -29,14 +30,31 @@ pub enum StepState {
     Own,
     /// Not asked yet.
     Waiting,
-    /// `Do` without `decide` is out.
+    /// `Do` is out, to prepare.
     Asked,
     /// The participant is prepared and waits for the outcome.
     Prepared,
-    /// `Do` with `decide` is out.
+    /// `Do` is out, to decide.
     Deciding,
     /// Needs to hear no more: it decided, it refused, or it has the outcome on disk.
     Settled,
+    /// `PreCommit` is out.
+    PreCommitting,
+    /// It knows that everybody is prepared, and waits for the outcome.
+    PreCommitted,
+}
+
+impl StepState {
+    /// Whether the participant may be prepared, so that it has to be told the outcome.
+    fn is_to_be_told(self) -> bool {
+        matches!(
+            self,
+            StepState::Asked
+                | StepState::Prepared
+                | StepState::PreCommitting
+                | StepState::PreCommitted
+        )
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +93,7 @@ impl Coordination {
         age: Age,
         me: ShardId,
         steps: Vec<(ShardId, Step, StepResult)>,
+        protocol: CommitProtocol,
     ) -> Coordination {
         assert!(
             steps.len() <= MAX_PARTICIPANTS,
@@ -102,6 +121,7 @@ impl Coordination {
         Coordination {
             tx,
             age,
+            protocol,
             steps,
             decision: Decision::Open,
         }
@@ -175,7 +195,7 @@ impl Coordination {
                 let open = self.decision == Decision::Open;
                 if let Some(entry) = self.entry(number, from)
                     && !open
-                    && matches!(entry.state, StepState::Prepared | StepState::Asked)
+                    && entry.state.is_to_be_told()
                 {
                     entry.state = StepState::Settled;
                 }
@@ -186,7 +206,21 @@ impl Coordination {
                     progress.send.push((from, message));
                 }
             }
+            CommitMessage::PreCommitted { number, .. } => {
+                if let Some(entry) = self.entry(number, from)
+                    && entry.state == StepState::PreCommitting
+                {
+                    entry.state = StepState::PreCommitted;
+                    if self.decision == Decision::Open
+                        && self.in_state(StepState::PreCommitting).is_empty()
+                    {
+                        self.commit(&mut progress);
+                    }
+                }
+            }
             CommitMessage::Do { .. }
+            | CommitMessage::Vote { .. }
+            | CommitMessage::PreCommit { .. }
             | CommitMessage::Ack { .. }
             | CommitMessage::Outcome { .. }
             | CommitMessage::Inquire { .. } => {}
@@ -264,32 +298,50 @@ impl Coordination {
         self.steps
             .iter()
             .enumerate()
-            .filter_map(|(index, entry)| {
+            .flat_map(|(index, entry)| {
                 let number = number(index);
-                let message = match (entry.state, &self.decision) {
-                    (StepState::Deciding, Decision::Open) if inquire => CommitMessage::Inquire {
-                        tx: self.tx,
-                        number,
-                    },
-                    (StepState::Asked | StepState::Deciding, Decision::Open) => {
-                        self.request(index, entry.state == StepState::Deciding)
+                let tx = self.tx;
+                let messages = match (entry.state, &self.decision) {
+                    (StepState::Deciding, Decision::Open) if inquire => {
+                        vec![CommitMessage::Inquire { tx, number }]
+                    }
+                    (StepState::Deciding, Decision::Open) => vec![self.request(index, Ask::Decide)],
+                    (StepState::Asked, Decision::Open) => self.to_prepare(index),
+                    (StepState::PreCommitting, Decision::Open) => {
+                        vec![CommitMessage::PreCommit { tx, number }]
                     }
                     // Asked before the operation was aborted: whatever it comes to, it ends so.
-                    (StepState::Asked | StepState::Prepared, _) => self.outcome(number)?,
-                    _ => return None,
+                    (state, _) if state.is_to_be_told() => {
+                        self.outcome(number).into_iter().collect()
+                    }
+                    _ => Vec::new(),
                 };
-                Some((entry.shard, message))
+                messages.into_iter().map(|message| (entry.shard, message))
             })
             .collect()
     }
 
-    fn request(&self, index: usize, decide: bool) -> CommitMessage {
+    fn request(&self, index: usize, ask: Ask) -> CommitMessage {
         CommitMessage::Do {
             tx: self.tx,
             number: number(index),
             step: self.steps[index].step.clone(),
-            decide,
+            ask,
             age: self.age,
+        }
+    }
+
+    /// What has a participant prepare a step and say so.
+    fn to_prepare(&self, index: usize) -> Vec<CommitMessage> {
+        let (tx, number) = (self.tx, number(index));
+        match self.protocol {
+            CommitProtocol::S2pcMp | CommitProtocol::ThreePhase => {
+                vec![self.request(index, Ask::Prepare)]
+            }
+            CommitProtocol::TwoPhase => vec![
+                self.request(index, Ask::PrepareSilently),
+                CommitMessage::Vote { tx, number },
+            ],
         }
     }
 
@@ -344,9 +396,19 @@ impl Coordination {
         }
     }
 
-    /// Asks every waiting step to prepare but the last, and that one to decide when the others have.
+    /// Asks every waiting step to prepare but the last, and that one to decide when the others have. In the
+    /// other protocols nobody else decides, and all are asked to prepare.
     fn ask(&mut self, progress: &mut Progress) {
         let waiting: Vec<usize> = self.in_state(StepState::Waiting);
+        if self.protocol != CommitProtocol::S2pcMp {
+            for &index in &waiting {
+                self.ask_to_prepare(index, progress);
+            }
+            if self.in_state(StepState::Asked).is_empty() {
+                self.all_prepared(progress);
+            }
+            return;
+        }
         let Some((&last, others)) = waiting.split_last() else {
             if self.in_state(StepState::Asked).is_empty()
                 && self.in_state(StepState::Deciding).is_empty()
@@ -359,10 +421,7 @@ impl Coordination {
             return;
         };
         for &index in others {
-            self.steps[index].state = StepState::Asked;
-            progress
-                .send
-                .push((self.steps[index].shard, self.request(index, false)));
+            self.ask_to_prepare(index, progress);
         }
         if self.in_state(StepState::Asked).is_empty()
             && self.in_state(StepState::Deciding).is_empty()
@@ -370,7 +429,33 @@ impl Coordination {
             self.steps[last].state = StepState::Deciding;
             progress
                 .send
-                .push((self.steps[last].shard, self.request(last, true)));
+                .push((self.steps[last].shard, self.request(last, Ask::Decide)));
+        }
+    }
+
+    fn ask_to_prepare(&mut self, index: usize, progress: &mut Progress) {
+        self.steps[index].state = StepState::Asked;
+        let shard = self.steps[index].shard;
+        let messages = self.to_prepare(index).into_iter();
+        progress
+            .send
+            .extend(messages.map(|message| (shard, message)));
+    }
+
+    /// Where the coordinator decides: it does so, or tells the others first that it is about to.
+    fn all_prepared(&mut self, progress: &mut Progress) {
+        let prepared = self.in_state(StepState::Prepared);
+        if self.protocol != CommitProtocol::ThreePhase || prepared.is_empty() {
+            self.commit(progress);
+            return;
+        }
+        for index in prepared {
+            let (tx, number) = (self.tx, number(index));
+            self.steps[index].state = StepState::PreCommitting;
+            progress.send.push((
+                self.steps[index].shard,
+                CommitMessage::PreCommit { tx, number },
+            ));
         }
     }
 
@@ -431,7 +516,7 @@ impl Coordination {
 
     fn tell_prepared(&self, progress: &mut Progress) {
         for (index, entry) in self.steps.iter().enumerate() {
-            if matches!(entry.state, StepState::Prepared | StepState::Asked)
+            if entry.state.is_to_be_told()
                 && let Some(message) = self.outcome(number(index))
             {
                 progress.send.push((entry.shard, message));

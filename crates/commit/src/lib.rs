@@ -18,6 +18,24 @@
 //! asked to decide finds that further steps are needed, and these are all prepared by then, nobody is
 //! left to ask, and the coordinator decides.
 //!
+//! Two other protocols are there to be compared with, per file system ([`pandofs_types::CommitProtocol`]). In both
+//! every step elsewhere is prepared and the coordinator decides. Two-phase commit, figure 3(b), performs the step
+//! first and takes the vote after that; three-phase commit, of FPFS, has everybody hear that all are prepared
+//! before anybody commits:
+//!
+//! ```text
+//! 2pc  Do  Vote                        3pc  Do
+//!               <-- Prepared                    <-- Prepared
+//!      Outcome                              PreCommit
+//!               <-- Finished                    <-- PreCommitted
+//!                                           Outcome
+//!                                               <-- Finished
+//! ```
+//!
+//! What three-phase commit is for, going on without a coordinator that is gone for good, is not made use of: a
+//! participant that concluded by a time-out that all have committed would be wrong when the network is cut in
+//! two. Here a server comes back with its disk, and participants ask it.
+//!
 //! Invariant: an operation has one decision, which is on its decider's disk before anybody else knows
 //! it and is kept there until everybody who needs it has it on disk as well.
 //!

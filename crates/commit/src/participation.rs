@@ -20,6 +20,8 @@ pub enum ParticipationState {
         step: Step,
         result: StepResult,
         follow: Vec<(ShardId, Step)>,
+        /// In three-phase commit: it has heard that everybody is prepared.
+        pre_committed: bool,
     },
     /// Performed: this participant has decided, and the coordinator must hear of it.
     Committed { result: StepResult },
@@ -34,6 +36,10 @@ impl Participation {
     pub fn answer(&self) -> Option<CommitMessage> {
         let (tx, number) = (self.tx, self.number);
         match &self.state {
+            ParticipationState::Prepared {
+                pre_committed: true,
+                ..
+            } => Some(CommitMessage::PreCommitted { tx, number }),
             ParticipationState::Prepared { result, follow, .. } => Some(CommitMessage::Prepared {
                 tx,
                 number,
@@ -62,6 +68,16 @@ impl Participation {
                 true
             }
             ParticipationState::Prepared { .. } | ParticipationState::Ended => false,
+        }
+    }
+
+    /// `PreCommit` has come; whether it changes anything.
+    pub fn pre_commit(&mut self) -> bool {
+        match &mut self.state {
+            ParticipationState::Prepared { pre_committed, .. } => {
+                !std::mem::replace(pre_committed, true)
+            }
+            _ => false,
         }
     }
 

@@ -11,6 +11,7 @@ fn prepared_state() -> ParticipationState {
         step: step(1),
         result: result(1),
         follow: vec![(B, step(20)), (HOME, step(30))],
+        pre_committed: false,
     }
 }
 

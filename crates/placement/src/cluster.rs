@@ -10,7 +10,7 @@ use pandofs_types::limits::{
     MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS, MAX_SHARDS, MIN_SPLIT_THRESHOLD,
     MIN_STRIPE_UNIT_BYTES,
 };
-use pandofs_types::{Epoch, FsId, HashKey, ServerId, ShardId};
+use pandofs_types::{CommitProtocol, Epoch, FsId, HashKey, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
@@ -98,6 +98,13 @@ pub struct Settings {
     pub inline_bytes: u32,
     /// Milliseconds that records of ordinary operations may stay unforced; 0 to force every batch.
     pub flush_interval_ms: u64,
+    /// How operations of several shards are decided.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub commit_protocol: CommitProtocol,
+}
+
+fn is_default(protocol: &CommitProtocol) -> bool {
+    *protocol == CommitProtocol::default()
 }
 
 impl Default for Settings {
@@ -110,6 +117,7 @@ impl Default for Settings {
             stripe_count: 0,
             inline_bytes: MAX_INLINE_BYTES as u32,
             flush_interval_ms: DEFAULT_FLUSH_INTERVAL.as_millis() as u64,
+            commit_protocol: CommitProtocol::default(),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! others: `fs` and `hash_key` are strings of 32 hexadecimal digits (the key's two words one after
 //! the other), `shards` is the list of the leading server's number for each shard, `policy` is
 //! `{"ddg": {"dir_depth": D, "dir_width": W}}`, `"random"`, `"subtree"` or `"crush-path"`. A field
-//! that is added, removed or changes its meaning makes another format.
+//! that is added, removed or changes its meaning makes another format. In `settings`, `commit_protocol` is
+//! left out when it is `"s2pc-mp"`; `"2pc"` and `"3pc"` are for comparisons.
 //! `tests/golden/cluster-map-1.json` is one.
 
 use crate::cluster::{ClusterMap, Derived, MapError, ServerInfo, Settings};
@@ -121,8 +122,20 @@ fn parse_hex(field: &'static str, text: &str) -> Result<u128, MapError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::CommitProtocol;
 
     const GOLDEN: &str = include_str!("../tests/golden/cluster-map-1.json");
+
+    #[test]
+    fn the_commit_protocol_is_written_where_it_is_not_the_usual_one() {
+        let mut map = golden_map();
+        assert!(!map.to_json().contains("commit_protocol"));
+        map.settings.commit_protocol = CommitProtocol::TwoPhase;
+        let text = map.to_json();
+        assert!(text.contains("\"commit_protocol\": \"2pc\""));
+        assert_eq!(ClusterMap::from_json(&text), Ok(map));
+        assert!(ClusterMap::from_json(&text.replace("2pc", "paxos")).is_err());
+    }
 
     fn golden_map() -> ClusterMap {
         let server = |id: u16, address: &str, weight, domain: &str| ServerInfo {

@@ -9,8 +9,8 @@
 //! - appends to `server-N.died` a point at which it ends;
 //! - takes a point from `server-N.armed`, which it removes, and ends itself with SIGKILL when it comes to it.
 //!
-//! A point is a [`Stage`] and what is at that stage, in words: `appended request Mkdir`,
-//! `sending Commit Do Insert, deciding`.
+//! A point is a [`Stage`] and what is at that stage, in words: `Appended request Mkdir`,
+//! `Sending Commit Do Insert, Decide`.
 
 use pandofs_api::{CommitMessage, DataRequest, PeerMessage};
 use pandofs_shard::{Record, ShardError};
@@ -147,10 +147,7 @@ pub(crate) fn name_of_data_request(request: &DataRequest) -> String {
 
 fn name_of_commit(message: &CommitMessage) -> String {
     match message {
-        CommitMessage::Do { step, decide, .. } => {
-            let decides = if *decide { ", deciding" } else { "" };
-            format!("Do {}{decides}", variant(step))
-        }
+        CommitMessage::Do { step, ask, .. } => format!("Do {}, {ask:?}", variant(step)),
         CommitMessage::Outcome { commit, .. } => format!("Outcome, commit {commit}"),
         other => variant(other),
     }
@@ -167,7 +164,7 @@ fn variant(value: &impl Debug) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_api::{Step, StepNumber};
+    use pandofs_api::{Ask, Step, StepNumber};
     use pandofs_types::{Ino, ShardId};
 
     #[test]
@@ -220,16 +217,16 @@ mod tests {
             time: pandofs_types::Time::default(),
             tx,
         };
-        for (decide, name) in [
-            (false, "Commit Do DropPart"),
-            (true, "Commit Do DropPart, deciding"),
+        for (ask, name) in [
+            (Ask::Prepare, "Commit Do DropPart, Prepare"),
+            (Ask::Decide, "Commit Do DropPart, Decide"),
         ] {
             let step = step.clone();
             let asked = message(CommitMessage::Do {
                 tx,
                 number,
                 step,
-                decide,
+                ask,
                 age,
             });
             assert_eq!(name_of_message(&asked), name);

@@ -14,7 +14,7 @@ use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
-use pandofs_types::{FsError, Ino, LeaseKey, ShardId, Time, TxId};
+use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize};
 
 /// An operation, as it is stored.
@@ -140,7 +140,12 @@ impl Shard {
             self.locks.acquire(tx, &own.locks);
             entries.push((shard, step, own.result));
         }
-        let mut coordination = Coordination::new(tx, age, me, entries);
+        // What splits and merges hand over is in the message that has it performed, and is kept by nobody.
+        let protocol = match origin {
+            Origin::Client(_) => self.config.map.settings.commit_protocol,
+            Origin::Split { .. } => CommitProtocol::S2pcMp,
+        };
+        let mut coordination = Coordination::new(tx, age, me, entries, protocol);
         let progress = coordination.start();
         let coordinated = Coordinated {
             coordination,
@@ -538,6 +543,9 @@ pub(crate) fn tx_of(message: &CommitMessage) -> (TxId, StepNumber) {
         | CommitMessage::Ack { tx, number }
         | CommitMessage::Outcome { tx, number, .. }
         | CommitMessage::Finished { tx, number }
+        | CommitMessage::Vote { tx, number }
+        | CommitMessage::PreCommit { tx, number }
+        | CommitMessage::PreCommitted { tx, number }
         | CommitMessage::Inquire { tx, number }
         | CommitMessage::InquireOutcome { tx, number } => (*tx, *number),
     }

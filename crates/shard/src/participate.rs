@@ -5,7 +5,7 @@ use crate::fit::fits;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Age, CommitMessage, PeerMessage, Refused, Step, StepNumber};
+use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Refused, Step, StepNumber};
 use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
@@ -221,6 +221,12 @@ impl Shard {
                     return Ok(());
                 }
             }
+            // Of a step that has not come the coordinator asks again.
+            CommitMessage::Vote { .. } => {
+                let answer = known.and_then(Participation::answer);
+                self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
+                return Ok(());
+            }
             CommitMessage::Outcome { .. } => {
                 if let Some(Participation {
                     state: ParticipationState::Prepared { step, .. },
@@ -274,23 +280,19 @@ impl Shard {
             | CommitMessage::Committed { .. }
             | CommitMessage::Refused { .. }
             | CommitMessage::Finished { .. }
+            | CommitMessage::PreCommitted { .. }
             | CommitMessage::InquireOutcome { .. } => {
                 return self.coordinator_event(overlay, from, message, choices);
             }
             CommitMessage::Do {
-                ref step,
-                decide,
-                age,
-                ..
+                ref step, ask, age, ..
             } => {
                 if let Some(known) = self.participations.get(&(tx, number)) {
                     let answer = known.answer();
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
                 } else if tx.sequence >= self.horizon_of(from) {
                     let step = step.clone();
-                    self.take_part(
-                        overlay, from, horizon, step, decide, age, number, choices, tx,
-                    )?;
+                    self.take_part(overlay, from, horizon, step, ask, age, number, choices, tx)?;
                 }
             }
             CommitMessage::Ack { .. } => {
@@ -299,6 +301,26 @@ impl Shard {
                 {
                     let known = known.clone();
                     self.store_participation(overlay, &known);
+                }
+            }
+            // A vote changes nothing, and makes no record.
+            CommitMessage::Vote { .. } => {}
+            CommitMessage::PreCommit { .. } => {
+                if let Some(known) = self.participations.get_mut(&(tx, number)) {
+                    let changed = known.pre_commit();
+                    let known = known.clone();
+                    if changed {
+                        self.store_participation(overlay, &known);
+                    }
+                    if matches!(known.state, ParticipationState::Prepared { .. }) {
+                        self.send_commits(
+                            known
+                                .answer()
+                                .map(|answer| (from, answer))
+                                .into_iter()
+                                .collect(),
+                        );
+                    }
                 }
             }
             CommitMessage::Outcome { commit, .. } => {
@@ -344,7 +366,7 @@ impl Shard {
         from: ShardId,
         horizon: u64,
         step: Step,
-        decide: bool,
+        ask: Ask,
         age: Age,
         number: StepNumber,
         choices: &Choices,
@@ -361,7 +383,7 @@ impl Shard {
             prepared
         };
         let state = match prepared {
-            Ok(prepared) if decide && prepared.follow.is_empty() => {
+            Ok(prepared) if ask == Ask::Decide && prepared.follow.is_empty() => {
                 let result = prepared.result;
                 let all = std::slice::from_ref(&result);
                 steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
@@ -376,6 +398,7 @@ impl Shard {
                     step,
                     result,
                     follow,
+                    pre_committed: false,
                 }
             }
             Err(Stop::Locked(holder)) if self.age_of(holder).is_none_or(|other| age < other) => {
@@ -386,7 +409,7 @@ impl Shard {
                     tx,
                     number,
                     step,
-                    decide,
+                    ask,
                     age,
                 };
                 let message = PeerMessage::Commit {
@@ -410,7 +433,9 @@ impl Shard {
             age,
             state,
         };
-        let answer = part.answer();
+        let is_silent = ask == Ask::PrepareSilently
+            && matches!(part.state, ParticipationState::Prepared { .. });
+        let answer = part.answer().filter(|_| !is_silent);
         self.sent.insert((tx, Some(number)), choices.time);
         self.put_participation(overlay, part);
         self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());

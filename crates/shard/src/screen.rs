@@ -213,6 +213,9 @@ impl Screen<'_> {
             CommitMessage::Ack { .. }
             | CommitMessage::Outcome { .. }
             | CommitMessage::Finished { .. }
+            | CommitMessage::Vote { .. }
+            | CommitMessage::PreCommit { .. }
+            | CommitMessage::PreCommitted { .. }
             | CommitMessage::Inquire { .. }
             | CommitMessage::InquireOutcome { .. } => Ok(()),
         }

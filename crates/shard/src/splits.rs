@@ -111,7 +111,7 @@ impl Splits {
                 tx,
                 number,
                 step: Step::Adopt { adopt },
-                decide,
+                ask,
                 age,
             } => {
                 let adopt = self.handing.get(&tx).cloned().map_or(adopt, Box::new);
@@ -119,7 +119,7 @@ impl Splits {
                     tx,
                     number,
                     step: Step::Adopt { adopt },
-                    decide,
+                    ask,
                     age,
                 }
             }

@@ -1,6 +1,6 @@
 //! Records of the log and stored operations, pinned byte by byte; `docs/data-layout.md` describes them.
 
-use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_api::{Ask, CommitMessage, Refused, Step, StepNumber, StepResult};
 use pandofs_commit::{
     Coordination, Decision, Participation, ParticipationState, StepEntry, StepState,
 };
@@ -11,7 +11,7 @@ use pandofs_namespace::records::{ReclaimRecord, decode, encode};
 use pandofs_namespace::{Admission, Choices, PlanAnswer};
 use pandofs_placement::PartitionIndex;
 use pandofs_shard::{Coordinated, LOG_FORMAT_VERSION, Origin, Record};
-use pandofs_types::{SessionId, ShardId};
+use pandofs_types::{CommitProtocol, SessionId, ShardId};
 
 const LOG_RULE: &str = "\
 Records of the log, in the version LOG_FORMAT_VERSION of crates/shard/src/record.rs.
@@ -29,7 +29,8 @@ variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker, MergeBegin,
     ForgetParts, Leaseholder, SkipSerials);
-variants!(step_state_of, STEP_STATES, StepState: Own, Waiting, Asked, Prepared, Deciding, Settled);
+variants!(step_state_of, STEP_STATES, StepState:
+    Own, Waiting, Asked, Prepared, Deciding, Settled, PreCommitting, PreCommitted);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
 variants!(answer_of, ANSWERS, PlanAnswer: Made, Removed, Renamed, Inode, Nobody, Exchanged, Done);
 variants!(state_of, STATES, ParticipationState: Prepared, Committed, Refused, Ended);
@@ -179,7 +180,7 @@ fn step_records() -> Vec<(&'static str, Record)> {
                 tx,
                 number,
                 step,
-                decide: false,
+                ask: Ask::Prepare,
                 age,
             },
         )
@@ -250,6 +251,8 @@ fn coordinated(decision: Decision, answer: PlanAnswer) -> Coordinated {
         StepState::Prepared,
         StepState::Deciding,
         StepState::Settled,
+        StepState::PreCommitting,
+        StepState::PreCommitted,
     ];
     let step = |(at, state): (usize, StepState)| StepEntry {
         shard: ShardId(at as u16 + 2),
@@ -263,6 +266,7 @@ fn coordinated(decision: Decision, answer: PlanAnswer) -> Coordinated {
         coordination: Coordination {
             tx: samples::tx(),
             age: samples::age(),
+            protocol: CommitProtocol::ThreePhase,
             steps,
             decision,
         },
@@ -383,6 +387,7 @@ fn participations_are_pinned() {
                 step: Step::DropPart { dir: DIR },
                 result: result.clone(),
                 follow: vec![(ShardId(300), Step::DropPart { dir: DIR })],
+                pre_committed: true,
             },
         ),
         ("Committed", ParticipationState::Committed { result }),

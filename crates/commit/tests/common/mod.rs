@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "no test file needs every helper")]
 
 use pandofs_api::{
-    Age, CommitMessage, FileBody, InodeReply, Refused, Step, StepNumber, StepResult,
+    Age, Ask, CommitMessage, FileBody, InodeReply, Refused, Step, StepNumber, StepResult,
 };
 use pandofs_commit::{Coordination, Participation, ParticipationState, StepState};
-use pandofs_types::{Attr, FileKind, FsError, Ino, ShardId, Time, TxId};
+use pandofs_types::{Attr, CommitProtocol, FileKind, FsError, Ino, ShardId, Time, TxId};
 
 pub const HOME: ShardId = ShardId(0);
 pub const A: ShardId = ShardId(1);
@@ -69,6 +69,11 @@ pub fn not_found() -> Refused {
 
 /// An operation whose step `n` is `step(n)` on `shards[n]`; the coordinator's own give `result(n)`.
 pub fn operation(shards: &[ShardId]) -> Coordination {
+    operation_by(shards, CommitProtocol::S2pcMp)
+}
+
+/// The same, decided by another protocol.
+pub fn operation_by(shards: &[ShardId], protocol: CommitProtocol) -> Coordination {
     let steps = (0..)
         .zip(shards)
         .map(|(n, &shard)| {
@@ -79,7 +84,7 @@ pub fn operation(shards: &[ShardId]) -> Coordination {
             )
         })
         .collect();
-    Coordination::new(TX, AGE, HOME, steps)
+    Coordination::new(TX, AGE, HOME, steps, protocol)
 }
 
 /// The same after its first messages.
@@ -102,7 +107,7 @@ pub fn participation(state: ParticipationState) -> Participation {
     }
 }
 
-/// `Do` without `decide`.
+/// `Do`, to prepare.
 pub fn prepare(number: u16) -> CommitMessage {
     prepare_step(number, step(u64::from(number)))
 }
@@ -112,12 +117,12 @@ pub fn prepare_step(number: u16, step: Step) -> CommitMessage {
         tx: TX,
         number: StepNumber(number),
         step,
-        decide: false,
+        ask: Ask::Prepare,
         age: AGE,
     }
 }
 
-/// `Do` with `decide`.
+/// `Do`, to decide.
 pub fn decide(number: u16) -> CommitMessage {
     decide_step(number, step(u64::from(number)))
 }
@@ -127,7 +132,7 @@ pub fn decide_step(number: u16, step: Step) -> CommitMessage {
         tx: TX,
         number: StepNumber(number),
         step,
-        decide: true,
+        ask: Ask::Decide,
         age: AGE,
     }
 }

@@ -60,7 +60,7 @@ impl Node {
         }
         self.stored.next_sequence += 1;
         self.clients.insert(tx.sequence, plan);
-        let mut coordination = Coordination::new(tx, age, self.shard, steps);
+        let mut coordination = Coordination::new(tx, age, self.shard, steps, context.protocol);
         let progress = coordination.start();
         self.carry_out(coordination, progress, context);
     }
@@ -75,6 +75,7 @@ impl Node {
         | CommitMessage::Committed { tx, number, .. }
         | CommitMessage::Refused { tx, number, .. }
         | CommitMessage::Finished { tx, number }
+        | CommitMessage::PreCommitted { tx, number }
         | CommitMessage::InquireOutcome { tx, number }) = message
         else {
             panic!("not for a coordinator: {message:?}");

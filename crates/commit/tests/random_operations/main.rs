@@ -20,6 +20,7 @@ mod world;
 
 use faults::Fault;
 use oracle::Kind;
+use pandofs_types::CommitProtocol;
 use stats::Stats;
 use world::run;
 
@@ -32,32 +33,57 @@ fn seeds() -> u64 {
     }
 }
 
-#[test]
-fn operations_are_atomic_and_end() {
+/// Runs many seeds, and answers what happened in them.
+fn all_are_atomic_and_end(protocol: CommitProtocol) -> Stats {
     let mut stats = Stats::default();
     for seed in 0..seeds() {
-        let result = run(seed, Fault::None, false);
+        let result = run(seed, protocol, Fault::None, false);
         if let Some(violation) = result.violation {
-            let trace = run(seed, Fault::None, true).trace.join("\n");
-            panic!("{trace}\nseed {seed}: {violation:?}");
+            let trace = run(seed, protocol, Fault::None, true).trace.join("\n");
+            panic!("{trace}\n{protocol:?}, seed {seed}: {violation:?}");
         }
         stats.add(&result.stats);
     }
     println!("{stats:#?}");
-    // The runs are worth something only if all of this happened.
+    stats
+}
+
+/// The runs are worth something only if all of this happened, but for `never`.
+fn expect_all(stats: &Stats, never: &[&str]) {
     for (name, count) in stats.each() {
-        assert!(count > 0, "no run has {name}");
+        assert_eq!(
+            count > 0,
+            !never.contains(&name),
+            "{count} {name} in all runs"
+        );
     }
+}
+
+#[test]
+fn operations_are_atomic_and_end() {
+    expect_all(&all_are_atomic_and_end(CommitProtocol::S2pcMp), &[]);
+}
+
+/// Where no participant decides, none can be asked what it decided.
+const BY_COORDINATORS: [&str; 2] = ["denials", "recovered_undecided"];
+
+#[test]
+fn two_phase_commit_keeps_them_atomic_too() {
+    let stats = all_are_atomic_and_end(CommitProtocol::TwoPhase);
+    expect_all(&stats, &BY_COORDINATORS);
+}
+
+#[test]
+fn three_phase_commit_keeps_them_atomic_too() {
+    let stats = all_are_atomic_and_end(CommitProtocol::ThreePhase);
+    expect_all(&stats, &BY_COORDINATORS);
 }
 
 #[test]
 fn a_seed_gives_one_run() {
     for seed in 0..10 {
-        assert_eq!(
-            run(seed, Fault::None, true),
-            run(seed, Fault::None, true),
-            "seed {seed}"
-        );
+        let run = || run(seed, CommitProtocol::S2pcMp, Fault::None, true);
+        assert_eq!(run(), run(), "seed {seed}");
     }
 }
 
@@ -66,7 +92,9 @@ fn find(fault: Fault, kinds: &[Kind]) -> (u64, Kind) {
     let most = 2_000;
     (0..most)
         .find_map(|seed| {
-            let kind = run(seed, fault, false).violation?.kind();
+            let kind = run(seed, CommitProtocol::S2pcMp, fault, false)
+                .violation?
+                .kind();
             kinds.contains(&kind).then_some((seed, kind))
         })
         .unwrap_or_else(|| panic!("{fault:?} is not found by {most} seeds"))

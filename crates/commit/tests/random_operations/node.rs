@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::stats::Stats;
 use pandofs_api::{Age, CommitMessage, Step, StepNumber};
 use pandofs_commit::{Coordination, Participation};
-use pandofs_types::{ShardId, TxId};
+use pandofs_types::{CommitProtocol, ShardId, TxId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -67,6 +67,7 @@ pub struct Context<'a> {
     pub plans: &'a [Plan],
     pub random: &'a mut Random,
     pub fault: Fault,
+    pub protocol: CommitProtocol,
     /// Per cent of the steps that are refused for no reason.
     pub refuse: usize,
     pub stats: &'a mut Stats,
@@ -244,6 +245,8 @@ impl Node {
         let (from, horizon) = (envelope.from, envelope.horizon);
         match envelope.message {
             CommitMessage::Do { .. }
+            | CommitMessage::Vote { .. }
+            | CommitMessage::PreCommit { .. }
             | CommitMessage::Ack { .. }
             | CommitMessage::Outcome { .. }
             | CommitMessage::Inquire { .. } => {
@@ -254,6 +257,7 @@ impl Node {
             | CommitMessage::Committed { .. }
             | CommitMessage::Refused { .. }
             | CommitMessage::Finished { .. }
+            | CommitMessage::PreCommitted { .. }
             | CommitMessage::InquireOutcome { .. } => {
                 self.hear_participant(from, envelope.message, context);
             }

@@ -5,7 +5,7 @@ use crate::locks::Conflict;
 use crate::node::{Context, Envelope, Node, Waiting};
 use crate::oracle::Decided;
 use crate::plan::{identify, result_of};
-use pandofs_api::{Age, CommitMessage, Refused, Step, StepNumber};
+use pandofs_api::{Age, Ask, CommitMessage, Refused, Step, StepNumber};
 use pandofs_commit::{Participation, ParticipationState};
 use pandofs_types::{FsError, ShardId, TxId};
 
@@ -16,10 +16,10 @@ impl Node {
                 tx,
                 number,
                 step,
-                decide,
+                ask,
                 age,
             } => {
-                self.be_asked(envelope, tx, number, step, decide, age, context);
+                self.be_asked(envelope, tx, number, step, ask, age, context);
             }
             CommitMessage::Inquire { tx, number } => {
                 self.be_inquired(tx, number, context);
@@ -30,6 +30,21 @@ impl Node {
             CommitMessage::Ack { tx, number } => {
                 if let Some(participation) = self.stored.participations.get_mut(&(tx, number)) {
                     self.changed |= participation.acknowledge();
+                }
+            }
+            CommitMessage::Vote { tx, number } => {
+                let known = self.stored.participations.get(&(tx, number));
+                let answer = known.and_then(Participation::answer);
+                let answer = answer.map(|answer| (tx.coordinator, answer));
+                self.said.extend(answer);
+            }
+            CommitMessage::PreCommit { tx, number } => {
+                if let Some(known) = self.stored.participations.get_mut(&(tx, number)) {
+                    self.changed |= known.pre_commit();
+                    if matches!(known.state, ParticipationState::Prepared { .. }) {
+                        let answer = known.answer().map(|answer| (tx.coordinator, answer));
+                        self.said.extend(answer);
+                    }
                 }
             }
             other => panic!("not for a participant: {other:?}"),
@@ -74,7 +89,7 @@ impl Node {
         tx: TxId,
         number: StepNumber,
         step: Step,
-        decide: bool,
+        ask: Ask,
         age: Age,
         context: &mut Context<'_>,
     ) {
@@ -122,7 +137,7 @@ impl Node {
                 by: self.shard,
             });
             ParticipationState::Refused { why }
-        } else if decide && follow.is_empty() {
+        } else if ask == Ask::Decide && follow.is_empty() {
             self.decided.push(Decided {
                 tx,
                 commit: true,
@@ -139,14 +154,21 @@ impl Node {
                 result: result_of(&step),
                 step,
                 follow,
+                pre_committed: false,
             }
         };
+        let is_silent =
+            ask == Ask::PrepareSilently && matches!(state, ParticipationState::Prepared { .. });
+        let said = self.said.len();
         self.record(Participation {
             tx,
             number,
             age,
             state,
         });
+        if is_silent {
+            self.said.truncate(said);
+        }
     }
 
     fn be_inquired(&mut self, tx: TxId, number: StepNumber, context: &mut Context<'_>) {

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::stats::Stats;
 use pandofs_api::Age;
-use pandofs_types::{ShardId, Time, TxId};
+use pandofs_types::{CommitProtocol, ShardId, Time, TxId};
 
 /// What a run led to.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct Run {
 }
 
 /// Runs one seed to its end, or to the first violation.
-pub fn run(seed: u64, fault: Fault, traced: bool) -> Run {
-    let mut world = World::new(seed, fault, traced);
+pub fn run(seed: u64, protocol: CommitProtocol, fault: Fault, traced: bool) -> Run {
+    let mut world = World::new(seed, protocol, fault, traced);
     let violation = world.run().err();
     Run {
         violation,
@@ -43,6 +43,7 @@ enum Client {
 
 struct World {
     random: Random,
+    protocol: CommitProtocol,
     fault: Fault,
     stats: Stats,
     now: i64,
@@ -64,7 +65,7 @@ struct World {
 const ROUNDS_PER_OPERATION: usize = 60;
 
 impl World {
-    fn new(seed: u64, fault: Fault, traced: bool) -> World {
+    fn new(seed: u64, protocol: CommitProtocol, fault: Fault, traced: bool) -> World {
         let mut random = Random::new(seed);
         let shards = 1 + random.between(1, 5);
         // Usually one shard coordinates; now and then two, which meet at one another's locks.
@@ -79,6 +80,7 @@ impl World {
             refuse: if random.percent(50) { 0 } else { 15 },
             crash: if random.percent(20) { 0 } else { 70 },
             random,
+            protocol,
             fault,
             stats: Stats::default(),
             now: 0,
@@ -336,6 +338,7 @@ impl World {
             plans: &self.plans,
             random: &mut self.random,
             fault: self.fault,
+            protocol: self.protocol,
             refuse: self.refuse,
             stats: &mut self.stats,
             violations: &mut violations,

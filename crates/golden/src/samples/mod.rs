@@ -269,7 +269,8 @@ mod tests {
         HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
-        Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome);
+        Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome,
+        Vote, PreCommit, PreCommitted);
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
         Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,

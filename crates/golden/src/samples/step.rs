@@ -5,7 +5,7 @@ use super::{
     name, settings, single_map, split_map,
 };
 use pandofs_api::{
-    Adopt, Age, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
+    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
     SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
 };
 use pandofs_placement::PartitionIndex;
@@ -306,7 +306,7 @@ pub fn commit_messages() -> Named<CommitMessage> {
                 tx,
                 number,
                 step: drop_part.clone(),
-                decide: true,
+                ask: Ask::Decide,
                 age: age(),
             },
         ),
@@ -350,6 +350,9 @@ pub fn commit_messages() -> Named<CommitMessage> {
             "InquireOutcome",
             CommitMessage::InquireOutcome { tx, number },
         ),
+        ("Vote", CommitMessage::Vote { tx, number }),
+        ("PreCommit", CommitMessage::PreCommit { tx, number }),
+        ("PreCommitted", CommitMessage::PreCommitted { tx, number }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! A directory whose home is on another shard than its entry: S2PC-MP as in figure 3(a) of the paper.
 
 use crate::support::{Cluster, name, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{Ask, CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::{FsError, Ino, SessionId, ShardId};
@@ -40,7 +40,10 @@ fn three_messages_and_four_records_make_a_directory_on_another_shard() {
     let messages = sent(&first.outputs);
     assert!(matches!(
         commit_of(&messages[0]),
-        CommitMessage::Do { decide: true, .. }
+        CommitMessage::Do {
+            ask: Ask::Decide,
+            ..
+        }
     ));
     assert_eq!(first.outputs.len(), 1);
 

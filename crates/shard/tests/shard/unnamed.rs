@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, name, sent};
 use pandofs_api::{
-    CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+    Ask, CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -277,7 +277,7 @@ fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
             tx,
             number,
             step: Step::Link { ino, time },
-            decide: false,
+            ask: Ask::Prepare,
             age: pandofs_api::Age { time, tx },
         };
         let message = |message| {
