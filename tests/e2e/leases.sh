@@ -12,6 +12,81 @@ mount_also "$B"
 # shellcheck source=tests/e2e/_two_mounts.sh
 . ./_two_mounts.sh
 
+# sum FIELD: of all servers, as status has it.
+sum() {
+    "$PANDOFS" status --data "$DATA" --json | python3 -c '
+import json, sys
+def of(value):
+    if isinstance(value, dict):
+        return sum(v if k == sys.argv[1] and isinstance(v, int) else of(v) for k, v in value.items())
+    return sum(map(of, value)) if isinstance(value, list) else 0
+print(of(json.load(sys.stdin)))' "$1"
+}
+
+# 7. What nobody changes costs no server anything, however often it is asked for, for longer than a time-out.
+mkdir "$A/quiet"
+for ((i = 0; i < 50; i++)); do echo "$i" >"$A/quiet/$i"; done
+expect 'stat' stat --format=%s "$B"/quiet/* >/dev/null
+before=$(sum requests)
+for ((round = 0; round < 20; round++)); do
+    stat --format=%s "$A"/quiet/* "$B"/quiet/* >/dev/null
+    ! stat "$B/quiet/none" 2>/dev/null || fail 'a name that is not there is there'
+done
+# The listings for the patterns, and what says that clients live.
+expect_below 'requests for 2,000 files' $(($(sum requests) - before)) 500
+expect_above 'leases' "$(sum leases)" 50
+say "2,000 times stat: $(($(sum requests) - before)) requests"
+
+# 8. Somebody who does not answer holds others up for no longer than a lease, and afterwards sees what they did.
+stat "$B"/quiet/* >/dev/null
+kill -STOP "$MOUNT_PID"
+start=$SECONDS
+mv "$A/quiet/1" "$A/quiet/one"
+expect_below 'seconds that a rename waited' $((SECONDS - start)) 15
+kill -CONT "$MOUNT_PID"
+[[ ! -e $B/quiet/1 && -e $B/quiet/one ]] || fail 'a mount that was stopped believes what it believed before'
+say 'a mount that does not answer'
+
+# 9. Nothing is lost of this when servers are killed.
+for ((round = 0; round < 5; round++)); do
+    stat "$B"/quiet/* >/dev/null
+    kill_server 0
+    echo "after $round" >"$A/quiet/0"
+    expect_equal "after a kill" "$(stat --format=%s "$B/quiet/0")" 8
+    mv "$A/quiet/0" "$A/quiet/zero"
+    [[ ! -e $B/quiet/0 ]] || fail 'a name is still there'
+    expect_equal "contents after a kill" "$(cat "$B/quiet/zero")" "after $round"
+    mv "$B/quiet/zero" "$B/quiet/0"
+    [[ -e $A/quiet/0 ]] || fail 'a name is not there'
+done
+say 'five kills'
+
+# 10. What is mounted on a directory stays there while other mounts change names, and who works in one stays in it.
+if [[ $(id -u) -eq 0 ]]; then
+    mkdir "$A/on" "$A/work"
+    stat "$B"/quiet/* "$B/on" >/dev/null
+    mount -t tmpfs none "$B/on"
+    touch "$B/on/here"
+    for name in first second third; do
+        stat "$B"/quiet/* >/dev/null
+        mv "$A/quiet/2" "$A/quiet/$name"
+        [[ -e $B/quiet/$name && -e $B/on/here ]] || fail "what is mounted below went with a name"
+        mv "$A/quiet/$name" "$A/quiet/2"
+    done
+    umount "$B/on"
+fi
+(
+    cd "$B/work"
+    for ((i = 0; i < 100; i++)); do
+        stat "$B"/quiet/2 >/dev/null
+        mv "$A/quiet/2" "$A/quiet/two"
+        mv "$A/quiet/two" "$A/quiet/2"
+        stat "$B"/quiet/2 >/dev/null
+        expect_equal 'the working directory' "$(/bin/pwd -P)" "$B/work"
+    done
+)
+say 'mount points and working directories'
+
 expect 'umount' "$PANDOFS" umount "$B"
 check_online
 stop_cluster

@@ -171,6 +171,8 @@ fn text(
         ("undecided", Align::Right),
         ("locks", Align::Right),
         ("lock waits", Align::Right),
+        ("leases", Align::Right),
+        ("recalled", Align::Right),
         ("log", Align::Right),
         ("forces", Align::Right),
         ("store", Align::Right),
@@ -206,6 +208,8 @@ fn text(
             units::count(view.sum(|shard| shard.undecided)),
             units::count(view.sum(|shard| shard.locks)),
             units::count(view.sum(|shard| shard.lock_waiters)),
+            units::count(view.sum(|shard| shard.leases)),
+            units::count(view.sum(|shard| shard.recalled)),
             units::bytes(status.log_bytes),
             units::count(status.log_forces),
             units::bytes(status.store_bytes),
@@ -279,6 +283,7 @@ fn shard_table(views: &[ServerView]) -> Table {
         right("opens"),
         right("locks"),
         right("lock waits"),
+        right("leases"),
     ]);
     let mut shards: Vec<(u16, &ShardStatus)> = Vec::new();
     for view in views {
@@ -301,6 +306,7 @@ fn shard_table(views: &[ServerView]) -> Table {
             shard.opens,
             shard.locks,
             shard.lock_waiters,
+            shard.leases,
         ];
         let mut row = vec![shard.shard.to_string(), server.to_string()];
         row.extend(numbers.map(units::count));
@@ -357,6 +363,10 @@ struct UpReport {
     opens: u64,
     locks: u64,
     lock_waiters: u64,
+    /// Leases of clients.
+    leases: u64,
+    /// Leases that were recalled since the start.
+    recalled: u64,
     connections: u64,
     sessions: u64,
     data_requests: u64,
@@ -441,6 +451,8 @@ impl ServerReport {
             opens: sum(|shard| shard.opens),
             locks: sum(|shard| shard.locks),
             lock_waiters: sum(|shard| shard.lock_waiters),
+            leases: sum(|shard| shard.leases),
+            recalled: sum(|shard| shard.recalled),
             connections: status.connections,
             sessions: status.sessions,
             data_requests: status.data_requests,
