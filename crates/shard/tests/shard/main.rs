@@ -8,6 +8,7 @@ mod distributed;
 mod exchange;
 mod forged;
 mod forwarding;
+mod leases;
 mod locks;
 mod no_room;
 mod opens;
