@@ -1,6 +1,6 @@
 //! The leases of one shard.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use pandofs_types::limits::{LEASE, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD};
 use pandofs_types::{LeaseKey, SessionId, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -109,7 +109,8 @@ impl LeaseTable {
             .any(|holder| Some(holder.session) != except)
     }
 
-    /// Sees to it that nobody has leases of these keys; with a session: nobody else. `None` if that is so;
+    /// Sees to it that nobody has leases of these keys; with a session: nobody else. (If a key stands there with
+    /// a session and without, or with two: nobody at all.) `None` if that is so;
     /// else leases are recalled, and the wait is [over](LeaseTable::take_clear) when it is.
     pub fn clear(&mut self, keys: &[(LeaseKey, Option<SessionId>)]) -> Option<WaitId> {
         if self.count == 0 || !keys.iter().any(|&(key, except)| self.is_held(key, except)) {
@@ -118,13 +119,16 @@ impl LeaseTable {
         self.last_wait += 1;
         let id = WaitId(self.last_wait);
         let mut left = 0;
-        let mut seen = HashSet::new();
-        let mut waited = Vec::with_capacity(keys.len());
+        // A key may stand there twice, once with an exception and once without: then there is none.
+        let mut wanted: BTreeMap<LeaseKey, Option<SessionId>> = BTreeMap::new();
         for &(key, except) in keys {
-            if !seen.insert(key) {
-                continue;
+            let known = wanted.entry(key).or_insert(except);
+            if *known != except {
+                *known = None;
             }
-            waited.push(key);
+        }
+        let waited = wanted.keys().copied().collect();
+        for (key, except) in wanted {
             self.waiting.entry(key).or_default().push((id, except));
             for holder in self.held.get_mut(&key).into_iter().flatten() {
                 if Some(holder.session) != except {

@@ -38,10 +38,10 @@ enum Event {
     Anew {
         session: u64,
     },
-    /// Somebody wants to change keys.
+    /// Somebody wants to change keys; of those with `true` it knows itself.
     Change {
         session: u64,
-        keys: Vec<u64>,
+        keys: Vec<(u64, bool)>,
     },
     Pass {
         milliseconds: u64,
@@ -59,7 +59,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => session().prop_map(|session| Event::Answered { session }),
         1 => session().prop_map(|session| Event::Lost { session }),
         2 => session().prop_map(|session| Event::Anew { session }),
-        4 => (session(), proptest::collection::vec(0..KEYS, 1..3))
+        4 => (session(), proptest::collection::vec((0..KEYS, proptest::bool::weighted(0.7)), 1..4))
             .prop_map(|(session, keys)| Event::Change { session, keys }),
         2 => (1..6_000_u64).prop_map(|milliseconds| Event::Pass { milliseconds }),
         1 => Just(Event::Close),
@@ -99,7 +99,7 @@ struct World {
     clients: Vec<Client>,
     values: BTreeMap<LeaseKey, u64>,
     now: Time,
-    waiting: BTreeMap<WaitId, (u64, Vec<LeaseKey>)>,
+    waiting: BTreeMap<WaitId, (u64, Vec<(LeaseKey, bool)>)>,
     changes: u64,
     /// A planted bug: what is in the way is recalled and not waited for.
     is_hasty: bool,
@@ -199,7 +199,8 @@ impl World {
                 }
             }
             Event::Change { session, keys } => {
-                let keys = keys.into_iter().map(key).collect();
+                let keys = keys.into_iter().map(|(number, known)| (key(number), known));
+                let keys = keys.collect();
                 self.change(session, keys)?;
             }
             Event::Pass { milliseconds } => {
@@ -221,11 +222,9 @@ impl World {
         self.carry_out()
     }
 
-    fn change(&mut self, session: u64, keys: Vec<LeaseKey>) -> Result<(), String> {
-        let wanted: Vec<_> = keys
-            .iter()
-            .map(|&key| (key, Some(SessionId(session))))
-            .collect();
+    fn change(&mut self, session: u64, keys: Vec<(LeaseKey, bool)>) -> Result<(), String> {
+        let own = |known: bool| known.then_some(SessionId(session));
+        let wanted: Vec<_> = keys.iter().map(|&(key, known)| (key, own(known))).collect();
         match self.table.clear(&wanted) {
             Some(id) if !self.is_hasty => {
                 self.waiting.insert(id, (session, keys));
@@ -234,9 +233,11 @@ impl World {
             _ => {}
         }
         self.changes += 1;
-        for key in keys {
+        for &(key, _) in &keys {
+            // What it does not know of it is told like all others.
+            let is_known = keys.iter().all(|&(other, known)| other != key || known);
             for (other, client) in self.clients.iter_mut().enumerate() {
-                if other as u64 == session {
+                if other as u64 == session && is_known {
                     // It knows what it changes: neither what it has nor what is on its way holds any more.
                     client.events += 1;
                     client.believed.remove(&key);

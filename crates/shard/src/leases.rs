@@ -555,11 +555,11 @@ impl Shard {
 
 /// Whether somebody who takes leases would be given any with this.
 fn leases_anything(result: &Result<Reply, Refusal>) -> bool {
-    match result {
-        Ok(Reply::Entry(_) | Reply::Inode(_) | Reply::Part(_) | Reply::Entries(_)) => true,
-        Err(Refusal::Fs(FsError::NotFound)) => true,
-        _ => false,
-    }
+    matches!(
+        result,
+        Ok(Reply::Entry(_) | Reply::Inode(_) | Reply::Part(_) | Reply::Entries(_))
+            | Err(Refusal::Fs(FsError::NotFound))
+    )
 }
 
 /// What was touched, by its keys.

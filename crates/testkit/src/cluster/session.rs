@@ -9,7 +9,7 @@ use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_types::limits::{MAX_REDIRECTS, TICK_INTERVAL};
 use pandofs_types::{
-    Credentials, Epoch, FsError, HashKey, Ino, Name, Position, SessionId, ShardId, SlotId,
+    Credentials, Epoch, FsError, HashKey, Ino, LeaseKey, Name, Position, SessionId, ShardId, SlotId,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -279,6 +279,10 @@ impl Cluster {
         if self.sessions[client].map(dir) != before {
             return Ok(());
         }
+        // Leases say nothing of maps.
+        self.sessions[client]
+            .cache
+            .forget(LeaseKey::Inode(dir), self.map.hash_key);
         let asked = self.ask(
             client,
             by,
