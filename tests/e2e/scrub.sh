@@ -78,6 +78,13 @@ for ((i = 0; i < 8 * 65536 / BLOCK; i++)); do
     fi
 done
 expect 'the other file' cmp "$MNT/two" "$SCRATCH/two"
+# Past the kernel's cache a large read gives what is before the block, and the next one begins with it.
+direct() {
+    dd if="$MNT/one" iflag=direct,skip_bytes skip="$1" bs=512K count=1 status=none
+}
+direct 0 | cmp - <(head -c "$at" "$SCRATCH/one") || fail "what is before the damage: $(direct 0 | wc -c) bytes of $at"
+expect_refused 'Input/output error' direct "$at"
+direct $((at + BLOCK)) | cmp - <(tail -c +$((at + BLOCK + 1)) "$SCRATCH/one") || fail 'what is behind the damage'
 say "block $((at / BLOCK)) of one is damaged, and the others are read"
 
 # It is not made valid by writing a part of it, and it is put right by writing it whole.

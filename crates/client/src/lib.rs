@@ -16,7 +16,7 @@
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `admin`, `path` | the operations |
+//! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
@@ -27,6 +27,7 @@ mod beliefs;
 mod call;
 mod cluster;
 mod core;
+mod damage;
 mod data;
 mod dirs;
 mod error;

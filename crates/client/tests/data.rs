@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Refusal, Reply, Request};
-use pandofs_client::{Client, OpenHow};
+use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::limits::MAX_INLINE_BYTES;
 use pandofs_types::{FsError, Ino, ServerId, SetAttr, SetTime, ShardId, Time};
 use pandofs_wire::message::RequestBody;
@@ -31,6 +31,10 @@ struct Stored {
     inline: Vec<u8>,
     striped: bool,
     objects: HashMap<u16, Vec<u8>>,
+    /// A server, and where in its object a block begins that cannot be read.
+    damaged: Option<(u16, u64)>,
+    /// Nothing more can be written to objects.
+    full: bool,
     /// Requests of these kinds in their order.
     log: Vec<&'static str>,
     /// Done by somebody else right before the next request of this kind.
@@ -124,6 +128,15 @@ impl Stored {
     fn object(&mut self, server: u16, request: &DataRequest) -> Reaction {
         let object = self.objects.entry(server).or_default();
         data(match request {
+            DataRequest::Read { offset, length, .. }
+                if self.damaged.is_some_and(|(place, byte)| {
+                    let range = offset / 4_096 * 4_096..*offset + u64::from(*length);
+                    place == server && range.contains(&byte)
+                }) =>
+            {
+                DataReply::Failed(FsError::Io)
+            }
+            DataRequest::Write { .. } if self.full => DataReply::Failed(FsError::NoSpace),
             DataRequest::Read { offset, length, .. } => {
                 let start = object.len().min(*offset as usize);
                 let end = object.len().min(*offset as usize + *length as usize);
@@ -463,4 +476,96 @@ fn stripes_are_written_and_read_at_the_same_time() {
     let data = client.read(&ME, FILE, 0, 6 * 4_096).unwrap();
     let units: Vec<u8> = data.chunks(4_096).map(|unit| unit[0]).collect();
     assert_eq!(units, [1, 2, 0, 1, 2, 0]);
+}
+
+#[test]
+fn a_large_write_may_be_answered_before_servers_have_it() {
+    let bench = Bench::new();
+    bench.write(0, &pattern(10_000));
+    bench.log();
+    let more = pattern(40_000);
+    let (mut answered, mut log_then) = (None, None);
+    bench
+        .client
+        .write_behind(&ME, FILE, 10_000, &more, |result| {
+            log_then = Some(bench.log());
+            answered = Some(result);
+        })
+        .unwrap();
+    assert_eq!(answered, Some(Ok(())));
+    assert_eq!(log_then, Some(Vec::new()), "it was answered afterwards");
+    bench.client.flush(FILE).unwrap();
+    assert_eq!(bench.size(), 50_000);
+    assert_eq!(bench.read(10_000, 40_000), more);
+    // A small one is written first: it costs little, and who wrote it learns what came of it.
+    bench
+        .client
+        .write_behind(&ME, FILE, 0, &pattern(100), |result| {
+            assert_eq!(result, Ok(()));
+            assert!(bench.log().contains(&"write"));
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_write_that_came_to_nothing_is_told_to_whoever_asks_next() {
+    let no_space = || ClientError::Fs(FsError::NoSpace);
+    let large = pattern(40_000);
+    for sync in [false, true] {
+        let bench = Bench::new();
+        bench.write(0, &pattern(10_000));
+        bench.stored().full = true;
+        let behind = |expected: Result<(), ClientError>| {
+            let answer = |result| assert_eq!(result, expected);
+            bench.client.write_behind(&ME, FILE, 10_000, &large, answer)
+        };
+        assert_eq!(behind(Ok(())), Err(no_space()));
+        let told = match sync {
+            true => bench.client.fsync(&ME, FILE),
+            false => bench.client.flush(FILE),
+        };
+        assert_eq!(told, Err(no_space()));
+        assert_eq!(bench.client.flush(FILE), Ok(()), "it is told once");
+        assert_eq!(bench.size(), 10_000);
+        // For a while nothing is answered too early.
+        assert_eq!(behind(Err(no_space())), Ok(()));
+        assert_eq!(bench.client.flush(FILE), Ok(()));
+        bench.stored().full = false;
+        assert_eq!(behind(Ok(())), Ok(()));
+        assert_eq!(bench.size(), 50_000);
+    }
+}
+
+#[test]
+fn what_is_before_damage_can_be_read() {
+    const BLOCK: usize = 4_096;
+    let bench = Bench::new();
+    let all = pattern(60_000);
+    bench.write(0, &all);
+    let read = |offset, length| {
+        let read = bench.client.read_before_damage(&ME, FILE, offset, length);
+        read.map_err(|error| error.errno())
+    };
+    assert!(read(0, 100_000) == Ok(all.clone()));
+    for block in [0, 1, 7, 14] {
+        // Units are as large as blocks.
+        let extent = LAYOUT.extents((block * BLOCK) as u64, 1)[0];
+        bench.stored().damaged = Some((extent.server.0, extent.object_offset));
+        let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
+        for from in [0, 100, 2 * BLOCK, 3 * BLOCK + 5] {
+            let expected = if from < start {
+                Ok(all[from..start].to_vec())
+            } else if from < end {
+                Err(5)
+            } else {
+                Ok(all[from..].to_vec())
+            };
+            assert!(
+                read(from as u64, 100_000) == expected,
+                "block {block} from {from}"
+            );
+        }
+        assert_eq!(read(start as u64, 10), Err(5));
+        assert!(bench.client.read(&ME, FILE, 0, 100_000).is_err());
+    }
 }

@@ -25,6 +25,11 @@ pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
+/// Whether what is read through this handle goes to the program alone, and not to the kernel's cache.
+pub(crate) fn is_past_the_cache(handle: FileHandle, flags: OpenFlags) -> bool {
+    handle.0 & APPENDING != 0 || flags.0 & libc::O_DIRECT != 0
+}
+
 /// Whether who writes with these flags is to know that the servers have it.
 pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
     flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0

@@ -10,7 +10,6 @@ use pandofs_types::{
 };
 use pandofs_wire::address::{Address, Listener, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
-use pandofs_wire::frame;
 use pandofs_wire::hello::{Hello, HelloAnswer};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::net::Shutdown;
@@ -142,21 +141,15 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
 
 /// Until the client closes the connection, or the script does.
 fn serve(mut stream: Stream, shared: &Shared) {
-    let mut incoming = ReadBuffer::new();
+    let mut incoming = ReadBuffer::of(&stream);
     let mut greeted = false;
     loop {
-        let mut bodies = Vec::new();
-        while let Some(body) = incoming.next_frame().unwrap() {
-            bodies.push(body.to_vec());
+        if !greeted && let Some(body) = incoming.next_frame().unwrap() {
+            let answer = greet(body, shared);
+            send(&mut stream, &answer);
+            greeted = true;
         }
-        for body in bodies {
-            if !greeted {
-                let answer = greet(&body, shared);
-                send(&mut stream, &answer);
-                greeted = true;
-                continue;
-            }
-            let request: RequestFrame = frame::decode(&body).unwrap();
+        while greeted && let Some(request) = incoming.next_message::<RequestFrame>().unwrap() {
             shared.seen.lock().unwrap().push(request.body.clone());
             match (shared.script)(&request.body) {
                 Reaction::Answer(body) => send(
@@ -172,7 +165,7 @@ fn serve(mut stream: Stream, shared: &Shared) {
                 }
             }
         }
-        if !matches!(incoming.fill_from(&mut stream), Ok(1..)) {
+        if !matches!(incoming.fill_from_stream(&mut stream), Ok(1..)) {
             return;
         }
     }
