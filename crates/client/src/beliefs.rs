@@ -618,6 +618,7 @@ impl Beliefs {
                 name(*new_dir, new_name);
             }
             Request::SetAttr { ino, .. }
+            | Request::SetLayout { ino, .. }
             | Request::SetXattr { ino, .. }
             | Request::RemoveXattr { ino, .. }
             | Request::SetDirSettings { dir: ino, .. } => {

@@ -53,7 +53,8 @@ pub fn of_request(
         | Request::WroteData { ino, .. }
         | Request::Allocate { ino, .. }
         | Request::AppendInline { ino, .. }
-        | Request::Extend { ino, .. } => touched.push(known(LeaseKey::Inode(*ino))),
+        | Request::Extend { ino, .. }
+        | Request::SetLayout { ino, .. } => touched.push(known(LeaseKey::Inode(*ino))),
         Request::Accessed { inos, rule } => {
             for ino in ops::accessed::due_of(view, inos, *rule, choices)? {
                 touched.push(known(LeaseKey::Inode(ino)));

@@ -203,6 +203,7 @@ impl Cache {
             | Request::Allocate { ino, .. }
             | Request::AppendInline { ino, .. }
             | Request::Extend { ino, .. }
+            | Request::SetLayout { ino, .. }
             | Request::SetDirSettings { dir: ino, .. } => inos.push(*ino),
             Request::Accessed { inos: read, .. } => inos.extend(read.iter().map(|(ino, _)| *ino)),
             _ => {}
