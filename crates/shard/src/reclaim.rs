@@ -12,7 +12,7 @@ use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL, SESSION_TIMEOUT};
-use pandofs_types::{FileKind, Ino, ServerId, ShardId, Time, TxId};
+use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -28,6 +28,8 @@ pub struct Reclaims {
     followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
     /// When this process took up the shard.
     started: Time,
+    /// Servers that had no room for what an inode held, and when they said so last.
+    full: BTreeMap<ServerId, Time>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +87,13 @@ impl Reclaims {
 
     pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
         self.followed.entry(ino).or_default().push((request, reply));
+    }
+
+    /// Whether a server has just had no room for what an inode held. What it was asked for it is asked for
+    /// again until it has; nothing more is to wait for that.
+    pub fn is_full(&self, server: ServerId, now: Time) -> bool {
+        let since = before(now, 2 * RESEND_INTERVAL);
+        self.full.get(&server).is_some_and(|&said| said > since)
     }
 
     /// Whether a client that had this inode open before the restart may still have to say so.
@@ -242,9 +251,14 @@ impl Shard {
         }
     }
 
-    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply) {
+    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply, now: Time) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
+            if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
+                (reply, self.reclaims.tickets.get(&ticket))
+            {
+                self.reclaims.full.insert(server, now);
+            }
             return;
         }
         if let Some((ino, server)) = self.reclaims.tickets.remove(&ticket)

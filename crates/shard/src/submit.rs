@@ -35,7 +35,7 @@ impl Shard {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             Input::DataDone { ticket, reply } => {
-                self.data_done(ticket, &reply);
+                self.data_done(ticket, &reply, env.now);
                 Ok(())
             }
             Input::SessionGone { session, ended } => {
@@ -229,6 +229,11 @@ impl Shard {
             // Whoever waits for the end of an operation, or for a key, comes here again and may be refused
             // then; what has a record was taken on.
             if self.disk_low && ops::needs_space::needs_space(&view, &request.request)? {
+                return Err(FsError::NoSpace.into());
+            }
+            if let Some(server) = ops::stripe::to_fill(&view, &request.request)?
+                && self.reclaims.is_full(server, env.now)
+            {
                 return Err(FsError::NoSpace.into());
             }
             let nothing = ops::changes_nothing(&view, &request.request, &choices)?;

@@ -7,8 +7,8 @@
 use super::inode_reply;
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::Reply;
-use pandofs_types::{FsError, Ino, TxId};
+use pandofs_api::{Reply, Request};
+use pandofs_types::{FsError, Ino, ServerId, TxId};
 
 /// A second client that asks finds the file striped, which is what it wants.
 pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
@@ -18,6 +18,17 @@ pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, St
         Body::Inline { .. } | Body::Striped(_) | Body::Sparse(_) => Ok(inode),
         _ => Err(FsError::Invalid.into()),
     }
+}
+
+/// The server that would get what the inode holds, if this asks for that.
+pub fn to_fill(view: &View<'_>, request: &Request) -> Result<Option<ServerId>, Stop> {
+    let Request::Stripe { ino } = request else {
+        return Ok(None);
+    };
+    Ok(match view.inode(*ino)?.body {
+        Body::Inline { layout, data, .. } if !data.is_empty() => Some(layout.server_of(0)),
+        _ => None,
+    })
 }
 
 pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<Reply, Stop> {

@@ -1,9 +1,12 @@
 //! A disk that has no room: what needs some is refused, everything else goes on.
 
 use crate::support::{Cluster, name, sent};
-use pandofs_api::{Allocation, FileBody, NewNode, Refusal, Reply, Request, XattrMode};
+use pandofs_api::{
+    Allocation, DataReply, DataRequest, FileBody, NewNode, Refusal, Reply, Request, XattrMode,
+};
 use pandofs_placement::{DirPolicy, Settings};
-use pandofs_shard::Input;
+use pandofs_shard::{Input, Output};
+use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{FsError, Ino, SetAttr, ShardId};
 
 const DIR: Ino = Ino::ROOT;
@@ -229,4 +232,49 @@ fn a_split_waits_for_room_where_it_goes_to() {
     low(&mut cluster, 1, false);
     let step = cluster.input(1, Input::Peer(chunks[0].clone()));
     assert_eq!(step.records.len(), 1, "{step:?}");
+}
+
+#[test]
+fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
+    let mut cluster = Cluster::new(1, DirPolicy::Random, Settings::default());
+    let mut inos = ["a", "b"]
+        .map(|text| ino_of(cluster.call(0, create(text))))
+        .into_iter();
+    let (first, second) = (inos.next().unwrap(), inos.next().unwrap());
+    for ino in [first, second] {
+        cluster.call(0, write(ino, 0, b"content")).unwrap();
+    }
+    let stripe = cluster.request(0, Request::Stripe { ino: first });
+    let fill_of = |outputs: &[Output]| match outputs {
+        [
+            Output::Data {
+                ticket,
+                request: DataRequest::Write { .. },
+                ..
+            },
+        ] => *ticket,
+        other => panic!("{other:?}"),
+    };
+    let ticket = fill_of(&cluster.input(0, stripe).outputs);
+    let refused = Input::DataDone {
+        ticket,
+        reply: DataReply::Failed(FsError::NoSpace),
+    };
+    assert!(cluster.input(0, refused).outputs.is_empty());
+    // The first one waits, as it has begun; the second one does not begin.
+    assert_eq!(cluster.call(0, Request::Stripe { ino: second }), FULL);
+    cluster.now += RESEND_INTERVAL.as_nanos() as i64;
+    let again = fill_of(&cluster.input(0, Input::Tick).outputs);
+    let done = Input::DataDone {
+        ticket: again,
+        reply: DataReply::Done,
+    };
+    let outputs = cluster.input(0, done).outputs;
+    assert!(
+        matches!(outputs[..], [Output::Answer { result: Ok(_), .. }]),
+        "{outputs:?}"
+    );
+    cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
+    let stripe = cluster.request(0, Request::Stripe { ino: second });
+    fill_of(&cluster.input(0, stripe).outputs);
 }
