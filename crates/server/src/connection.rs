@@ -57,6 +57,8 @@ pub(crate) struct Connection {
     pub awaits_room: bool,
     /// Nothing is taken from it until it has read some of its answers.
     pub is_paused: bool,
+    /// The client is told of recalls here, and says that it has let go.
+    pub hears_recalls: bool,
     /// The system has said that the peer closed its end: only a read that finds the end may stop.
     pub end_announced: bool,
     /// The system's buffer may have something.
@@ -76,6 +78,7 @@ impl Connection {
             is_dirty: false,
             awaits_room: false,
             is_paused: false,
+            hears_recalls: false,
             end_announced: false,
             may_read: false,
         }

@@ -158,19 +158,24 @@ impl Lane {
 
     /// Notes that an answer, of at most this many bytes, is not to come any more.
     pub(super) fn repay(&mut self, key: SlotKey, owed: usize) {
-        assert!(self.owed >= owed, "an answer that was not counted");
-        self.owed -= owed;
-        if self.owed <= self.max_owed / 2 {
-            for held_up in std::mem::take(&mut self.held_up) {
-                self.make_dirty(held_up);
-            }
-        }
         if let Some(connection) = self.connections.get_mut(key) {
             assert!(connection.owed >= owed, "an answer nobody asked for");
             connection.owed -= owed;
             // Writing, even of nothing, is what ends a pause.
             self.make_dirty(key);
         }
+    }
+
+    /// The same for data, of which all connections together may have so much.
+    pub(super) fn repay_data(&mut self, key: SlotKey, owed: usize) {
+        assert!(self.owed >= owed, "data that was not counted");
+        self.owed -= owed;
+        if self.owed <= self.max_owed / 2 {
+            for held_up in std::mem::take(&mut self.held_up) {
+                self.make_dirty(held_up);
+            }
+        }
+        self.repay(key, owed);
     }
 
     /// Puts an answer into its connection's buffer, if the connection is still there.

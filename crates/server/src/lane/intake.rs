@@ -112,9 +112,10 @@ impl Lane {
             let Some(connection) = self.connections.get_mut(key) else {
                 break Pause::Stopped;
             };
-            // What other servers say is not held up: it may be what makes room.
-            let is_client = matches!(connection.role, Role::Client { .. });
-            if is_client && self.owed > self.max_owed {
+            // Data waits for the disk and for nobody else, so that this ends. What other servers say, and that a
+            // client has let go of a lease, may be what others wait for.
+            let may_wait = matches!(connection.role, Role::Client { .. });
+            if may_wait && !connection.hears_recalls && self.owed > self.max_owed {
                 connection.is_paused = true;
                 self.held_up.push(key);
                 break Pause::Stopped;
@@ -257,6 +258,9 @@ impl Lane {
                 let role = self.connections.get_mut(key).map(|known| known.role);
                 match role {
                     Some(Role::Client { session }) => {
+                        if let Some(connection) = self.connections.get_mut(key) {
+                            connection.hears_recalls = true;
+                        }
                         self.await_recalls(key, id, session, done, now);
                     }
                     _ => self.answer(key, id, AnswerBody::Done),
@@ -297,7 +301,6 @@ impl Lane {
         let owed = most_answer_bytes(&request.request);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
-            self.owed += owed;
         }
         let ticket = Ticket(
             self.pending
@@ -327,9 +330,9 @@ impl Lane {
             }
             _ => 0,
         };
+        self.owed += owed;
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
-            self.owed += owed;
         }
         self.data.request(
             DataOrigin::Client {

@@ -86,7 +86,7 @@ impl Lane {
                 id,
                 owed,
             } => {
-                self.repay(connection, owed);
+                self.repay_data(connection, owed);
                 self.answer(connection, id, AnswerBody::Data(reply));
             }
             DataOrigin::Peer { server, ticket } => {

@@ -97,7 +97,7 @@ pub(crate) struct Lane {
     accept_failed: bool,
     connections: Slots<Connection>,
     max_connections: usize,
-    /// Bytes of data that requests have brought and of answers that may come, over all connections.
+    /// Bytes of data that requests have brought and that are to be answered, over all connections.
     owed: usize,
     max_owed: usize,
     /// Connections that are not read while these are too many.
