@@ -1,7 +1,7 @@
 /* A disk that fails or is slow, for the programs that are started with this in LD_PRELOAD: what they read and
  * force goes through here. The folder $DISK_FAULTS says how, from one call to the next:
  *
- *   eio    a part of a path, or with a '$' its end: reading that file ends with EIO
+ *   eio    a part of a path, or with a '$' its end: reading or opening that file ends with EIO
  *   read   microseconds that each read of a file below $DISK_SLOW takes longer
  *   force  microseconds that each force of one does
  */
@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,22 @@ static void delay(int fd, const char *what)
     static __typeof__(&name) real; \
     if (!real) \
         real = (__typeof__(&name))dlsym(RTLD_NEXT, #name);
+
+/* Some reads are calls of the system that no library sees: there, the file cannot be opened. */
+int open64(const char *path, int flags, ...)
+{
+    REAL(open64)
+    char part[4096];
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = va_arg(more, mode_t);
+    va_end(more);
+    if (say("eio", part, sizeof part) && is_meant(path, part)) {
+        errno = EIO;
+        return -1;
+    }
+    return real(path, flags, mode);
+}
 
 ssize_t pread64(int fd, void *buffer, size_t size, off64_t offset)
 {

@@ -30,7 +30,7 @@ object=$(printf '%016x' "$inode")
 fault eio "server-1/data/data/${object: -2}/$object\$"
 expect_refused 'Input/output error' cp "$MNT/large" "$SCRATCH/copy"
 expect_equal 'another file' "$(sha256sum <"$MNT/other")" "$(cat "$SCRATCH/other")"
-grep -q "cannot read .*$object: Input/output error" "$DATA/server-1/log.txt" ||
+grep -Eq "cannot (read|open) .*$object: Input/output error" "$DATA/server-1/log.txt" ||
     fail "the log of server 1 does not name the object: $(tail -n 5 "$DATA/server-1/log.txt")"
 code=0
 output=$("$PANDOFS" scrub --data "$DATA" 2>&1) || code=$?
