@@ -315,7 +315,12 @@ impl Lane {
         self.run_batch(&mut overlay)?;
         // Numbers of inodes are left out at each start; were that lost, they would be given out twice. Nobody is kept
         // waiting yet.
+        self.shards.force_begins();
         self.log.sync()?;
+        self.shards.force_ended();
+        for (shard, output) in self.durable.finish_all() {
+            self.carry_out(shard, output)?;
+        }
         loop {
             let timeout = self.time_to_next_work();
             match self.poll.poll(&mut events, Some(timeout)) {

@@ -4,6 +4,9 @@ use super::DEADLINE;
 use pandofs_log::{Entry, Log, LogError, MemoryLog};
 use std::sync::{Arc, Condvar, Mutex};
 
+/// Forces of a server that starts: of what was replayed, and of what its recovery wrote. They count as one.
+const AT_START: u64 = 2;
+
 /// A log whose forces wait until they are let go.
 pub struct HeldLog {
     /// What is in it.
@@ -23,9 +26,9 @@ struct Held {
 
 impl HeldLog {
     pub fn new() -> Arc<HeldLog> {
-        // The one at start goes through.
+        // Those at start go through.
         let state = Mutex::new(Held {
-            allowed: 1,
+            allowed: AT_START,
             ..Held::default()
         });
         Arc::new(HeldLog {
@@ -36,11 +39,11 @@ impl HeldLog {
     }
 
     pub fn begun(&self) -> u64 {
-        self.state.lock().unwrap().begun
+        (self.state.lock().unwrap().begun + 1).saturating_sub(AT_START)
     }
 
     pub fn allow(&self, forces: u64) {
-        self.state.lock().unwrap().allowed = forces;
+        self.state.lock().unwrap().allowed = forces.saturating_add(AT_START - 1);
         self.changed.notify_all();
     }
 
