@@ -41,6 +41,9 @@ pub struct Operation {
     pub deed: Deed,
 }
 
+/// An operation as it is noted: when it began and ended, and what it did, if it was told that it did anything.
+type Noted = (u64, Option<u64>, Option<Deed>);
+
 /// Operations under way with one request.
 #[derive(Clone, Debug, Default)]
 pub struct Open(Vec<(Key, usize)>);
@@ -51,7 +54,7 @@ pub struct History {
     now: u64,
     names: Vec<Name>,
     /// Answers that say nothing leave an operation without a deed.
-    operations: BTreeMap<Key, Vec<(u64, Option<u64>, Option<Deed>)>>,
+    operations: BTreeMap<Key, Vec<Noted>>,
     linked: BTreeSet<Ino>,
 }
 

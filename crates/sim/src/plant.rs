@@ -58,10 +58,10 @@ fn parts(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
     let before: Option<PartsRecord> =
         before.map(|before| decode("partitions", before).expect("it was stored"));
     match (plant, before) {
-        (Plant::KeepsPartition, Some(before)) => {
-            if before.map.has_slots() && before.map.active_count() < now.map.active_count() {
-                now.map = before.map;
-            }
+        (Plant::KeepsPartition, Some(before))
+            if before.map.has_slots() && before.map.active_count() < now.map.active_count() =>
+        {
+            now.map = before.map;
         }
         (Plant::KeepsMapsFromHome, Some(before))
             if before.map.has_slots() && learns_from_others(&before, &now) =>
