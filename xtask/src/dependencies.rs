@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 31] = [
+const RULES: [Rule; 32] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -82,6 +82,7 @@ const RULES: [Rule; 31] = [
     outer("walk-sim", &["walk"]),
     outer("report", &[]),
     outer("model", &["types", "placement", "report"]),
+    outer("workload", &["types", "client", "model"]),
     outer("walk-fs", &["types", "walk"]),
     outer("walk-tools", &["types", "walk", "walk-fs"]),
     outer("walk-mpi", &["types", "walk-fs", "walk-tools"]),

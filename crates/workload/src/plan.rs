@@ -1,0 +1,51 @@
+//! What the clients of a run do.
+
+use crate::op::{Kind, Op};
+
+/// What all clients do at a time; the next phase begins when all are done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Phases of one name are added up.
+    pub name: String,
+    /// What each client does, in this order.
+    pub clients: Vec<Vec<Op>>,
+}
+
+impl Phase {
+    pub fn new(name: impl Into<String>, clients: Vec<Vec<Op>>) -> Phase {
+        Phase {
+            name: name.into(),
+            clients,
+        }
+    }
+
+    /// Deals operations out to clients, in rows as long as can be.
+    pub fn dealt(name: impl Into<String>, ops: Vec<Op>, clients: usize) -> Phase {
+        let each = ops.len().div_ceil(clients).max(1);
+        let mut rest = ops.into_iter().peekable();
+        let mut dealt = Vec::new();
+        for _ in 0..clients {
+            dealt.push(rest.by_ref().take(each).collect());
+        }
+        Phase::new(name, dealt)
+    }
+}
+
+/// A whole run; it leaves nothing behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub phases: Vec<Phase>,
+}
+
+impl Plan {
+    pub fn operations(&self) -> usize {
+        let streams = self.phases.iter().flat_map(|phase| &phase.clients);
+        streams.map(Vec::len).sum()
+    }
+
+    /// Operations of one kind.
+    pub fn count(&self, kind: Kind) -> usize {
+        let streams = self.phases.iter().flat_map(|phase| &phase.clients);
+        streams.flatten().filter(|op| op.op == kind).count()
+    }
+}

@@ -1,0 +1,596 @@
+//! Traces: operations of several clients, each with those that must be done before it.
+//!
+//! A file of JSON lines. The first is `{"format":1,"clients":N,"prepare":N}`; each further one is a record, in
+//! an order in which they can be done: `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first
+//! `prepare` records make what the others need, and are not counted with them.
+//!
+//! A replay runs clients side by side and keeps each client's order; of what other clients do only that order is
+//! kept in which one operation needs another (as FPFS did with its traces): a name after its directory, an
+//! operation on a path after what made it, a removal after all that used what it removes.
+
+use crate::op::{Kind, Op, split};
+use crate::plan::Plan;
+use crate::target::{Target, TargetError};
+use pandofs_model::Rng;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+const FORMAT: u32 = 1;
+
+/// One operation of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its place in the trace.
+    pub id: u32,
+    pub client: u32,
+    /// What other clients must have done before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<u32>,
+    #[serde(flatten)]
+    pub op: Op,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    clients: u32,
+    prepare: u32,
+}
+
+/// A whole trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    pub clients: u32,
+    /// How many records only prepare.
+    pub prepare: u32,
+    pub records: Vec<Record>,
+}
+
+/// Why something is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    #[error("cannot read the trace: {0}")]
+    Read(#[from] std::io::Error),
+    #[error("line {line} of the trace: {cause}")]
+    Line {
+        line: usize,
+        cause: serde_json::Error,
+    },
+    #[error("the trace is empty")]
+    Empty,
+    #[error("the trace has format {0}, this program reads format {FORMAT}")]
+    Format(u32),
+    #[error("record {0} is out of place, of no client, or after itself")]
+    Order(u32),
+}
+
+impl Trace {
+    /// What clients did, in an order in which it was done.
+    pub fn link(clients: u32, prepare: u32, done: Vec<(u32, Op)>) -> Trace {
+        let mut uses = Uses::default();
+        let records = (0..)
+            .zip(done)
+            .map(|(id, (client, op))| {
+                let mut after = uses.enter(id, &op);
+                after.retain(|&(_, other)| other != client);
+                uses.clients.push(client);
+                let mut after: Vec<u32> = after.into_iter().map(|(id, _)| id).collect();
+                after.sort_unstable();
+                after.dedup();
+                Record {
+                    id,
+                    client,
+                    after,
+                    op,
+                }
+            })
+            .collect();
+        Trace {
+            clients,
+            prepare,
+            records,
+        }
+    }
+
+    /// # Errors
+    /// When it cannot be read or is no trace.
+    pub fn read(from: impl BufRead) -> Result<Trace, TraceError> {
+        let mut lines = from.lines().enumerate();
+        let (_, first) = lines.next().ok_or(TraceError::Empty)?;
+        let wrong = |line: usize| move |cause| TraceError::Line { line, cause };
+        let header: Header = serde_json::from_str(&first?).map_err(wrong(1))?;
+        if header.format != FORMAT {
+            return Err(TraceError::Format(header.format));
+        }
+        let mut records: Vec<Record> = Vec::new();
+        for (number, line) in lines {
+            let record: Record = serde_json::from_str(&line?).map_err(wrong(number + 1))?;
+            let fits = record.id as usize == records.len()
+                && record.client < header.clients
+                && record.after.iter().all(|&before| before < record.id);
+            if !fits {
+                return Err(TraceError::Order(record.id));
+            }
+            records.push(record);
+        }
+        Ok(Trace {
+            clients: header.clients,
+            prepare: header.prepare,
+            records,
+        })
+    }
+
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, mut to: impl Write) -> std::io::Result<()> {
+        let header = Header {
+            format: FORMAT,
+            clients: self.clients,
+            prepare: self.prepare,
+        };
+        serde_json::to_writer(&mut to, &header)?;
+        to.write_all(b"\n")?;
+        for record in &self.records {
+            serde_json::to_writer(&mut to, record)?;
+            to.write_all(b"\n")?;
+        }
+        to.flush()
+    }
+
+    /// A plan, one phase after the other, as if each operation took as long as any.
+    pub fn of_plan(plan: &Plan) -> Trace {
+        let clients = plan.phases.iter().map(|phase| phase.clients.len()).max();
+        let mut done = Vec::new();
+        for phase in &plan.phases {
+            let longest = phase.clients.iter().map(Vec::len).max().unwrap_or(0);
+            for at in 0..longest {
+                for (client, ops) in (0..).zip(&phase.clients) {
+                    done.extend(ops.get(at).map(|op| (client, op.clone())));
+                }
+            }
+        }
+        Trace::link(clients.unwrap_or(0) as u32, 0, done)
+    }
+}
+
+/// Who used a path last.
+#[derive(Debug, Default)]
+struct Uses {
+    by_path: HashMap<String, Use>,
+    clients: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Use {
+    /// The operation that made, renamed or removed it.
+    changed: Option<u32>,
+    /// Those that needed it since.
+    used: Vec<u32>,
+}
+
+impl Uses {
+    /// Enters an operation; what it comes after, with the clients.
+    fn enter(&mut self, id: u32, op: &Op) -> Vec<(u32, u32)> {
+        let mut after = Vec::new();
+        let changes = matches!(
+            op.op,
+            Kind::Mkdir | Kind::Create | Kind::Unlink | Kind::Rmdir | Kind::Rename
+        );
+        for path in std::iter::once(&op.path).chain(&op.to) {
+            self.visit(id, path, changes, &mut after);
+            // Every directory on the way has to stay while it is used.
+            let mut above = split(path).0;
+            while !above.is_empty() {
+                self.visit(id, above, false, &mut after);
+                above = split(above).0;
+            }
+        }
+        after
+            .into_iter()
+            .map(|id| (id, self.clients[id as usize]))
+            .collect()
+    }
+
+    fn visit(&mut self, id: u32, path: &str, changes: bool, after: &mut Vec<u32>) {
+        let known = self.by_path.entry(path.to_owned()).or_default();
+        after.extend(known.changed.filter(|&before| before != id));
+        if changes {
+            after.extend(known.used.drain(..).filter(|&before| before != id));
+            known.changed = Some(id);
+        } else {
+            known.used.push(id);
+        }
+    }
+}
+
+/// Notes what targets do.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    done: Arc<Mutex<Vec<(u32, Op)>>>,
+}
+
+impl Recorder {
+    /// A client's target; what succeeds is noted when it is done, so after what it needed.
+    pub fn watch(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
+        Box::new(Watched {
+            client,
+            target,
+            recorder: self.clone(),
+        })
+    }
+
+    /// The trace of all that was noted.
+    pub fn finish(&self, clients: u32) -> Trace {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        Trace::link(clients, 0, std::mem::take(&mut done))
+    }
+}
+
+struct Watched {
+    client: u32,
+    target: Box<dyn Target>,
+    recorder: Recorder,
+}
+
+impl Target for Watched {
+    fn perform(&mut self, op: &Op) -> Result<(), TargetError> {
+        self.target.perform(op)?;
+        let mut done = self
+            .recorder
+            .done
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        done.push((self.client, op.clone()));
+        Ok(())
+    }
+}
+
+/// Counts of a trace, or of its replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    pub clients: u32,
+    pub prepared: u64,
+    pub operations: BTreeMap<Kind, u64>,
+    /// Operations that wait for another client's.
+    pub dependent: u64,
+    /// Seconds of the operations without the preparation; 0 for a trace that was not replayed.
+    pub seconds: f64,
+}
+
+/// Counts.
+pub fn summarize(trace: &Trace) -> Summary {
+    let mut summary = Summary {
+        clients: trace.clients,
+        prepared: u64::from(trace.prepare),
+        ..Summary::default()
+    };
+    for record in trace.records.iter().skip(trace.prepare as usize) {
+        *summary.operations.entry(record.op.op).or_default() += 1;
+        summary.dependent += u64::from(!record.after.is_empty());
+    }
+    summary
+}
+
+/// Which records are done, and who waits for that.
+struct Progress {
+    done: Mutex<Done>,
+    changed: Condvar,
+}
+
+struct Done {
+    records: Vec<bool>,
+    /// A client gave up: what waits for its records waits in vain.
+    failed: bool,
+}
+
+/// Does a trace; one target for each client.
+///
+/// # Errors
+/// The first operation's that failed.
+///
+/// # Panics
+/// When there are not as many targets as the trace has clients.
+pub fn replay(trace: &Trace, targets: &mut [Box<dyn Target>]) -> Result<Summary, TargetError> {
+    assert_eq!(
+        targets.len(),
+        trace.clients as usize,
+        "clients without a target"
+    );
+    let progress = Progress {
+        done: Mutex::new(Done {
+            records: vec![false; trace.records.len()],
+            failed: false,
+        }),
+        changed: Condvar::new(),
+    };
+    let (prepare, rest) = trace
+        .records
+        .split_at((trace.prepare as usize).min(trace.records.len()));
+    stage(prepare, targets, &progress)?;
+    let begun = Instant::now();
+    stage(rest, targets, &progress)?;
+    Ok(Summary {
+        seconds: begun.elapsed().as_secs_f64(),
+        ..summarize(trace)
+    })
+}
+
+fn stage(
+    records: &[Record],
+    targets: &mut [Box<dyn Target>],
+    progress: &Progress,
+) -> Result<(), TargetError> {
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..)
+            .zip(targets.iter_mut())
+            .map(|(client, target)| {
+                scope.spawn(move || {
+                    let own = records.iter().filter(|record| record.client == client);
+                    for record in own {
+                        if !progress.wait_for(&record.after) {
+                            return Ok(());
+                        }
+                        let done = target.perform(&record.op);
+                        progress.note(record.id, done.is_err());
+                        done?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        let mut first = Ok(());
+        for client in clients {
+            let ended = client
+                .join()
+                .map_err(|_| TargetError::Panicked)
+                .and_then(|done| done);
+            first = first.and(ended);
+        }
+        first
+    })
+}
+
+impl Progress {
+    /// False when somebody failed.
+    fn wait_for(&self, after: &[u32]) -> bool {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if done.failed {
+                return false;
+            }
+            if after.iter().all(|&before| done.records[before as usize]) {
+                return true;
+            }
+            done = self
+                .changed
+                .wait(done)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn note(&self, id: u32, failed: bool) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.records[id as usize] = !failed;
+        done.failed |= failed;
+        self.changed.notify_all();
+    }
+}
+
+/// FPFS, table I: the operations of the HP trace. The last renames a directory.
+const FPFS: [(Kind, u64); 9] = [
+    (Kind::Lookup, 13_908_189),
+    (Kind::Stat, 2_827_387),
+    (Kind::Open, 2_572_124),
+    (Kind::Unlink, 67_883),
+    (Kind::Create, 41_755),
+    (Kind::Rename, 7_683),
+    (Kind::Mkdir, 7_389),
+    (Kind::Rmdir, 6_973),
+    (Kind::Rename, 5),
+];
+/// Which of them renames directories.
+const RENAMES_DIRECTORIES: usize = 8;
+/// Files of a directory that the preparation makes.
+const PREPARED_FILES: u64 = 10;
+
+/// A trace with the mix of FPFS's table I, `scale` times as long; each kind at least once.
+///
+/// # Panics
+/// With no clients.
+pub fn synthetic(scale: f64, clients: u32, seed: u64) -> Trace {
+    assert!(clients > 0, "nobody to do it");
+    let mut rng = Rng::new(seed, 0xf9f5);
+    let counts = FPFS.map(|(_, count)| ((count as f64 * scale).round() as u64).max(1));
+    let mut order: Vec<usize> = Vec::new();
+    for (which, &count) in counts.iter().enumerate() {
+        order.extend(std::iter::repeat_n(which, count as usize));
+    }
+    for at in (1..order.len()).rev() {
+        order.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    // Enough of everything, whatever the order.
+    let directories = counts[7] + counts[8] + u64::from(clients) + 8;
+    let mut spare: Vec<String> = (0..directories)
+        .map(|number| format!("d{number}"))
+        .collect();
+    let mut done: Vec<(u32, Op)> = Vec::new();
+    for path in &spare {
+        done.push((0, Op::new(Kind::Mkdir, path)));
+    }
+    // Of these the first stay and have files, the others are empty and may go.
+    let mut empty = spare.split_off(u64::from(clients) as usize + 8);
+    let mut kept = spare;
+    let mut files = Vec::new();
+    let wanted = counts[3] + PREPARED_FILES * kept.len() as u64;
+    for number in 0..wanted {
+        let path = format!("{}/f{number}", kept[(number % kept.len() as u64) as usize]);
+        done.push((0, Op::new(Kind::Create, &path)));
+        files.push(path);
+    }
+    let prepare = done.len() as u32;
+    for (number, which) in order.into_iter().enumerate() {
+        let client = rng.below(u64::from(clients)) as u32;
+        let directory = rng.below(kept.len() as u64) as usize;
+        let file = rng.below(files.len() as u64) as usize;
+        let op = match FPFS[which].0 {
+            Kind::Mkdir => {
+                let path = format!("{}/m{number}", kept[directory]);
+                Op::new(Kind::Mkdir, path)
+            }
+            Kind::Rmdir => match empty.pop() {
+                Some(path) => Op::new(Kind::Rmdir, path),
+                None => Op::new(Kind::Stat, &files[file]),
+            },
+            Kind::Create => {
+                let path = format!("{}/c{number}", kept[directory]);
+                files.push(path.clone());
+                Op::new(Kind::Create, path)
+            }
+            Kind::Unlink => Op::new(Kind::Unlink, files.swap_remove(file)),
+            Kind::Rename if which == RENAMES_DIRECTORIES => {
+                let to = format!("r{number}");
+                let from = std::mem::replace(&mut kept[directory], to.clone());
+                let within = format!("{from}/");
+                for path in &mut files {
+                    if let Some(rest) = path.strip_prefix(&within) {
+                        *path = format!("{to}/{rest}");
+                    }
+                }
+                Op::rename(from, to)
+            }
+            Kind::Rename => {
+                let to = format!("{}/n{number}", kept[directory]);
+                let from = std::mem::replace(&mut files[file], to.clone());
+                Op::rename(from, to)
+            }
+            kind => Op::new(kind, &files[file]),
+        };
+        done.push((client, op));
+    }
+    Trace::link(clients, prepare, done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plans::{Size, Workload};
+    use crate::target::Kernel;
+
+    fn targets(root: &std::path::Path, clients: u32) -> Vec<Box<dyn Target>> {
+        let of = |_| Box::new(Kernel::new(root)) as Box<dyn Target>;
+        (0..clients).map(of).collect()
+    }
+
+    #[test]
+    fn dependencies_are_those_of_names() {
+        let done = vec![
+            (0, Op::new(Kind::Mkdir, "a")),
+            (1, Op::new(Kind::Create, "a/x")),
+            (2, Op::new(Kind::Stat, "a/x")),
+            (0, Op::new(Kind::Unlink, "a/x")),
+            (3, Op::new(Kind::Rmdir, "a")),
+        ];
+        let trace = Trace::link(4, 0, done);
+        let after: Vec<&[u32]> = trace
+            .records
+            .iter()
+            .map(|record| &record.after[..])
+            .collect();
+        assert_eq!(after, [&[][..], &[0], &[0, 1], &[1, 2], &[0, 1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_trace_is_written_and_read() {
+        let trace = synthetic(1e-5, 3, 1);
+        let mut bytes = Vec::new();
+        trace.write(&mut bytes).unwrap();
+        assert_eq!(Trace::read(&bytes[..]).unwrap(), trace);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(
+            text.starts_with("{\"format\":1,\"clients\":3,\"prepare\":"),
+            "{text}"
+        );
+        let second = text.lines().nth(1).unwrap();
+        assert_eq!(second, r#"{"id":0,"client":0,"op":"mkdir","path":"d0"}"#);
+        for (wrong, said) in [
+            ("", "empty"),
+            ("{}", "line 1"),
+            ("{\"format\":2,\"clients\":1,\"prepare\":0}", "format 2"),
+            (
+                "{\"format\":1,\"clients\":1,\"prepare\":0}\n{\"id\":1,\"client\":0,\"op\":\"stat\",\"path\":\"a\"}",
+                "out of place",
+            ),
+        ] {
+            let error = Trace::read(wrong.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_synthetic_trace_has_the_mix_of_table_1() {
+        let summary = summarize(&synthetic(1e-3, 8, 1));
+        let count = |kind| summary.operations[&kind];
+        assert_eq!(count(Kind::Lookup), 13_908);
+        assert_eq!(count(Kind::Open), 2_572);
+        assert_eq!(count(Kind::Unlink), 68);
+        assert_eq!(count(Kind::Create), 42);
+        assert_eq!(count(Kind::Mkdir), 7);
+        assert_eq!(count(Kind::Rmdir), 7);
+        // Files, and one directory.
+        assert_eq!(count(Kind::Rename), 8 + 1);
+        assert_eq!(count(Kind::Stat), 2_827);
+    }
+
+    #[test]
+    fn a_synthetic_trace_can_be_replayed_by_many_clients() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = synthetic(2e-4, 8, 1);
+        let summary = replay(&trace, &mut targets(directory.path(), 8)).unwrap();
+        assert!(summary.seconds > 0.0 && summary.dependent > 0);
+        let left = std::fs::read_dir(directory.path()).unwrap().count();
+        assert!(left > 8, "{left}");
+    }
+
+    #[test]
+    fn what_was_recorded_is_replayed_and_leaves_nothing() {
+        let plan = Workload::Macro1.plan(&Size {
+            clients: 4,
+            files: 300,
+            seed: 1,
+        });
+        let recorder = Recorder::default();
+        let first = tempfile::tempdir().unwrap();
+        let watched = targets(first.path(), 4);
+        let mut watched: Vec<Box<dyn Target>> = (0..)
+            .zip(watched)
+            .map(|(client, target)| recorder.watch(client, target))
+            .collect();
+        let results = crate::run(&plan, &mut watched).unwrap();
+        assert!(results.iter().all(|phase| phase.seconds > 0.0));
+        let trace = recorder.finish(4);
+        assert_eq!(trace.records.len(), plan.operations());
+        let second = tempfile::tempdir().unwrap();
+        replay(&trace, &mut targets(second.path(), 4)).unwrap();
+        assert_eq!(std::fs::read_dir(second.path()).unwrap().count(), 0);
+        let third = tempfile::tempdir().unwrap();
+        replay(&Trace::of_plan(&plan), &mut targets(third.path(), 4)).unwrap();
+        assert_eq!(std::fs::read_dir(third.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_failure_ends_the_replay() {
+        let directory = tempfile::tempdir().unwrap();
+        let done = vec![
+            (0, Op::new(Kind::Stat, "missing")),
+            (0, Op::new(Kind::Create, "a")),
+            (1, Op::new(Kind::Stat, "a")),
+        ];
+        let trace = Trace::link(2, 0, done);
+        let error = replay(&trace, &mut targets(directory.path(), 2)).unwrap_err();
+        assert!(error.to_string().contains("stat of missing"), "{error}");
+    }
+}
