@@ -80,6 +80,8 @@ enum Command {
     Serve(cmd::serve::Serve),
     Demo(cmd::demo::Demo),
     Model(cmd::model::Model),
+    Bench(cmd::bench::Bench),
+    Trace(cmd::trace::TraceCommand),
     #[command(hide = true)]
     DemoWorker(cmd::demo::Worker),
     Completions(cmd::completions::Completions),
@@ -126,6 +128,8 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Serve(serve) => serve.run(),
         Command::Demo(demo) => demo.run(),
         Command::Model(model) => model.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Trace(trace) => trace.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
         Command::Tree(tool) => {

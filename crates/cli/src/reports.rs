@@ -39,11 +39,12 @@ impl Report {
         })
     }
 
+    /// Shows the figure, and keeps it.
+    ///
     /// # Errors
     /// When the figure cannot be drawn or written.
     pub fn add(&mut self, figure: &Figure) -> Result<()> {
-        let shown = text(figure);
-        let lines = json_lines(figure, &self.source).context("cannot write JSON")?;
+        self.keep(figure)?;
         for claim in &figure.claims {
             if claim.holds {
                 self.holding += 1;
@@ -51,6 +52,21 @@ impl Report {
                 self.failing += 1;
             }
         }
+        if self.json {
+            let lines = json_lines(figure, &self.source).context("cannot write JSON")?;
+            crate::print(&lines)
+        } else {
+            crate::print(&format!("{}\n", text(figure)))
+        }
+    }
+
+    /// Keeps the figure in the directory, if there is one.
+    ///
+    /// # Errors
+    /// When the figure cannot be drawn or written.
+    pub fn keep(&mut self, figure: &Figure) -> Result<()> {
+        let shown = text(figure);
+        let lines = json_lines(figure, &self.source).context("cannot write JSON")?;
         if let Some(directory) = &mut self.directory {
             writeln!(directory.text, "{shown}")?;
             directory.lines.write_all(lines.as_bytes())?;
@@ -58,11 +74,7 @@ impl Report {
             std::fs::write(&path, svg(figure)?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        if self.json {
-            crate::print(&lines)
-        } else {
-            crate::print(&format!("{shown}\n"))
-        }
+        Ok(())
     }
 
     /// Says how many claims hold.

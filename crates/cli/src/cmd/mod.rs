@@ -1,5 +1,6 @@
 //! The subcommands: one file each.
 
+pub mod bench;
 pub mod completions;
 pub mod demo;
 pub mod dir;
@@ -11,5 +12,6 @@ pub mod mount;
 pub mod scrub;
 pub mod serve;
 pub mod status;
+pub mod trace;
 pub mod umount;
 pub mod up;
