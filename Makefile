@@ -18,10 +18,10 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim bench clean
+.PHONY: help deps build install run test lint unit e2e sim bench bench-placement clean
 
 help: ## Show this help
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 	@echo
 	@echo 'make run TAR=FILE    unpack another source tree than /usr/include'
 	@echo 'make run FILES=N     another number of files than 100000'
@@ -78,6 +78,11 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and lar
 		$$target/pandofs-bench data --pandofs $$target/pandofs --commit "$$(git describe --always --dirty)" \
 		$(BENCH_DATA) && \
 		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench
+
+bench-placement: ## Measure placement policies, and put the model beside (report in target/placement)
+	scripts/deps.sh build run
+	cargo build --release --package pandofs-cli
+	scripts/bench-placement.sh $(PANDOFS) "$$(scripts/cargo-target.sh)/placement" "$$(git describe --always --dirty)"
 
 clean: ## Remove what was built
 	cargo clean

@@ -59,7 +59,15 @@ pub const NAMESPACE_2: Kind = Kind {
 };
 
 impl Kind {
-    /// The same shape with fewer directories and files, and no directory larger than that leaves.
+    /// The same shape with about so many files: the largest directory keeps its part of the whole.
+    pub fn with_files(self, files: u32) -> Kind {
+        let divisor = (self.files / files.max(1)).max(1);
+        let mut kind = self.scaled_down(divisor);
+        kind.spread.most = (kind.spread.most / divisor).max(64);
+        kind
+    }
+
+    /// The same shape with fewer directories and files.
     pub fn scaled_down(self, divisor: u32) -> Kind {
         assert!(divisor > 0, "scaled by nothing");
         Kind {

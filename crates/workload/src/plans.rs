@@ -163,10 +163,8 @@ fn postmark(size: &Size) -> Vec<Phase> {
 
 /// A small name space with the paper's shape, and the path of each of its objects.
 fn space(size: &Size) -> (Space, Vec<String>) {
-    let divisor = (NAMESPACE_1.files as usize / size.files.max(1)).max(1);
-    let mut kind = NAMESPACE_1.scaled_down(divisor as u32);
-    // The largest directory keeps its part of the whole.
-    kind.spread.most = (kind.spread.most / divisor as u32).max(64);
+    let files = u32::try_from(size.files).unwrap_or(u32::MAX);
+    let kind = NAMESPACE_1.with_files(files);
     let space = Space::generate(kind, size.seed);
     let mut paths = vec!["space".to_owned()];
     for object in 1..space.len() {

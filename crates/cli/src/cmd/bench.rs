@@ -2,11 +2,13 @@
 
 use crate::backend;
 use crate::exit::Outcome;
+use crate::new_cluster::policy_text;
 use crate::reports::{Report, machine};
 use crate::source::Source;
 use crate::table::{Align, Table};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use pandofs_placement::ClusterMap;
 use pandofs_report::{Axis, Figure};
 use pandofs_types::Credentials;
 use pandofs_workload::{Kernel, Library, PhaseResult, Recorder, Size, Target, Workload, run};
@@ -98,6 +100,14 @@ impl TargetArgs {
         })
     }
 
+    /// The map, of a file system that is used through the library.
+    fn map(&self) -> Result<Option<ClusterMap>> {
+        if self.on.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(self.source.find(None)?.map))
+    }
+
     fn through(&self) -> &'static str {
         if self.on.is_some() {
             "mount"
@@ -181,6 +191,9 @@ struct Line<'a> {
     seed: u64,
     workload: String,
     through: &'a str,
+    /// Of the file system; not known of what is mounted.
+    servers: Option<usize>,
+    policy: Option<String>,
     clients: u16,
     files: u32,
     phase: &'a str,
@@ -198,6 +211,7 @@ impl Bench {
     pub fn run(&self) -> Result<Outcome> {
         let workload = self.workload.workload();
         let machine = machine();
+        let map = self.target.map()?;
         let mut json = self.json.as_deref().map(appended).transpose()?;
         let mut all: Vec<(u16, Vec<PhaseResult>)> = Vec::new();
         let mut table = Table::new(&[
@@ -249,6 +263,8 @@ impl Bench {
                         seed: self.seed,
                         workload: workload.to_string(),
                         through: self.target.through(),
+                        servers: map.as_ref().map(|map| map.servers.len()),
+                        policy: map.as_ref().map(|map| policy_text(map.policy)),
                         clients,
                         files: self.files,
                         phase: &phase.name,

@@ -1,11 +1,13 @@
 //! `pandofs model`
 
 use crate::exit::Outcome;
+use crate::new_cluster::parse_policy;
 use crate::reports;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use pandofs_model::{Costs, Experiment, Options};
-use std::path::PathBuf;
+use pandofs_model::{Costs, Experiment, Live, Options, beside};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,9 @@ pub struct Model {
     /// Print the costs as JSON and stop
     #[arg(long)]
     print_costs: bool,
+    /// Instead, the model beside what 'pandofs bench macro1 --json FILE' measured
+    #[arg(long, value_name = "FILE", conflicts_with = "experiments")]
+    live: Option<PathBuf>,
     /// Write plots (SVG), tables (report.txt) and points (report.jsonl) there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -87,6 +92,13 @@ impl Model {
             crate::print(&format!("{text}\n"))?;
             return Ok(Outcome::Done);
         }
+        let mut report =
+            reports::Report::new(self.out.as_deref(), self.json, &self.commit, self.seed)?;
+        if let Some(path) = &self.live {
+            report.add(&beside(&measured(path)?, costs))?;
+            report.finish()?;
+            return Ok(Outcome::Done);
+        }
         let options = Options {
             seed: self.seed,
             costs,
@@ -100,8 +112,6 @@ impl Model {
                 .map(|what| what.experiment())
                 .collect()
         };
-        let mut report =
-            reports::Report::new(self.out.as_deref(), self.json, &self.commit, self.seed)?;
         for experiment in all {
             for figure in experiment.figures(&options) {
                 report.add(&figure)?;
@@ -125,9 +135,113 @@ fn costs(named: &str) -> Result<Costs> {
     }
 }
 
+/// A line of `pandofs bench --json`.
+#[derive(Deserialize)]
+struct Line {
+    workload: String,
+    servers: Option<usize>,
+    policy: Option<String>,
+    clients: usize,
+    files: u32,
+    seed: u64,
+    phase: String,
+    operations: f64,
+    seconds: f64,
+}
+
+impl Line {
+    /// Which of the model's phases it is a part of.
+    fn phase(&self) -> Option<usize> {
+        match self.phase.as_str() {
+            "mkdir" | "create" => Some(0),
+            "stat" => Some(1),
+            "unlink" | "rmdir" => Some(2),
+            _ => None,
+        }
+    }
+}
+
+/// The measurements of macro1 through the library; several of one setting are added up.
+fn measured(path: &Path) -> Result<Vec<Live>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let mut all: Vec<(Live, [(f64, f64); 3])> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line: Line = serde_json::from_str(line)
+            .with_context(|| format!("{shown}: line {} is no measurement", number + 1))?;
+        let (Some(servers), Some(policy), Some(phase)) = (line.servers, &line.policy, line.phase())
+        else {
+            continue;
+        };
+        if line.workload != "macro1" {
+            continue;
+        }
+        let live = Live {
+            policy: parse_policy(policy).map_err(anyhow::Error::msg)?,
+            servers,
+            clients: line.clients,
+            files: line.files,
+            seed: line.seed,
+            rates: [0.0; 3],
+        };
+        let at = match all.iter().position(|(other, _)| *other == live) {
+            Some(at) => at,
+            None => {
+                all.push((live, [(0.0, 0.0); 3]));
+                all.len() - 1
+            }
+        };
+        let sum = &mut all[at].1[phase];
+        sum.0 += line.operations;
+        sum.1 += line.seconds;
+    }
+    ensure!(
+        !all.is_empty(),
+        "{shown} has no measurement of macro1 through the library"
+    );
+    Ok(all
+        .into_iter()
+        .map(|(live, sums)| Live {
+            rates: sums.map(|(operations, seconds)| operations / seconds),
+            ..live
+        })
+        .collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_placement::DirPolicy;
+
+    #[test]
+    fn phases_of_a_measurement_are_added_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("live.jsonl");
+        let line = |workload: &str, phase: &str, operations: u32| {
+            format!(
+                "{{\"workload\":\"{workload}\",\"servers\":4,\"policy\":\"random\",\"clients\":8,\"files\":100,\
+                 \"seed\":1,\"phase\":\"{phase}\",\"operations\":{operations},\"seconds\":2.0}}\n"
+            )
+        };
+        let phases = [
+            ("mkdir", 10),
+            ("create", 90),
+            ("stat", 50),
+            ("unlink", 70),
+            ("rmdir", 10),
+        ];
+        let mut text: String = phases
+            .map(|(phase, count)| line("macro1", phase, count))
+            .concat();
+        text += &line("tree", "stat", 1_000);
+        std::fs::write(&path, &text).unwrap();
+        let all = measured(&path).unwrap();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].rates, [25.0, 25.0, 20.0]);
+        assert_eq!((all[0].policy, all[0].servers), (DirPolicy::Random, 4));
+        std::fs::write(&path, line("tree", "stat", 1)).unwrap();
+        assert!(measured(&path).is_err());
+    }
 
     #[test]
     fn costs_by_name_and_by_file() {

@@ -4,6 +4,7 @@ pub mod adaptive;
 pub mod ddg;
 pub mod giga;
 pub mod internet;
+pub mod live;
 pub mod orangefs;
 
 use crate::costs::Costs;

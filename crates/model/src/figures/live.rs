@@ -1,0 +1,153 @@
+//! Macrobenchmark 1 as it was measured on a running system, beside the model of the same.
+
+use super::times;
+use crate::costs::Costs;
+use crate::macro1::macro1;
+use crate::place::Policy;
+use crate::space::{NAMESPACE_1, Space};
+use pandofs_placement::DirPolicy;
+use pandofs_report::{Axis, Figure};
+
+/// A measurement. All was below one directory, whose policy this is; files were with their entries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    pub policy: DirPolicy,
+    pub servers: usize,
+    pub clients: usize,
+    /// Files of the name space, about.
+    pub files: u32,
+    pub seed: u64,
+    /// Operations a second: files and directories made, looked at, removed.
+    pub rates: [f64; 3],
+}
+
+impl Live {
+    fn name(&self) -> String {
+        let policy = match self.policy {
+            DirPolicy::Ddg {
+                dir_depth,
+                dir_width,
+            } => format!("ddg({dir_depth},{dir_width})"),
+            DirPolicy::Random => "random".to_owned(),
+            DirPolicy::Subtree => "subtree".to_owned(),
+            DirPolicy::CrushPath => "crush-path".to_owned(),
+        };
+        format!(
+            "{policy}, {} servers, {} clients",
+            self.servers, self.clients
+        )
+    }
+
+    /// The same in the model.
+    fn modelled(&self) -> Policy {
+        let own = |dir_depth, dir_width| Policy::DdgOwnFiles {
+            dir_depth,
+            dir_width,
+            file_width: u32::MAX,
+        };
+        match self.policy {
+            DirPolicy::Ddg {
+                dir_depth,
+                dir_width,
+            } => own(dir_depth, dir_width),
+            DirPolicy::Random | DirPolicy::CrushPath => own(1, 1),
+            // It is all one child of the root.
+            DirPolicy::Subtree => own(u32::MAX, u32::MAX),
+        }
+    }
+
+    fn model(&self, costs: Costs) -> [f64; 3] {
+        let space = Space::generate(NAMESPACE_1.with_files(self.files), self.seed);
+        let run = macro1(
+            &space,
+            self.modelled(),
+            self.servers,
+            self.clients,
+            costs,
+            self.seed,
+        );
+        [run.create.rate(), run.stat.rate(), run.delete.rate()]
+    }
+}
+
+const PHASES: [&str; 3] = ["create", "stat", "delete"];
+
+/// A column live and one modelled for each phase.
+pub fn beside(live: &[Live], costs: Costs) -> Figure {
+    let names: Vec<String> = live.iter().map(Live::name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut figure = Figure::of_categories(
+        "live-and-model",
+        "Macrobenchmark 1, live and modelled",
+        &names,
+        Axis::logarithmic("operations a second"),
+    );
+    let modelled: Vec<[f64; 3]> = live.iter().map(|one| one.model(costs)).collect();
+    for (phase, name) in PHASES.iter().enumerate() {
+        let column =
+            |rates: &[[f64; 3]]| -> Vec<f64> { rates.iter().map(|of_all| of_all[phase]).collect() };
+        let measured: Vec<[f64; 3]> = live.iter().map(|one| one.rates).collect();
+        let (measured, modelled) = (column(&measured), column(&modelled));
+        figure.add_values(format!("{name} live"), &measured);
+        figure.add_values(format!("{name} modelled"), &modelled);
+        let ratios: Vec<f64> = measured
+            .iter()
+            .zip(&modelled)
+            .map(|(live, model)| live / model)
+            .collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        figure.claim(
+            format!("{name}: the model says which of two settings is faster, where they differ by half or more"),
+            same_order(&measured, &modelled),
+            format!("live over modelled: {} to {}", times(least), times(most)),
+        );
+    }
+    figure.note(
+        "where they differ: in the model each server has a processor and a disk of its own and clients cost nothing but \
+         their pause, while live servers and clients on one machine share its processors, so that more servers do not \
+         help there and messages between them take what requests could use; live shards are more than servers, so that \
+         two directories on different shards of one server take a distributed operation without a message between \
+         machines; forced writes of all servers go to one disk",
+    );
+    figure
+}
+
+/// Whether no pair is clearly one way in the first and clearly the other way in the second.
+fn same_order(first: &[f64], second: &[f64]) -> bool {
+    let clearly = |a: f64, b: f64| a > 1.5 * b;
+    let pairs = (0..first.len()).flat_map(|a| (0..first.len()).map(move |b| (a, b)));
+    let mut pairs = pairs.filter(|(a, b)| a != b);
+    !pairs.any(|(a, b)| clearly(first[a], first[b]) && clearly(second[b], second[a]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_contradicts_is_found() {
+        assert!(same_order(&[1.0, 2.0], &[5.0, 50.0]));
+        assert!(same_order(&[1.0, 2.0], &[5.0, 4.0]));
+        assert!(!same_order(&[1.0, 2.0], &[5.0, 1.0]));
+    }
+
+    #[test]
+    fn each_measurement_has_its_model_beside_it() {
+        let live = |policy| Live {
+            policy,
+            servers: 4,
+            clients: 8,
+            files: 2_000,
+            seed: 1,
+            rates: [1_000.0; 3],
+        };
+        let all = [DirPolicy::default(), DirPolicy::Random, DirPolicy::Subtree].map(live);
+        let figure = beside(&all, Costs::MEASURED);
+        assert_eq!(figure.series.len(), 6);
+        assert_eq!(figure.categories[1], "random, 4 servers, 8 clients");
+        let modelled = &figure.series[1].points;
+        // Random makes every directory elsewhere, which costs forced writes.
+        assert!(modelled[0].1 > modelled[1].1, "{modelled:?}");
+    }
+}

@@ -1,0 +1,78 @@
+#!/bin/bash
+# bench-placement.sh PANDOFS OUT COMMIT: measures placement policies on clusters on this machine, and writes a
+# report to the directory OUT that has what the model makes of the same beside it. FILES (10000) and CLIENTS
+# (8) say how much.
+set -euo pipefail
+pandofs=$(realpath "$1")
+out=$2
+commit=$3
+files=${FILES:-10000}
+clients=${CLIENTS:-8}
+mkdir -p "$out"
+out=$(realpath "$out")
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/pandofs-placement.XXXXXX")
+up=
+finish() {
+    [[ -z $up ]] || { kill -INT "$up" 2>/dev/null || true; wait "$up" 2>/dev/null || true; }
+    rm -rf --one-file-system "$scratch"
+}
+trap finish EXIT
+: >"$out/live.jsonl"
+
+# on_cluster SERVERS POLICY COMMAND...: with a new cluster in $data.
+on_cluster() {
+    local servers=$1 policy=$2 deadline=$((SECONDS + 60))
+    shift 2
+    data=$(mktemp -d "$scratch/data.XXXXXX")/cluster
+    "$pandofs" up --servers "$servers" --policy "$policy" --data "$data" --no-mount >"$scratch/up.log" 2>&1 &
+    up=$!
+    until "$pandofs" status --data "$data" >/dev/null 2>&1; do
+        if ! kill -0 "$up" 2>/dev/null || [[ $SECONDS -ge $deadline ]]; then
+            cat "$scratch/up.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    "$@"
+    kill -INT "$up"
+    wait "$up" || true
+    up=
+    rm -rf --one-file-system "$(dirname "$data")"
+}
+
+measure() {
+    "$pandofs" bench "$1" --data "$data" --clients "$clients" --files "$files" --commit "$commit" \
+        --json "$out/live.jsonl"
+    "$pandofs" status --data "$data" --json >"$out/status-$2.json"
+}
+
+{
+    echo "# Placement, live and modelled"
+    echo
+    echo "Commit $commit. What is measured, and how to read it: pandofs bench --help, pandofs model --help."
+    for policy in random subtree ddg:4,16; do
+        echo
+        echo "## macro1, 4 servers, $policy"
+        echo
+        echo '```text'
+        on_cluster 4 "$policy" measure macro1 "${policy//[:,]/-}"
+        echo '```'
+        jq -r '"\([.servers[].requests] | add) requests (by server: \([.servers[].requests | tostring] | join(", "))), \([.servers[].distributed] | add) distributed operations, \([.servers[].peer_messages] | add) messages between servers"' \
+            "$out/status-${policy//[:,]/-}.json"
+    done
+    for servers in 1 2 4; do
+        echo
+        echo "## metarates (one directory), $servers servers"
+        echo
+        echo '```text'
+        on_cluster "$servers" ddg:4,16 measure metarates "metarates-$servers"
+        echo '```'
+    done
+    echo
+    echo "## Live and modelled"
+    echo
+    echo '```text'
+    "$pandofs" model --live "$out/live.jsonl" --costs measured --out "$out" --commit "$commit"
+    echo '```'
+} >"$out/report.md"
+cat "$out/report.md"
