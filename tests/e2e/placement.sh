@@ -65,13 +65,23 @@ expect_equal 'later ones' "$(homes "$MNT"/random/later-* | sort -u | wc -l)" 1
 expect_refused 'is no policy' "$PANDOFS" dir --policy nonsense "$MNT/random"
 
 # Each directory on another shard than its entry took messages between servers.
-status=$("$PANDOFS" status --data "$DATA" --json)
+status=$("$PANDOFS" status --data "$DATA" --branch-points --json)
 for field in inodes requests; do
     expect_equal "servers with $field" "$(jq "[.servers[] | select(.$field > 0)] | length" <<<"$status")" 4
 done
 expect_above 'entries' "$(jq '[.servers[].entries] | add' <<<"$status")" 60
 expect_above 'distributed operations' "$(jq '[.servers[].distributed] | add' <<<"$status")" 20
 expect_above 'messages between servers' "$(jq '[.servers[].peer_messages] | add' <<<"$status")" 20
+
+# A branch point for each directory that is on another shard than its entry, and none of files.
+away=0
+for directory in "$MNT"/{*,*/*,*/*/*}; do
+    [[ -d $directory ]] || continue
+    [[ $(home "$directory") == "$(home "${directory%/*}")" ]] || away=$((away + 1))
+done
+expect_equal 'branch directories' "$(jq '[.branch_points[].directories] | add' <<<"$status")" "$away"
+expect_equal 'branch files' "$(jq '[.branch_points[].files] | add' <<<"$status")" 0
+expect_contains 'the table' "$("$PANDOFS" status --data "$DATA" --branch-points)" 'branch directories'
 
 # The benchmarks, through the library and the mount: each phase is measured, and nothing is left.
 for workload in mdtest metarates postmark macro1 macro2 tree; do

@@ -8,6 +8,7 @@
 //! while the file system is in use is no picture of one moment: an operation over two shards may be seen
 //! on one of them only. Whoever takes such dumps takes several, and believes what [`lasting`] finds.
 
+mod branches;
 mod dump;
 mod oracles;
 mod places;
@@ -16,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod testing;
 
+pub use branches::Branches;
 pub use dump::{ClusterDump, ShardPairs};
 pub use places::Places;
 pub use problem::{Lasting, Problem, lasting};

@@ -4,6 +4,7 @@
 
 mod admin;
 mod backend;
+mod branch_points;
 mod cmd;
 mod daemon;
 mod datadir;

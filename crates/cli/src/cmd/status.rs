@@ -1,6 +1,7 @@
 //! `pandofs status`
 
 use crate::admin::{self, ServerView};
+use crate::branch_points::{BranchPoints, BranchReport};
 use crate::exit::Outcome;
 use crate::new_cluster::policy_text;
 use crate::source::{Cluster, Source};
@@ -18,6 +19,8 @@ Examples:
   pandofs status --data /var/tmp/pando
   pandofs status --cluster cluster.json --watch
       again every second, with the requests of that second
+  pandofs status --branch-points
+      how many names have their inode on another shard, and what that costs
   pandofs status --json | jq '.servers[] | {id, entries}'
 
 A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
@@ -42,6 +45,9 @@ pub struct Status {
     /// Show every shard
     #[arg(long)]
     shards: bool,
+    /// Also count the names whose inode is on another shard, which takes reading all there is
+    #[arg(long, conflicts_with = "watch")]
+    branch_points: bool,
     /// Wait up to this long until the cluster is there and all its servers answer
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     wait: Option<Duration>,
@@ -57,12 +63,20 @@ impl Status {
             return self.watch(&cluster, period.max(Duration::from_millis(100)));
         }
         let views = ask(&cluster, deadline);
+        let all_there = outcome(&views) == Outcome::Done;
+        let branches = (self.branch_points && all_there).then(|| BranchPoints::count(&cluster));
+        let branches = branches.transpose()?;
         if self.json {
-            let report = Report::new(&cluster, &views);
+            let mut report = Report::new(&cluster, &views);
+            report.branch_points = branches.as_ref().map(BranchPoints::report);
             let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
             crate::print(&format!("{text}\n"))?;
         } else {
-            crate::print(&text(&cluster, &views, None, self.shards))?;
+            let mut shown = text(&cluster, &views, None, self.shards);
+            if let Some(branches) = &branches {
+                shown.push_str(&format!("\n{}", branches.table(&views)));
+            }
+            crate::print(&shown)?;
         }
         for view in &views {
             if let Err(error) = &view.status {
@@ -326,6 +340,9 @@ struct Report {
     split_threshold: u32,
     max_partitions: u32,
     servers: Vec<ServerReport>,
+    /// With `--branch-points`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch_points: Option<Vec<BranchReport>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -425,6 +442,7 @@ impl Report {
             split_threshold: map.settings.split_threshold,
             max_partitions: map.max_partitions(),
             servers: views.iter().map(ServerReport::new).collect(),
+            branch_points: None,
         }
     }
 }
