@@ -8,6 +8,8 @@ TAR ?=
 FILES ?= 100000
 # Further options of `pandofs-bench run` and of `pandofs-bench data`.
 BENCH ?=
+# Trees of the paper's figures on tree walks are smaller than its own by this; 1 takes hours.
+DIVIDE ?= 20
 BENCH_DATA ?=
 # What walks trees over MPI is linked to it, and so behind a feature.
 MPI = --features pandofs-walk-mpi/mpi
@@ -18,7 +20,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim bench bench-placement clean
+.PHONY: help deps build install run test lint unit e2e sim bench bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -83,6 +85,17 @@ bench-placement: ## Measure placement policies, and put the model beside (report
 	scripts/deps.sh build run
 	cargo build --release --package pandofs-cli
 	scripts/bench-placement.sh $(PANDOFS) "$$(scripts/cargo-target.sh)/placement" "$$(git describe --always --dirty)"
+
+bench-walk: ## The paper's figures on tree walks as an HTML page, and the walk beside find, fd and others
+	scripts/deps.sh build bench-walk
+	cargo build --release --package pandofs-walk-bench --package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
+	target=$$(scripts/cargo-target.sh)/release && scratch=$$(mktemp -d) && \
+		$$target/pandofs-walk-bench tree balanced --files 200000 $$scratch/tree && \
+		$$target/pandofs-walk-bench figures --out walk-figures.html --divide $(DIVIDE) --real $$scratch/tree \
+			--pandofs-mpi $$target/pandofs-mpi; rm -rf "$$scratch"
+	target=$$(scripts/cargo-target.sh)/release && \
+		PATH=$$(scripts/cargo-target.sh)/programs/bin:$$PATH scripts/bench-walk.sh $$target/pandofs-walk-bench \
+			$$target/pandofs-walk "$$(mktemp -u -d)"
 
 clean: ## Remove what was built
 	cargo clean

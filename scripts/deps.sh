@@ -5,6 +5,7 @@
 #   run    what a mount needs
 #   test   what the end-to-end tests run
 #   bench  what PandoFS is measured beside
+#   bench-walk  what its tree walk is measured beside
 # With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
 # prints the command and fails. Programs from crates.io are built beside what cargo builds of PandoFS.
 set -euo pipefail
@@ -147,8 +148,17 @@ for group in "$@"; do
         need_command mkfs.ext4 e2fsprogs "makes the ext4 to compare with"
         need_command fio fio "writes and reads large files"
         ;;
+    bench-walk)
+        need_command bfs bfs "a walker to compare with"
+        need_command bc bc "divides times"
+        command -v fd >/dev/null || need_command fdfind fd-find "a walker to compare with"
+        need_rust
+        need_program diskus 0.9.0
+        need_program du-dust 1.2.7
+        need_program parallel-disk-usage 0.24.0
+        ;;
     *)
-        echo "deps: unknown group '$group' (build, lint, run, test, bench)" >&2
+        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk)" >&2
         exit 2
         ;;
     esac

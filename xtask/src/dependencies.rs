@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 32] = [
+const RULES: [Rule; 33] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -88,6 +88,7 @@ const RULES: [Rule; 32] = [
     outer("walk-mpi", &["types", "walk-fs", "walk-tools"]),
     front("cli"),
     front("bench"),
+    outer("walk-bench", &["walk", "walk-sim"]),
     front("trials"),
     outer("posix", &[]),
     tests("testkit"),

@@ -1,7 +1,7 @@
 //! The parallel tree walk on real trees: every entry below some roots is shown to a [`Visitor`] exactly once, by
 //! threads of one process.
 //!
-//! In the manner of `ftw`, with a visitor for each thread:
+//! In the manner of [`ftw`](fn@ftw), or with a visitor for each thread:
 //!
 //! ```
 //! use pandofs_walk_fs::{Entry, Flow, Options, Visitor, walk};
@@ -38,6 +38,7 @@ mod descriptors;
 mod dir;
 mod entry;
 mod floor;
+mod ftw;
 mod leave;
 mod letter;
 mod link;
@@ -45,6 +46,7 @@ mod meter;
 mod options;
 mod paths;
 mod processes;
+mod saved;
 mod slice;
 mod spill;
 mod stat;
@@ -55,13 +57,15 @@ mod work;
 
 pub use dir::{Dir, DirState, Unreadable};
 pub use entry::Entry;
+pub use ftw::ftw;
 pub use leave::Leaving;
 pub use link::Link;
 pub use meter::Meter;
 pub use options::{Follow, Options};
 pub use processes::{Outputs, Processes};
 pub use rustix::fs::{FileType, StatxFlags};
+pub use saved::Saved;
 pub use stat::{Stat, Time};
 pub use task::Task;
-pub use threads::{WalkError, Walked, walk};
+pub use threads::{WalkError, Walked, go_on, walk};
 pub use visit::{Flow, Problem, ProblemKind, Visitor};

@@ -1,6 +1,7 @@
 //! How a walk is done.
 
 use crate::meter::Meter;
+use crate::saved::Saved;
 use pandofs_types::limits::{
     WALK_OPEN_DIRECTORIES, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
 };
@@ -43,6 +44,9 @@ pub struct Options {
     pub leaves: bool,
     /// Each entry takes a visitor long, so that it is worth while to share after every one, and by few.
     pub slow_entries: bool,
+    /// Where items go once the walk is to be interrupted. Not with [`Options::leaves`]: what is known of a directory
+    /// that is walked is not written.
+    pub saved: Option<Arc<Saved>>,
     /// Told how far the walk is, and asked whether to stop.
     pub meter: Arc<Meter>,
 }
@@ -63,6 +67,7 @@ impl Default for Options {
             open_directories: open_directories(),
             leaves: true,
             slow_entries: false,
+            saved: None,
             meter: Arc::new(Meter::default()),
         }
     }

@@ -7,6 +7,7 @@ use crate::descriptors::Descriptors;
 use crate::dir::{Dir, DirState, Origin, Unreadable};
 use crate::floor::{End, Floor, State};
 use crate::options::Options;
+use crate::saved;
 use crate::slice::{self, Item};
 use crate::visit::Visitor;
 use crate::work::{Desk, Worker};
@@ -14,7 +15,7 @@ use pandofs_walk::{Event, Failure, RankId};
 use rustix::fs::FileType;
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -60,14 +61,44 @@ pub fn walk<V: Visitor>(
     options: &Options,
     mut make: impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    let floor = Floor::alone(options);
     let top = Dir::top();
-    let mut items = vec![first(&top, roots)?];
+    let items = vec![first(&top, roots)?];
+    begin(top, items, options, &mut make)
+}
+
+/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has not shown.
+///
+/// # Errors
+/// As [`walk`]; and when the file holds something else.
+///
+/// # Panics
+/// As [`walk`].
+pub fn go_on<V: Visitor>(
+    saved: &mut impl Read,
+    options: &Options,
+    mut make: impl FnMut(usize) -> V,
+) -> Result<Walked<V>, WalkError> {
+    let items = saved::load(saved).map_err(WalkError::Unreadable)?;
+    begin(Dir::top(), items, options, &mut make)
+}
+
+fn begin<V: Visitor>(
+    top: Arc<Dir<V::Dir>>,
+    items: Vec<Item<V::Dir>>,
+    options: &Options,
+    make: &mut impl FnMut(usize) -> V,
+) -> Result<Walked<V>, WalkError> {
+    assert!(
+        options.saved.is_none() || !options.leaves,
+        "directories that are left cannot be saved"
+    );
+    let floor = Floor::alone(options);
+    let mut items = items;
     for rank in floor.here() {
         let roots = std::mem::take(&mut items);
         floor.deliver(rank, Event::Start { roots });
     }
-    let visitors = run(&floor, options, &mut make, |_| Ok(()))?;
+    let visitors = run(&floor, options, make, |_| Ok(()))?;
     floor.outcome()?;
     Ok(Walked { visitors, top })
 }

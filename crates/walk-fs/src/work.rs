@@ -81,6 +81,10 @@ impl<'w, V: Visitor> Worker<'w, V> {
 
     /// Does an item to its end; what was found and not handed over.
     pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
+        if let Some(saved) = self.options.saved.as_ref().filter(|it| it.takes()) {
+            saved.save(item);
+            return Vec::new();
+        }
         // Once the walk is to end, items are dropped.
         let stopped = self.options.meter.is_stopped();
         let dir = match item {

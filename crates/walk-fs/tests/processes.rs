@@ -203,7 +203,7 @@ impl Visitor for Summer<'_> {
         if entry.kind() == pandofs_walk_fs::FileType::Directory {
             return Flow::Descend([size, 0]);
         }
-        if entry.listed_ino() % 2 == 0 {
+        if entry.listed_ino().is_multiple_of(2) {
             let name = entry.name().to_bytes().to_vec();
             entry.later(name);
         } else {

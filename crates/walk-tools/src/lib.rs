@@ -6,6 +6,7 @@
 //! unpacking directories, `-exec` a command line); nothing is written to standard output that cannot be told apart again.
 
 mod change;
+mod checkpoint;
 pub mod cmd;
 mod copy;
 mod crew;
@@ -18,6 +19,7 @@ mod mirror;
 mod mode;
 mod outcome;
 mod output;
+mod parquet;
 mod progress;
 mod session;
 mod tar;

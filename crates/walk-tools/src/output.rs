@@ -2,6 +2,7 @@
 
 use crate::crew::Crew;
 use pandofs_walk_fs::{Meter, Outputs};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,33 +17,46 @@ pub struct Output(Arc<Shared>);
 struct Shared {
     meter: Arc<Meter>,
     failure: Mutex<Option<io::Error>>,
+    target: Target,
+}
+
+/// Where it goes.
+#[derive(Debug)]
+enum Target {
+    Standard,
+    /// Something else is on standard output.
+    Errors,
+    File(File),
     /// The standard output of another process, or of all.
-    outputs: Option<Outputs>,
-    /// It goes to standard error: something else is on standard output.
-    errors: bool,
+    Outputs(Outputs),
 }
 
 impl Output {
     /// Of the walk.
     pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
-        Output::to(meter, crew.outputs(), false)
+        let outputs = crew.outputs();
+        Output::to(meter, outputs.map_or(Target::Standard, Target::Outputs))
     }
 
     /// To standard error.
     pub fn errors(meter: &Arc<Meter>) -> Output {
-        Output::to(meter, None, true)
+        Output::to(meter, Target::Errors)
+    }
+
+    /// To a file.
+    pub fn file(meter: &Arc<Meter>, file: File) -> Output {
+        Output::to(meter, Target::File(file))
     }
 
     /// For what comes after the end of all walks.
     pub fn last(meter: &Arc<Meter>) -> Output {
-        Output::to(meter, None, false)
+        Output::to(meter, Target::Standard)
     }
 
-    fn to(meter: &Arc<Meter>, outputs: Option<Outputs>, errors: bool) -> Output {
+    fn to(meter: &Arc<Meter>, target: Target) -> Output {
         Output(Arc::new(Shared {
             meter: Arc::clone(meter),
-            outputs,
-            errors,
+            target,
             failure: Mutex::new(None),
         }))
     }
@@ -62,14 +76,18 @@ impl Output {
     }
 
     fn write(&self, bytes: &[u8]) {
-        if let Some(outputs) = &self.0.outputs {
-            return outputs.write(bytes.to_vec());
-        }
-        let written = if self.0.errors {
-            io::stderr().lock().write_all(bytes)
-        } else {
-            let mut out = io::stdout().lock();
-            out.write_all(bytes).and_then(|()| out.flush())
+        let written = match &self.0.target {
+            Target::Standard => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+            Target::Errors => io::stderr().lock().write_all(bytes),
+            // Whole records in one call: those of several threads do not mix.
+            Target::File(file) => (&*file).write_all(bytes),
+            Target::Outputs(outputs) => {
+                outputs.write(bytes.to_vec());
+                Ok(())
+            }
         };
         if let Err(error) = written {
             self.0.meter.stop();

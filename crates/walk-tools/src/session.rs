@@ -6,11 +6,11 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::shown;
 use anyhow::{Context, Result};
-use pandofs_walk_fs::{Dir, Meter, Options, Problem, Visitor, walk};
+use pandofs_walk_fs::{Dir, Meter, Options, Problem, Visitor, WalkError, Walked, walk};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,12 +50,39 @@ pub fn run<V: Visitor>(
     lists: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
+    attended(options, lists && !crew.is_several(), || match crew {
+        Crew::Alone => walk(roots, options, make),
+        Crew::Together(processes) => processes.walk(roots, options, make),
+    })
+}
+
+/// The same from where an earlier walk was interrupted.
+///
+/// # Errors
+/// As [`run`].
+pub fn go_on<V: Visitor>(
+    saved: &mut impl Read,
+    options: &Options,
+    lists: bool,
+    make: impl FnMut(usize) -> V,
+) -> Result<Ran<V>> {
+    attended(options, lists, || {
+        pandofs_walk_fs::go_on(saved, options, make)
+    })
+}
+
+fn attended<V: Visitor>(
+    options: &Options,
+    lists: bool,
+    walk: impl FnOnce() -> Result<Walked<V>, WalkError>,
+) -> Result<Ran<V>> {
     let meter = Arc::clone(&options.meter);
     let interrupted = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot take signals")?;
     let handle = signals.handle();
     let listener = {
         let (meter, interrupted) = (Arc::clone(&meter), Arc::clone(&interrupted));
+        let saved = options.saved.clone();
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
@@ -64,20 +91,18 @@ pub fn run<V: Visitor>(
                         // The second time there is no patience left.
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
                     }
-                    meter.stop();
+                    match &saved {
+                        Some(saved) => saved.ask(),
+                        None => meter.stop(),
+                    }
                 }
             })
             .context("cannot start a thread")?
     };
     let started = Instant::now();
     let walked = {
-        match crew {
-            Crew::Alone => {
-                let _progress = Progress::start(&meter, lists);
-                walk(roots, options, make)
-            }
-            Crew::Together(processes) => processes.walk(roots, options, make),
-        }
+        let _progress = Progress::start(&meter, lists);
+        walk()
     };
     handle.close();
     let _ = listener.join();

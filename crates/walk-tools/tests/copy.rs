@@ -225,6 +225,8 @@ fn archives_go_to_and_fro() {
         done(&run_in(dir, "sh", &["-c", &script]));
         let name = unpack.split(' ').nth(1).unwrap();
         let unpacked = listed(dir, &format!("{name}/tree"));
-        assert!(unpacked == expected, "{unpack}");
+        let differ = unpacked.iter().filter(|it| !expected.contains(it));
+        let differ: Vec<_> = differ.map(|it| it.escape_ascii().to_string()).collect();
+        assert!(unpacked == expected, "{unpack}: {differ:?}");
     }
 }

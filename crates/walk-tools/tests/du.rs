@@ -7,6 +7,22 @@ mod common;
 use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
 
 #[test]
+fn roots_in_other_roots_count_once() {
+    let (dir, _) = tree();
+    let alone = run_in(dir.path(), "du", &["-s", "tree"]).stdout;
+    let size = alone.split(|byte| *byte == b'\t').next().unwrap().to_vec();
+    let total = [&size[..], b"\ttotal\n"].concat();
+    for roots in [
+        &["tree", "tree/d1"][..],
+        &["tree/d1", "tree"],
+        &["tree", "./tree"],
+    ] {
+        let ours = ours(dir.path(), &[&["du", "-s", "-c"], roots].concat()).stdout;
+        assert!(ours.ends_with(&total), "{roots:?}: {ours:?}");
+    }
+}
+
+#[test]
 fn trees_have_the_same_sizes() {
     let (dir, _) = tree();
     for options in [

@@ -8,7 +8,13 @@ use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
 use std::path::Path;
 
 /// Expressions, a word each; -print0 is added.
-const EXPRESSIONS: [&str; 66] = [
+const EXPRESSIONS: [&str; 72] = [
+    "tree -newermt 2020-01-01",
+    "tree ! -newermt @1700000000.5",
+    "tree -daystart -mtime 0",
+    "tree -daystart -mtime +1",
+    "tree -mtime -3 -daystart ! -mmin -3000",
+    "tree -daystart -mmin +90",
     "tree",
     "tree/ tree/d0",
     "tree -name *.c",
@@ -111,6 +117,34 @@ fn expressions_find_the_same() {
     compare(dir.path(), &["tree"], b'\n', &[]);
     let alternative = ["tree", "-name", "*.c", "-o", "-name", "link"];
     compare(dir.path(), &alternative, b'\n', &[]);
+}
+
+#[test]
+fn files_are_written_the_same() {
+    let (dir, _) = tree();
+    let expression = "-fprint0 FILE0 -name *.c -fprintf FILE1 %f:%s\\0 -o -type d -fprint FILE2";
+    let mut written = Vec::new();
+    for (program, prefix) in [("find", "gnu"), (env!("CARGO_BIN_EXE_pandofs-walk"), "our")] {
+        let expression = expression.replace("FILE", prefix);
+        let mut words = vec!["tree"];
+        words.extend(expression.split(' '));
+        if prefix == "our" {
+            words.insert(0, "find");
+        }
+        let output = run_in(dir.path(), program, &words);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+        for (file, end) in [("0", 0), ("1", 0), ("2", b'\n')] {
+            let bytes = std::fs::read(dir.path().join([prefix, file].concat())).unwrap();
+            let mut records: Vec<Vec<u8>> =
+                bytes.split(|it| *it == end).map(<[u8]>::to_vec).collect();
+            records.sort_unstable();
+            assert!(records.len() > 10, "{file}");
+            written.push(records);
+        }
+    }
+    let (gnu, our) = written.split_at(3);
+    assert!(gnu == our);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use pandofs_walk_fs::{
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +29,7 @@ Examples:
 
 Sizes are what is on disk, in KiB, unless -h, -b or --apparent-size is given. A file with several
 names counts once, in the directory where one of its names is met first. Directories come in no
-order, but after all that is in them. Apparent sizes include those of the directories themselves.";
+order, but after all that is in them. A root that is in another one counts there alone. Apparent sizes include those of the directories themselves.";
 
 /// Sum up the space that trees take, by directory or by owner, age or size
 #[derive(Args, Clone, Debug)]
@@ -110,7 +111,8 @@ impl Du {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_secs() as i64);
         let total = AtomicU64::new(0);
-        let ran = session::run(crew, &self.roots, &options, self.by.is_none(), |_| Summer {
+        let roots = apart(&self.roots);
+        let ran = session::run(crew, &roots, &options, self.by.is_none(), |_| Summer {
             du: self,
             names: &names,
             total: &total,
@@ -197,6 +199,32 @@ impl Du {
         let (entries, bytes) = (count(report.entries), shown(report.bytes));
         Ok(text + &format!("{:<22} {entries:>14} {bytes:>16}\n", "all"))
     }
+}
+
+/// Without roots that are in others, which would count twice: the first of those is left that are the same.
+fn apart(roots: &[OsString]) -> Vec<OsString> {
+    let real: Vec<Option<PathBuf>> = roots
+        .iter()
+        .map(|root| {
+            // A link that is a root is not followed.
+            let path = Path::new(root);
+            if path.is_symlink() {
+                return None;
+            }
+            path.canonicalize().ok()
+        })
+        .collect();
+    let is_in_another = |at: usize| {
+        let Some(path) = &real[at] else { return false };
+        real.iter().enumerate().any(|(other, above)| {
+            other != at
+                && above
+                    .as_ref()
+                    .is_some_and(|above| path.starts_with(above) && (path != above || other < at))
+        })
+    };
+    let kept = (0..roots.len()).filter(|at| !is_in_another(*at));
+    kept.map(|at| roots[at].clone()).collect()
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.

@@ -8,10 +8,11 @@ use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::session::{self, complain};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Time, Visitor};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,7 @@ directories are searched in parallel, and each comes before what is in it (with 
   -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile
   -readable -writable -executable
   -maxdepth -mindepth -xdev -depth -follow -H -L -P  ! -not -a -and -o -or , ( ) -true -false
-  -print -print0 -printf -ls -delete -exec -execdir -prune -quit
+  -daystart -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete -exec -execdir -prune -quit
 and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in
 it) and all below them. Commands of -exec run in each thread, so some run at once. Options of
 this help come first.";
@@ -77,9 +78,20 @@ impl Find {
         };
         // A launcher of processes may have made a terminal for them.
         let terminal = std::io::stdout().is_terminal() && !crew.is_several();
+        let files = query.files.iter().map(|name| {
+            let file = if crew.is_several() {
+                bail!("-fprint and the like do not work over several processes");
+            } else {
+                File::create(name)
+            };
+            let file = file.with_context(|| name.display().to_string())?;
+            Ok(Output::file(&options.meter, file))
+        });
+        let files: Vec<Output> = files.collect::<Result<_>>()?;
         let ran = session::run(crew, &query.roots, &options, true, |_| Finder {
             query: &query,
             out: output.part(),
+            files: files.iter().map(Output::part).collect(),
             names: query.execs.iter().map(|_| Names::default()).collect(),
             now,
             terminal,
@@ -89,6 +101,7 @@ impl Find {
         let mut ran = ran;
         for mut finder in std::mem::take(&mut ran.visitors) {
             finder.out.flush();
+            finder.files.iter_mut().for_each(Part::flush);
             if !ran.interrupted {
                 for (exec, names) in query.execs.iter().zip(&mut finder.names) {
                     exec.run_batch(names, &failed);
@@ -102,6 +115,9 @@ impl Find {
         if outcome == Outcome::Done && failed.contains(&true) {
             outcome = Outcome::Incomplete;
         }
+        for (file, name) in files.iter().zip(&query.files) {
+            file.finish().with_context(|| name.display().to_string())?;
+        }
         session::finish(outcome, &output)
     }
 }
@@ -109,6 +125,7 @@ impl Find {
 struct Finder<'f> {
     query: &'f Query,
     out: Part,
+    files: Vec<Part>,
     names: Vec<Names>,
     now: Time,
     terminal: bool,
@@ -126,6 +143,7 @@ impl Finder<'_> {
             out: &mut self.out,
             execs: &self.query.execs,
             names: &mut self.names,
+            files: &mut self.files,
             now: self.now,
             terminal: self.terminal,
             failed: self.failed,

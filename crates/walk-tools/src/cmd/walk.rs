@@ -1,17 +1,23 @@
 //! `walk`
 
+use crate::checkpoint::{Checkpoint, Timer};
 use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::parquet::{Rows, Table};
 use crate::session::{self, complain};
 use crate::text::{count, human, show};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Problem, StatxFlags, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, Stat, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +26,10 @@ Examples:
   pandofs walk --list nul src | xargs -0 wc -l
   pandofs walk --list json /data | jq 'select(.size > 1e9)'
   pandofs walk --list csv -x / > everything.csv
+  pandofs walk --checkpoint state --list csv --output all.csv /scratch
+      a walk of days; if it ends too early, the same with --resume goes on from where it was
+  pandofs walk --list parquet /scratch > scratch.parquet
+      and then: select kind, sum(size) from 'scratch.parquet' group by kind
 
 Lists are in no order. Text has a path in each line, with control characters, backslashes and
 what is not UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such bytes are in
@@ -40,6 +50,23 @@ pub struct Walk {
     /// Follow symbolic links; one that leads back to a directory above it is reported
     #[arg(short = 'L', long)]
     follow: bool,
+    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Seconds between two times
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 300,
+        requires = "checkpoint"
+    )]
+    checkpoint_interval: u64,
+    /// Go on from what --checkpoint has written
+    #[arg(long, requires = "checkpoint")]
+    resume: bool,
+    /// Where a list goes, rather than to standard output: what is not in a checkpoint is cut off it
+    #[arg(short, long, value_name = "FILE", requires = "list")]
+    output: Option<PathBuf>,
     /// Print the counts as JSON
     #[arg(long, conflicts_with = "list")]
     json: bool,
@@ -58,6 +85,8 @@ enum Format {
     Json,
     /// A table with a header
     Csv,
+    /// Columns, for databases
+    Parquet,
 }
 
 impl Walk {
@@ -74,22 +103,47 @@ impl Walk {
             options.fields =
                 StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::BLOCKS | StatxFlags::INO;
         }
-        let output = Output::new(&options.meter, crew);
-        if self.list == Some(Format::Csv) && crew.is_first() {
-            output.print("path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n");
+        let mut table = None;
+        if self.list == Some(Format::Parquet) {
+            crew.alone("a list as Parquet")?;
+            if std::io::stdout().is_terminal() {
+                bail!("Parquet is nothing for a terminal: send it to a file");
+            }
+            let file = rustix::io::dup(rustix::stdio::stdout())?;
+            table = Some(Table::new(file.into(), &options.meter)?);
+        }
+        let file = self.open_output(crew)?;
+        let output = match &file {
+            Some(file) => Output::file(&options.meter, file.try_clone()?),
+            None => Output::new(&options.meter, crew),
+        };
+        let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
+        if self.list == Some(Format::Csv) && crew.is_first() && !self.resume {
+            output.print(header);
         }
         let lists = self.list.is_some();
-        let ran = session::run(crew, &self.roots, &options, lists, |_| Walker {
+        let make = |_| Walker {
             format: self.list,
             counts: Counts::default(),
             out: output.part(),
             line: String::new(),
-        })?;
+            table: table.as_ref(),
+            rows: Rows::default(),
+        };
+        if let Some(path) = &self.checkpoint {
+            return self.in_parts(path, options, &output, file.as_ref(), make);
+        }
+        let ran = session::run(crew, &self.roots, &options, lists, make)?;
         let mut counts = Counts::default();
         for visitor in &ran.visitors {
             counts.add(&visitor.counts);
         }
         let mut ran = ran;
+        for visitor in &mut ran.visitors {
+            if let Some(table) = &table {
+                visitor.rows.flush(table);
+            }
+        }
         ran.visitors.clear();
         let Some(all) = crew.gather(counts, &ran.meter)? else {
             return Ok(Outcome::Done);
@@ -106,8 +160,120 @@ impl Walk {
                 counts.table()
             });
         }
-        session::finish(ran.outcome(), &output)
+        let outcome = ran.outcome();
+        drop(ran);
+        if let Some(table) = table {
+            table.finish()?;
+        }
+        session::finish(outcome, &output)
     }
+}
+
+impl Walk {
+    fn open_output(&self, crew: &Crew<'_>) -> Result<Option<File>> {
+        if self.checkpoint.is_some() {
+            crew.alone("--checkpoint")?;
+            if self.list == Some(Format::Parquet) || self.list.is_some() && self.output.is_none() {
+                bail!("--checkpoint of a list needs --output, and another format than Parquet");
+            }
+        }
+        let Some(path) = &self.output else {
+            return Ok(None);
+        };
+        if crew.is_several() || self.list == Some(Format::Parquet) {
+            bail!("--output does not work with Parquet, nor over several processes");
+        }
+        let mut options = File::options();
+        options.append(true).create(true);
+        let file = options
+            .open(path)
+            .with_context(|| path.display().to_string())?;
+        if !self.resume {
+            file.set_len(0)?;
+        }
+        Ok(Some(file))
+    }
+
+    /// Walks with interruptions, at which what was done is written down.
+    fn in_parts<'w>(
+        &self,
+        path: &Path,
+        mut options: Options,
+        output: &Output,
+        file: Option<&File>,
+        make: impl Fn(usize) -> Walker<'w> + Copy,
+    ) -> Result<Outcome> {
+        let asked = format!(
+            "walk of {:?}, list {:?}, one file system {}, follow {}",
+            self.roots, self.list, self.one_file_system, self.follow
+        );
+        let checkpoint = Checkpoint::new(path, asked);
+        let mut done = Done::default();
+        let mut rest = None;
+        if self.resume {
+            let (found, reader) = checkpoint.read::<Done>()?;
+            if let Some(file) = file {
+                file.set_len(found.output_bytes)?;
+            }
+            done = found;
+            rest = Some(reader);
+        }
+        let before = done.counts;
+        loop {
+            let saved = checkpoint.begin()?;
+            options.saved = Some(Arc::clone(&saved));
+            let interval = Duration::from_secs(self.checkpoint_interval);
+            let mut ran = {
+                let _timer = Timer::start(&saved, interval)?;
+                match rest.take() {
+                    Some(mut reader) => session::go_on(&mut reader, &options, false, make)?,
+                    None => session::run(&mut Crew::Alone, &self.roots, &options, false, make)?,
+                }
+            };
+            for visitor in std::mem::take(&mut ran.visitors) {
+                done.counts.add(&visitor.counts);
+            }
+            output.finish().context("the list")?;
+            done.counts.problems = before.problems + ran.meter.problems();
+            done.counts.vanished = before.vanished + ran.meter.vanished();
+            done.counts.seconds += ran.elapsed.as_secs_f64();
+            if let Some(file) = file {
+                file.sync_all()?;
+                done.output_bytes = file.metadata()?.len();
+            }
+            if saved.finish().context("the checkpoint")? == 0 {
+                break;
+            }
+            checkpoint.write(done)?;
+            if ran.interrupted {
+                return Ok(Outcome::Interrupted);
+            }
+            rest = Some(checkpoint.read::<Done>()?.1);
+        }
+        checkpoint.remove()?;
+        let last = Output::last(&options.meter);
+        if self.list.is_none() {
+            last.print(&if self.json {
+                serde_json::to_string_pretty(&done.counts)? + "\n"
+            } else {
+                done.counts.table()
+            });
+        }
+        last.finish().context("standard output")?;
+        Ok(if done.counts.problems > 0 {
+            Outcome::Incomplete
+        } else {
+            Outcome::Done
+        })
+    }
+}
+
+/// What a checkpoint knows besides the items.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Done {
+    counts: Counts,
+    /// Of the list.
+    output_bytes: u64,
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
@@ -168,14 +334,16 @@ impl Counts {
     }
 }
 
-struct Walker {
+struct Walker<'w> {
+    table: Option<&'w Table>,
+    rows: Rows,
     format: Option<Format>,
     counts: Counts,
     out: Part,
     line: String,
 }
 
-impl Visitor for Walker {
+impl Visitor for Walker<'_> {
     type Dir = ();
 
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
@@ -194,6 +362,12 @@ impl Visitor for Walker {
             }
             Some(Format::Csv) => self.csv(entry),
             Some(Format::Json) => self.json(entry),
+            Some(Format::Parquet) => {
+                let stat = entry.stat().copied();
+                if let (Ok(stat), Some(table)) = (stat, self.table) {
+                    self.rows.push(entry.path(), kind(&stat), &stat, table);
+                }
+            }
         }
         self.out.end_record();
         Flow::Descend([0, 0])
@@ -204,7 +378,7 @@ impl Visitor for Walker {
     }
 }
 
-impl Walker {
+impl Walker<'_> {
     fn count(&mut self, entry: &mut Entry<'_, ()>) {
         let depth = entry.depth();
         let Ok(stat) = entry.stat() else { return };
@@ -292,16 +466,7 @@ impl Row<'_> {
         Some(Row {
             path: "",
             path_hex: None,
-            kind: match stat.kind() {
-                FileType::Directory => "directory",
-                FileType::RegularFile => "file",
-                FileType::Symlink => "link",
-                FileType::Fifo => "fifo",
-                FileType::Socket => "socket",
-                FileType::CharacterDevice => "character device",
-                FileType::BlockDevice => "block device",
-                FileType::Unknown => "unknown",
-            },
+            kind: kind(stat),
             size: stat.size(),
             blocks: stat.blocks(),
             mode: stat.mode() & 0o7777,
@@ -311,5 +476,18 @@ impl Row<'_> {
             mtime: mtime.seconds as f64 + f64::from(mtime.nanoseconds) / 1e9,
             ino: stat.ino(),
         })
+    }
+}
+
+fn kind(stat: &Stat) -> &'static str {
+    match stat.kind() {
+        FileType::Directory => "directory",
+        FileType::RegularFile => "file",
+        FileType::Symlink => "link",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice => "character device",
+        FileType::BlockDevice => "block device",
+        FileType::Unknown => "unknown",
     }
 }

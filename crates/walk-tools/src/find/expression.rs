@@ -35,8 +35,8 @@ pub enum Test {
     Kind(Vec<FileType>),
     /// Units of so many bytes, each part of one counts.
     Size(Compare, u64),
-    /// Units of so many seconds.
-    Age(Which, Compare, i64),
+    /// Units of so many seconds, back from now, or from then.
+    Age(Which, Compare, i64, Option<Time>),
     Newer(Which, Time),
     User(Compare),
     Group(Compare),
@@ -62,6 +62,8 @@ pub enum Action {
     Exec(usize),
     Prune,
     Quit,
+    /// Another action, whose output goes to one of the files.
+    To(usize, Box<Action>),
 }
 
 /// Which time of a file.
@@ -108,6 +110,8 @@ pub struct Scene<'s> {
     pub execs: &'s [Exec],
     /// One for each command.
     pub names: &'s mut [Names],
+    /// One for each file that is written.
+    pub files: &'s mut [Part],
     pub now: Time,
     /// Whether standard output is a terminal, to which names are not sent as they are.
     pub terminal: bool,
@@ -161,7 +165,9 @@ impl Test {
     fn holds_for(&self, stat: &Stat, now: Time) -> bool {
         match self {
             Test::Size(compare, unit) => compare.holds(stat.size().div_ceil(*unit)),
-            Test::Age(which, compare, unit) => age_holds(*compare, *unit, which.of(stat), now),
+            Test::Age(which, compare, unit, from) => {
+                age_holds(*compare, *unit, which.of(stat), from.unwrap_or(now))
+            }
             Test::Newer(which, than) => which.of(stat) > *than,
             Test::User(compare) => compare.holds(u64::from(stat.uid())),
             Test::Group(compare) => compare.holds(u64::from(stat.gid())),
@@ -269,6 +275,15 @@ impl Action {
             Action::Exec(number) => return exec(*number, entry, scene),
             Action::Prune => scene.pruned = true,
             Action::Quit => scene.meter.stop(),
+            Action::To(number, action) => {
+                // The action writes where output goes: for now that is the file.
+                let terminal = std::mem::take(&mut scene.terminal);
+                std::mem::swap(scene.out, &mut scene.files[*number]);
+                let value = action.act(entry, scene);
+                std::mem::swap(scene.out, &mut scene.files[*number]);
+                scene.terminal = terminal;
+                return value;
+            }
         }
         scene.out.end_record();
         true

@@ -7,6 +7,9 @@ use crate::find::glob::Glob;
 use crate::find::regexes::{self, Syntax};
 use crate::find::{permissions, users};
 use anyhow::{Context, Result, bail};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use pandofs_walk_fs::{FileType, Follow, Time};
 use rustix::fs::Access;
 use std::cmp::Ordering;
@@ -28,6 +31,8 @@ pub struct Query {
     pub depth_first: bool,
     /// What is left out, with all below it: names, or paths if there is a slash in the pattern.
     pub excluded: Vec<(bool, Glob)>,
+    /// What is written to besides standard output, by name.
+    pub files: Vec<OsString>,
 }
 
 /// # Errors
@@ -49,7 +54,9 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
             one_file_system: false,
             depth_first: false,
             excluded: Vec::new(),
+            files: Vec::new(),
         },
+        ages_from: None,
     };
     parser.roots()?;
     if parser.peek().is_some() {
@@ -83,6 +90,8 @@ struct Parser<'p> {
     /// Whether there is an action that replaces -print.
     acts: bool,
     prunes: bool,
+    /// Ages count from here rather than from now.
+    ages_from: Option<Time>,
     query: Query,
 }
 
@@ -230,6 +239,7 @@ impl<'p> Parser<'p> {
             "-follow" => self.query.follow = Follow::Always,
             "-noleaf" | "-ignore_readdir_race" | "-noignore_readdir_race" | "-nowarn" | "-warn" => {
             }
+            "-daystart" => self.ages_from = Some(tomorrow()?),
             "-regextype" => self.syntax = Syntax::named(self.text(name)?)?,
             "--exclude" => self.exclude(name)?,
             "-true" => {}
@@ -245,6 +255,20 @@ impl<'p> Parser<'p> {
             "-print0" => Action::Print0,
             "-printf" => Action::Printf(Format::parse(self.argument(name)?.as_bytes())?),
             "-ls" => Action::Ls,
+            "-fprint" | "-fprint0" | "-fls" => {
+                let file = self.file(name)?;
+                let action = match name {
+                    "-fprint" => Action::Print,
+                    "-fprint0" => Action::Print0,
+                    _ => Action::Ls,
+                };
+                Action::To(file, Box::new(action))
+            }
+            "-fprintf" => {
+                let file = self.file(name)?;
+                let format = Format::parse(self.argument(name)?.as_bytes())?;
+                Action::To(file, Box::new(Action::Printf(format)))
+            }
             "-delete" => {
                 self.query.depth_first = true;
                 Action::Delete
@@ -259,6 +283,16 @@ impl<'p> Parser<'p> {
         };
         self.acts = true;
         Ok(Some(action))
+    }
+
+    /// The number of a file that is written. One that is named twice is one file.
+    fn file(&mut self, of: &str) -> Result<usize> {
+        let name = self.argument(of)?;
+        let known = self.query.files.iter().position(|file| file == name);
+        Ok(known.unwrap_or_else(|| {
+            self.query.files.push(name.to_owned());
+            self.query.files.len() - 1
+        }))
     }
 
     fn exec(&mut self, name: &str) -> Result<Action> {
@@ -342,17 +376,22 @@ impl<'p> Parser<'p> {
                     u64::from(rustix::fs::major(dev)) << 32 | u64::from(rustix::fs::minor(dev));
                 Test::SameFile((device, it.ino()))
             }
-            "-atime" => Test::Age(Which::Accessed, self.compare(name)?, DAY),
-            "-ctime" => Test::Age(Which::Changed, self.compare(name)?, DAY),
-            "-mtime" => Test::Age(Which::Modified, self.compare(name)?, DAY),
-            "-amin" => Test::Age(Which::Accessed, self.compare(name)?, 60),
-            "-cmin" => Test::Age(Which::Changed, self.compare(name)?, 60),
-            "-mmin" => Test::Age(Which::Modified, self.compare(name)?, 60),
+            "-atime" => self.age(name, Which::Accessed, DAY)?,
+            "-ctime" => self.age(name, Which::Changed, DAY)?,
+            "-mtime" => self.age(name, Which::Modified, DAY)?,
+            "-amin" => self.age(name, Which::Accessed, 60)?,
+            "-cmin" => self.age(name, Which::Changed, 60)?,
+            "-mmin" => self.age(name, Which::Modified, 60)?,
             "-newer" => self.newer(name, Which::Modified, Which::Modified)?,
             "-anewer" => self.newer(name, Which::Accessed, Which::Modified)?,
             "-cnewer" => self.newer(name, Which::Changed, Which::Modified)?,
             _ => {
                 let times = name.strip_prefix("-newer").map(str::as_bytes);
+                if let Some([of, b't']) = times
+                    && let Some(of) = which(*of)
+                {
+                    return self.newer_than_text(name, of);
+                }
                 if let Some([of, than]) = times
                     && let (Some(of), Some(than)) = (which(*of), which(*than))
                 {
@@ -361,6 +400,22 @@ impl<'p> Parser<'p> {
                 bail!("'{name}' is nothing that this find knows: see --help");
             }
         })
+    }
+
+    /// `-atime` and the like. From midnight after `-daystart`, for what comes after it.
+    fn age(&mut self, name: &str, which: Which, unit: i64) -> Result<Test> {
+        Ok(Test::Age(which, self.compare(name)?, unit, self.ages_from))
+    }
+
+    /// `-newermt '2026-02-03 12:00'`
+    fn newer_than_text(&mut self, name: &str, of: Which) -> Result<Test> {
+        let text = self.text(name)?;
+        let time = moment(text).with_context(|| {
+            format!(
+                "{name}: '{text}' is no date like 2026-02-03, '2026-02-03 12:00' or @1700000000"
+            )
+        })?;
+        Ok(Test::Newer(of, time))
     }
 
     fn newer(&mut self, name: &str, of: Which, than: Which) -> Result<Test> {
@@ -381,6 +436,38 @@ impl<'p> Parser<'p> {
             },
         ))
     }
+}
+
+/// The end of today, where we are. GNU find counts from there after `-daystart`.
+fn tomorrow() -> Result<Time> {
+    let end = Zoned::now().start_of_day().and_then(|day| day.tomorrow());
+    let end = end.context("-daystart: today has no end")?;
+    Ok(Time {
+        seconds: end.timestamp().as_second(),
+        nanoseconds: 0,
+    })
+}
+
+/// A date, with or without a time, in the zone where we are unless it says another; or seconds since 1970.
+fn moment(text: &str) -> Option<Time> {
+    let time = |at: Timestamp| Time {
+        seconds: at.as_second(),
+        nanoseconds: at.subsec_nanosecond() as u32,
+    };
+    if let Some(seconds) = text.strip_prefix('@') {
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let digits = format!("{fraction:0<9}");
+        return Some(Time {
+            seconds: whole.parse().ok()?,
+            nanoseconds: digits.get(..9)?.parse().ok()?,
+        });
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(time(at));
+    }
+    let local: DateTime = text.parse().ok()?;
+    let zoned = local.to_zoned(TimeZone::system()).ok()?;
+    Some(time(zoned.timestamp()))
 }
 
 fn which(letter: u8) -> Option<Which> {

@@ -1,7 +1,9 @@
 //! Writes each entry that is walked to an archive.
 //!
 //! A directory comes after all that is in it: GNU tar sets its times when it comes to something that is not in it,
-//! and here what is in it may come at any time. One that not everybody may look into comes before as well.
+//! and here what is in it may come at any time. One that not everybody may look into comes before as well. And so does
+//! one with a link that leads out of it, right before the first such link: GNU tar puts a file in the place of such a
+//! link until all is unpacked, and sets the times of the directory after that only if it has just heard of it.
 
 use crate::copy::attributes::list;
 use crate::copy::copier::is_excluded;
@@ -14,17 +16,30 @@ use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::sink::Sink;
 use crate::text::show;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
-use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor};
+use pandofs_walk_fs::{
+    DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, major, minor, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files with fewer bytes are put together in memory with their headers.
 const SMALL_BYTES: u64 = 1 << 20;
+
+/// Whether a directory is in the archive before a link that leads out of it.
+#[derive(Debug)]
+pub struct Told(AtomicBool);
+
+impl DirState for Told {
+    fn new(_seed: [u64; 2]) -> Told {
+        Told(AtomicBool::new(false))
+    }
+}
 
 /// What all threads share.
 pub struct Archive {
@@ -99,7 +114,7 @@ impl<'c> Creator<'c> {
         }
     }
 
-    fn add(&mut self, entry: &mut Entry<'_, ()>, is_left: Left) -> Result<Flow, Trouble> {
+    fn add(&mut self, entry: &mut Entry<'_, Told>, is_left: Left) -> Result<Flow, Trouble> {
         let Ok(stat) = entry.stat().copied() else {
             return Ok(Flow::Skip);
         };
@@ -116,40 +131,19 @@ impl<'c> Creator<'c> {
             FileType::Socket => return Err(Trouble::LeftOut("archives have no sockets")),
             FileType::Unknown => return Err(Trouble::LeftOut("nobody knows what it is")),
         };
-        let mut path = relative(entry.path()).to_vec();
-        if kind == Kind::Directory && path.last() != Some(&b'/') {
-            path.push(b'/');
-        }
+        let path = relative(entry.path()).to_vec();
         let (dir, name) = (entry.dir_fd(), entry.name());
-        let mut member = Member {
-            kind,
-            path,
-            target: Vec::new(),
-            mode: stat.mode(),
-            uid: stat.uid(),
-            gid: stat.gid(),
-            user: user_name(stat.uid()),
-            group: group_name(stat.gid()),
-            seconds: stat.modified().seconds,
-            nanoseconds: stat.modified().nanoseconds,
-            device: (0, 0),
-            size: 0,
-            sparse: None,
-            extended: Vec::new(),
-        };
-        // A name that is a number is none.
-        for (name, id) in [
-            (&mut member.user, member.uid),
-            (&mut member.group, member.gid),
-        ] {
-            if *name == id.to_string() {
-                name.clear();
-            }
-        }
+        let mut member = member(kind, path, &stat);
         match kind {
             Kind::Symlink => {
                 let target = readlinkat(dir, name, Vec::new()).map_err(vanished)?;
                 member.target = target.into_bytes();
+                if stat.links() == 1
+                    && leads_out(&member.target)
+                    && !entry.holder().state().0.swap(true, Ordering::Relaxed)
+                {
+                    return self.link_out(entry, &member).map(|()| Flow::Skip);
+                }
             }
             Kind::CharacterDevice | Kind::BlockDevice => {
                 member.device = (major(stat.rdev()), minor(stat.rdev()));
@@ -182,6 +176,22 @@ impl<'c> Creator<'c> {
         Ok(Flow::Skip)
     }
 
+    /// A link that leads out of its directory, right after the directory.
+    fn link_out(&mut self, entry: &mut Entry<'_, Told>, link: &Member) -> Result<(), Trouble> {
+        let mut bytes = Vec::new();
+        let above = link.path.iter().rposition(|byte| *byte == b'/');
+        if let Some(end) = above.filter(|_| entry.depth() > 0) {
+            let stat = Stat::of_open(entry.dir_fd()).map_err(Trouble::Read)?;
+            let mut above = member(Kind::Directory, link.path[..end].to_vec(), &stat);
+            above.extended = extended(entry.dir_fd())?;
+            bytes = above.headers().0;
+        }
+        bytes.extend_from_slice(&link.headers().0);
+        self.archive.sink.append(&bytes).map_err(Trouble::Write)?;
+        self.added(entry);
+        Ok(())
+    }
+
     fn put(&self, member: &Member) -> Result<(), Trouble> {
         self.archive
             .sink
@@ -192,7 +202,7 @@ impl<'c> Creator<'c> {
     /// Something without data that has several names.
     fn linked(
         &mut self,
-        entry: &mut Entry<'_, ()>,
+        entry: &mut Entry<'_, Told>,
         stat: &Stat,
         member: &Member,
     ) -> Result<(), Trouble> {
@@ -212,7 +222,7 @@ impl<'c> Creator<'c> {
 
     fn file(
         &mut self,
-        entry: &mut Entry<'_, ()>,
+        entry: &mut Entry<'_, Told>,
         stat: &Stat,
         mut member: Member,
     ) -> Result<Flow, Trouble> {
@@ -331,7 +341,7 @@ impl<'c> Creator<'c> {
         Ok(())
     }
 
-    fn added(&mut self, entry: &mut Entry<'_, ()>) {
+    fn added(&mut self, entry: &mut Entry<'_, Told>) {
         self.members += 1;
         if self.archive.verbose {
             let mut line = String::new();
@@ -356,6 +366,42 @@ impl<'c> Creator<'c> {
         }
         Flow::Skip
     }
+}
+
+/// What a header says of an entry, but for what depends on its kind.
+fn member(kind: Kind, mut path: Vec<u8>, stat: &Stat) -> Member {
+    if kind == Kind::Directory && path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    // A name that is a number is none.
+    let named = |name: String, id: u32| {
+        if name == id.to_string() {
+            String::new()
+        } else {
+            name
+        }
+    };
+    Member {
+        kind,
+        path,
+        target: Vec::new(),
+        mode: stat.mode(),
+        uid: stat.uid(),
+        gid: stat.gid(),
+        user: named(user_name(stat.uid()), stat.uid()),
+        group: named(group_name(stat.gid()), stat.gid()),
+        seconds: stat.modified().seconds,
+        nanoseconds: stat.modified().nanoseconds,
+        device: (0, 0),
+        size: 0,
+        sparse: None,
+        extended: Vec::new(),
+    }
+}
+
+/// Whether a link could lead out of where an archive is unpacked.
+fn leads_out(target: &[u8]) -> bool {
+    target.starts_with(b"/") || target.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
 /// Where data of a file are, to be copied by any thread.
@@ -440,9 +486,9 @@ fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
 }
 
 impl Visitor for Creator<'_> {
-    type Dir = ();
+    type Dir = Told;
 
-    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+    fn entry(&mut self, entry: &mut Entry<'_, Told>) -> Flow {
         let excluded = &self.archive.excluded;
         if !excluded.is_empty() && entry.depth() > 0 && is_excluded(excluded, entry) {
             return Flow::Skip;
@@ -453,7 +499,7 @@ impl Visitor for Creator<'_> {
         })
     }
 
-    fn task(&mut self, task: &mut Task<'_, ()>) {
+    fn task(&mut self, task: &mut Task<'_, Told>) {
         let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
             unreachable!("it was made by a creator");
         };
@@ -465,7 +511,7 @@ impl Visitor for Creator<'_> {
         }
     }
 
-    fn leave(&mut self, leaving: &mut Leaving<'_, ()>) {
+    fn leave(&mut self, leaving: &mut Leaving<'_, Told>) {
         let added = leaving.as_entry(|entry| self.add(entry, Left::Yes).map(drop));
         match added {
             Ok(Ok(())) => {}

@@ -1,0 +1,186 @@
+//! Files that a walk of days goes on from when it was interrupted, by whatever.
+//!
+//! A file is a line of JSON ([`Head`]), and then what `pandofs_walk_fs::Saved` writes. It is written beside the one
+//! before and takes its place at once, so that there is always a whole one. It is for the version that wrote it.
+
+use anyhow::{Context, Result, bail};
+use pandofs_walk_fs::Saved;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What comes before the items.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head<T> {
+    version: String,
+    /// What was asked for: a walk cannot go on as another one.
+    asked: String,
+    /// What was found so far.
+    pub found: T,
+}
+
+/// The file of a walk.
+pub struct Checkpoint {
+    path: PathBuf,
+    asked: String,
+}
+
+impl Checkpoint {
+    /// `asked` is what was asked for, but for how fast.
+    pub fn new(path: &Path, asked: String) -> Checkpoint {
+        Checkpoint {
+            path: path.to_owned(),
+            asked,
+        }
+    }
+
+    fn beside(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".new");
+        name.into()
+    }
+
+    fn items(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".items");
+        name.into()
+    }
+
+    /// Where items go.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    pub fn begin(&self) -> Result<Arc<Saved>> {
+        let path = self.items();
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        Ok(Arc::new(Saved::new(file)))
+    }
+
+    /// Writes what was found, and the items, in the place of what was written before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write<T: Serialize>(&self, found: T) -> Result<()> {
+        let path = self.beside();
+        let write = || -> Result<()> {
+            let mut file = File::create(&path)?;
+            let head = Head {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                asked: self.asked.clone(),
+                found,
+            };
+            file.write_all((serde_json::to_string(&head)? + "\n").as_bytes())?;
+            std::io::copy(&mut File::open(self.items())?, &mut file)?;
+            file.sync_all()?;
+            std::fs::rename(&path, &self.path)?;
+            Ok(())
+        };
+        write().with_context(|| path.display().to_string())
+    }
+
+    /// What was found, and a reader of the items.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is of another walk or version.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<(T, BufReader<File>)> {
+        let name = self.path.display();
+        let file = File::open(&self.path).with_context(|| name.to_string())?;
+        let mut reader = BufReader::new(file);
+        let mut line = String::new();
+        reader
+            .read_line(&mut line)
+            .with_context(|| name.to_string())?;
+        let head: Head<T> =
+            serde_json::from_str(&line).with_context(|| format!("{name} is no checkpoint"))?;
+        if head.version != env!("CARGO_PKG_VERSION") {
+            bail!("{name} was written by version {}", head.version);
+        }
+        if head.asked != self.asked {
+            bail!("{name} is of another walk: {}", head.asked);
+        }
+        Ok((head.found, reader))
+    }
+
+    /// Removes all of it, when the walk has come to its end.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self) -> Result<()> {
+        for path in [self.items(), self.path.clone()] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| path.display().to_string());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Interrupts a walk after some time, unless it is dropped before.
+pub struct Timer {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Timer {
+    /// # Errors
+    /// When there can be no more threads.
+    pub fn start(saved: &Arc<Saved>, after: Duration) -> Result<Timer> {
+        let (stop, stopped) = channel();
+        let saved = Arc::clone(saved);
+        let thread = std::thread::Builder::new().name("checkpoint".into());
+        let thread = thread.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(after) {
+                saved.ask();
+            }
+        })?;
+        Ok(Timer {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_of_one_walk() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("checkpoint");
+        let checkpoint = Checkpoint::new(&path, "walk /a".into());
+        let saved = checkpoint.begin().unwrap();
+        assert_eq!(saved.finish().unwrap(), 0);
+        checkpoint.write(7_u64).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        let golden = format!("{{\"version\":\"{version}\",\"asked\":\"walk /a\",\"found\":7}}\n");
+        assert_eq!(text, golden);
+        assert_eq!(checkpoint.read::<u64>().unwrap().0, 7);
+        let other = Checkpoint::new(&path, "walk /b".into());
+        assert!(other.read::<u64>().is_err());
+        std::fs::write(&path, "something else\n").unwrap();
+        assert!(checkpoint.read::<u64>().is_err());
+        checkpoint.remove().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(checkpoint.read::<u64>().is_err());
+    }
+}
