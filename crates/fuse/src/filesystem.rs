@@ -16,16 +16,12 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use pandofs_client::{ClientError, LAYOUT_XATTR};
-use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
-
-/// Bytes: the unit in which `statfs` counts.
-const STATFS_BLOCK: u32 = 4_096;
 
 impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
@@ -299,15 +295,8 @@ impl Filesystem for PandoFs {
     ) {
         let caller = Caller::from(request).alone();
         let ino = ino(number);
-        let length = size as usize;
-        let read = self.client.check_locks(ino, handle.0).and_then(|()| {
-            // The kernel takes the end of a short answer for the file's where it fills its cache.
-            if space::is_past_the_cache(handle, flags) {
-                self.client.read_before_damage(&caller, ino, offset, length)
-            } else {
-                self.client.read(&caller, ino, offset, length)
-            }
-        });
+        let read = self.client.check_locks(ino, handle.0);
+        let read = read.and_then(|()| self.read_bytes(&caller, ino, handle, offset, size, flags));
         match read.map_err(errno) {
             Ok(data) => {
                 if flags.0 & libc::O_NOATIME == 0 {
@@ -498,23 +487,7 @@ impl Filesystem for PandoFs {
     /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
     /// said to fit as there are free blocks.
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.client.statfs().map_err(errno) {
-            Ok(space) => {
-                let blocks = |bytes: u64| bytes / u64::from(STATFS_BLOCK);
-                let more_inodes = blocks(space.available);
-                reply.statfs(
-                    blocks(space.total),
-                    blocks(space.free),
-                    blocks(space.available),
-                    space.inodes.saturating_add(more_inodes),
-                    more_inodes,
-                    STATFS_BLOCK,
-                    MAX_NAME_BYTES as u32,
-                    STATFS_BLOCK,
-                );
-            }
-            Err(error) => reply.error(error),
-        }
+        self.reply_statfs(reply);
     }
 
     fn setxattr(

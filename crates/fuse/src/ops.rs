@@ -10,14 +10,18 @@ use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::locks::{Kernel, OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Cache, Options};
-use fuser::{Errno, FileAttr, OpenFlags};
+use crate::space;
+use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
-use pandofs_types::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
+use pandofs_types::limits::{MAX_NAME_BYTES, MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Bytes of the blocks in which statfs(2) counts.
+const STATFS_BLOCK: u32 = 4_096;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 
@@ -395,4 +399,46 @@ pub(crate) fn errno(error: ClientError) -> Errno {
         other => tracing::error!(error = %other, "a request failed"),
     }
     Errno::from_i32(error.errno())
+}
+
+impl PandoFs {
+    /// What read(2) gives. The kernel takes the end of a short answer for the file's where it fills its cache.
+    pub(crate) fn read_bytes(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+    ) -> Result<Vec<u8>, ClientError> {
+        let length = size as usize;
+        if space::is_past_the_cache(handle, flags) {
+            self.client.read_before_damage(caller, ino, offset, length)
+        } else {
+            self.client.read(caller, ino, offset, length)
+        }
+    }
+
+    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are said to fit
+    /// as there are free blocks.
+    pub(crate) fn reply_statfs(&self, reply: ReplyStatfs) {
+        match self.client.statfs().map_err(errno) {
+            Ok(space) => {
+                let blocks = |bytes: u64| bytes / u64::from(STATFS_BLOCK);
+                let more_inodes = blocks(space.available);
+                reply.statfs(
+                    blocks(space.total),
+                    blocks(space.free),
+                    blocks(space.available),
+                    space.inodes.saturating_add(more_inodes),
+                    more_inodes,
+                    STATFS_BLOCK,
+                    MAX_NAME_BYTES as u32,
+                    STATFS_BLOCK,
+                );
+            }
+            Err(error) => reply.error(error),
+        }
+    }
 }

@@ -1,0 +1,122 @@
+//! What an answer teaches.
+
+use super::{DirLease, Entry, Inode, Part, State};
+use pandofs_api::{DirPart, EntryReply, InodeReply};
+use pandofs_types::limits::MAX_CACHED_LEASES;
+use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId};
+use std::time::Instant;
+
+/// What there is to be learnt from one answer.
+pub(super) struct Learning<'a> {
+    pub until: Instant,
+    pub server: ServerId,
+    /// Until the request was sent.
+    pub events: u64,
+    pub is_known: &'a dyn Fn(&State, LeaseKey) -> bool,
+}
+
+impl Learning<'_> {
+    pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId) {
+        let keys = [LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
+        let is_leased = keys.iter().all(|&key| state.is_leased(key, self.events));
+        if is_leased && state.dirs.len() < MAX_CACHED_LEASES {
+            let (until, server) = (self.until, self.server);
+            state.lease_dir(
+                dir,
+                DirLease {
+                    shard,
+                    until,
+                    server,
+                },
+            );
+            state.ends.push_back((until, LeaseKey::Parts(dir)));
+        }
+    }
+
+    pub fn entry(
+        &self,
+        state: &mut State,
+        key: LeaseKey,
+        name: &Name,
+        entry: Option<&EntryReply>,
+        leased: Leased,
+    ) {
+        if let Some(inode) = entry.and_then(|entry| entry.inode.as_ref()) {
+            self.inode(state, inode, leased);
+        }
+        let LeaseKey::Entry { dir, position } = key else {
+            return;
+        };
+        let has_room = state.entries.len() < MAX_CACHED_LEASES;
+        if leased.has(Leased::ENTRY) && has_room && (self.is_known)(state, key) {
+            let leads_to = entry.map(|entry| EntryReply {
+                inode: None,
+                ..entry.clone()
+            });
+            state.entries.insert(
+                (dir, position),
+                Entry {
+                    name: name.clone(),
+                    leads_to,
+                    until: self.until,
+                    server: self.server,
+                },
+            );
+            state.ends.push_back((self.until, key));
+        }
+    }
+
+    pub fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
+        let ino = inode.attr.ino;
+        let key = LeaseKey::Inode(ino);
+        if inode.attr.kind == FileKind::Dir && leased.has(Leased::ATTRIBUTES) {
+            self.dir(state, ino, ino.birth_shard());
+        }
+        let is_known = (self.is_known)(state, key)
+            && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
+        if leased.has(Leased::ATTRIBUTES) && state.inodes.len() < MAX_CACHED_LEASES && is_known {
+            let mut reply = inode.clone();
+            // Never of any use here.
+            if let pandofs_api::FileBody::Inline { data, .. } = &mut reply.body {
+                *data = Vec::new();
+            }
+            state.inodes.insert(
+                ino,
+                Inode {
+                    reply,
+                    until: self.until,
+                    server: self.server,
+                },
+            );
+            state.ends.push_back((self.until, key));
+        }
+    }
+
+    pub fn part(
+        &self,
+        state: &mut State,
+        dir: Ino,
+        shard: ShardId,
+        part: &DirPart,
+        leased: Leased,
+    ) {
+        let key = LeaseKey::Parts(dir);
+        if leased.has(Leased::ATTRIBUTES) {
+            self.dir(state, dir, shard);
+        }
+        if leased.has(Leased::ATTRIBUTES)
+            && state.parts.len() < MAX_CACHED_LEASES
+            && (self.is_known)(state, key)
+        {
+            let parts = state.parts.entry(dir).or_default();
+            parts.retain(|part| part.shard != shard);
+            parts.push(Part {
+                shard,
+                part: part.clone(),
+                until: self.until,
+                server: self.server,
+            });
+            state.ends.push_back((self.until, key));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+use super::*;
+use crate::pool::Server;
+use pandofs_api::FileBody;
+use pandofs_placement::ServerInfo;
+use pandofs_types::{Credentials, SetAttr};
+use std::sync::Arc;
+
+const DIR: Ino = Ino(1);
+const FILE: Ino = Ino(5);
+const SERVER: ServerId = ServerId(3);
+
+fn beliefs() -> Beliefs {
+    let beliefs = Beliefs::new(HashKey(1, 2));
+    beliefs.begin(true);
+    beliefs.subscribed(SERVER);
+    beliefs
+}
+
+fn name() -> Name {
+    Name::new(b"a").unwrap()
+}
+
+fn inode(mode: u16) -> InodeReply {
+    InodeReply {
+        attr: Attr {
+            ino: FILE,
+            kind: FileKind::File,
+            mode,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: Time(0),
+            mtime: Time(0),
+            ctime: Time(0),
+            btime: Time(0),
+            has_xattrs: false,
+        },
+        body: FileBody::None,
+        dir: None,
+    }
+}
+
+fn entry(mode: u16) -> Result<Reply, Refusal> {
+    Ok(Reply::Entry(EntryReply {
+        ino: FILE,
+        kind: FileKind::File,
+        shard: ShardId(0),
+        inode: Some(inode(mode)),
+    }))
+}
+
+fn call(request: Request) -> Call<'static> {
+    let target = Target::Shard(ShardId(0));
+    Call::shard(target, &Credentials::ROOT, request)
+}
+
+fn lookup() -> Call<'static> {
+    let (dir, name) = (DIR, name());
+    call(Request::Lookup { dir, name })
+}
+
+fn unlink() -> Call<'static> {
+    let (dir, name) = (DIR, name());
+    call(Request::Unlink { dir, name })
+}
+
+fn getattr() -> Call<'static> {
+    call(Request::GetAttr { ino: FILE })
+}
+
+fn chmod() -> Call<'static> {
+    let set = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
+    call(Request::SetAttr { ino: FILE, set })
+}
+
+fn send(beliefs: &Beliefs, mut call: Call<'static>) -> Call<'static> {
+    let info = ServerInfo {
+        id: SERVER,
+        addresses: vec!["unix:/run/pandofs/3".to_owned()],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: String::new(),
+    };
+    call.sent = Some(beliefs.sent());
+    call.answered_by = Some((Arc::new(Server::new(&info).unwrap()), 1));
+    call.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES)];
+    call
+}
+
+fn found(beliefs: &Beliefs) -> bool {
+    beliefs.answer(&lookup()).is_some()
+}
+
+fn mode(beliefs: &Beliefs) -> Option<u16> {
+    match beliefs.answer(&getattr())? {
+        AnswerBody::Shard(Ok(Reply::Inode(inode))) => Some(inode.attr.mode),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn entry_key(beliefs: &Beliefs) -> LeaseKey {
+    beliefs.entry_key(DIR, &name())
+}
+
+#[test]
+fn what_is_leased_is_believed_until_it_is_recalled() {
+    let beliefs = beliefs();
+    assert!(!found(&beliefs));
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    assert!(found(&beliefs));
+    assert_eq!(mode(&beliefs), Some(0o644));
+    assert!(beliefs.entry_until(DIR, &name(), Some(FILE)).is_some());
+    assert!(beliefs.entry_until(DIR, &name(), None).is_none());
+    beliefs.recall(&[LeaseKey::Inode(FILE)]);
+    assert!(found(&beliefs));
+    assert_eq!(mode(&beliefs), None);
+    beliefs.recall(&[entry_key(&beliefs)]);
+    assert!(!found(&beliefs));
+}
+
+#[test]
+fn that_there_is_no_such_name_is_believed_too() {
+    let beliefs = beliefs();
+    beliefs.learn(&send(&beliefs, lookup()), &Err(FsError::NotFound.into()));
+    assert!(found(&beliefs));
+    assert!(beliefs.entry_until(DIR, &name(), None).is_some());
+}
+
+#[test]
+fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
+    let beliefs = beliefs();
+    let late = send(&beliefs, lookup());
+    beliefs.recall(&[entry_key(&beliefs)]);
+    beliefs.learn(&late, &entry(0o644));
+    assert!(!found(&beliefs));
+    assert_eq!(mode(&beliefs), Some(0o644), "it was not recalled");
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    assert!(found(&beliefs));
+}
+
+#[test]
+fn nothing_is_believed_of_a_server_whose_recalls_are_lost() {
+    let beliefs = beliefs();
+    let late = send(&beliefs, lookup());
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    beliefs.lost(SERVER);
+    assert!(!found(&beliefs));
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    assert!(!found(&beliefs), "it gives no leases");
+    beliefs.subscribed(SERVER);
+    beliefs.learn(&late, &entry(0o644));
+    assert!(!found(&beliefs), "it was leased before");
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    assert!(found(&beliefs));
+}
+
+#[test]
+fn what_this_session_changes_is_not_believed_until_it_is_answered() {
+    let beliefs = beliefs();
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    let late = send(&beliefs, getattr());
+    let change = beliefs.change(&chmod()).unwrap();
+    assert_eq!(mode(&beliefs), None);
+    beliefs.learn(&send(&beliefs, getattr()), &Ok(Reply::Inode(inode(0o644))));
+    assert_eq!(mode(&beliefs), None, "it is being changed");
+    let answer = AnswerBody::Shard(Ok(Reply::Inode(inode(0o600))));
+    beliefs.changed(&send(&beliefs, chmod()), change, Some(&answer));
+    assert_eq!(mode(&beliefs), Some(0o600));
+    beliefs.learn(&late, &Ok(Reply::Inode(inode(0o644))));
+    assert_eq!(mode(&beliefs), Some(0o600), "an answer from before");
+}
+
+#[test]
+fn of_two_changes_at_once_nobody_knows_which_is_the_last() {
+    let beliefs = beliefs();
+    let first = beliefs.change(&chmod()).unwrap();
+    let second = beliefs.change(&chmod()).unwrap();
+    let answer = AnswerBody::Shard(Ok(Reply::Inode(inode(0o600))));
+    beliefs.changed(&send(&beliefs, chmod()), first, Some(&answer));
+    assert_eq!(mode(&beliefs), None);
+    beliefs.changed(&send(&beliefs, chmod()), second, Some(&answer));
+    assert_eq!(mode(&beliefs), None);
+}
+
+#[test]
+fn a_removed_name_takes_what_it_led_to_along() {
+    let beliefs = beliefs();
+    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    let change = beliefs.change(&unlink()).unwrap();
+    assert!(!found(&beliefs) && mode(&beliefs).is_none());
+    let answer = AnswerBody::Shard(Ok(Reply::Removed { ino: FILE }));
+    beliefs.changed(&send(&beliefs, unlink()), change, Some(&answer));
+    assert!(!found(&beliefs) && mode(&beliefs).is_none());
+}
+
+#[test]
+fn there_is_an_end_to_what_is_believed() {
+    let beliefs = beliefs();
+    for serial in 1..=2 * MAX_CACHED_LEASES as u64 {
+        let mut inode = inode(0o644);
+        inode.attr.ino = Ino(serial);
+        let ino = inode.attr.ino;
+        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        beliefs.learn(&asked, &Ok(Reply::Inode(inode)));
+    }
+    assert_eq!(beliefs.state().inodes.len(), MAX_CACHED_LEASES);
+}
