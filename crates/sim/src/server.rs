@@ -158,7 +158,7 @@ impl Server {
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
-            steady: time,
+            steady: Time(now),
             random: &mut draw,
         };
         let configs = self.configs();
@@ -231,7 +231,7 @@ impl Server {
         let Some(mut process) = self.process.take() else {
             return Ok(());
         };
-        let done = self.run_batch(&mut process, time, limit);
+        let done = self.run_batch(&mut process, (time, Time(now)), limit);
         self.process = Some(process);
         done.map_err(|error| self.death(&error))
     }
@@ -247,7 +247,7 @@ impl Server {
     fn run_batch(
         &mut self,
         process: &mut Process,
-        time: Time,
+        (time, steady): (Time, Time),
         limit: usize,
     ) -> Result<(), ServerError> {
         let Process {
@@ -262,7 +262,7 @@ impl Server {
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
-            steady: time,
+            steady,
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&self.store);
