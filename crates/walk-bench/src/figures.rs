@@ -17,6 +17,9 @@ pub const ALL: u32 = 40;
 /// Millions of nodes of the paper's file systems.
 const MILLIONS: [f64; 3] = [6.5, 12.0, 110.0];
 
+/// Nodes, messages and bytes of a run.
+pub type Traffic = (f64, f64, f64);
+
 pub struct Simulated {
     pub divide: u64,
     pub seed: u64,
@@ -27,7 +30,7 @@ pub struct Simulated {
     /// Figure 3b: of the hybrid.
     pub components: Vec<(u32, Report)>,
     /// Figure 4: nodes, messages and bytes.
-    pub traffic: Vec<(Algorithm, Vec<(f64, f64, f64)>)>,
+    pub traffic: Vec<(Algorithm, Vec<Traffic>)>,
     /// Figures 5 and 6, of the smallest tree.
     pub reports: Vec<(Algorithm, Report)>,
     /// This project's own items (directories and slices of them) in place of single nodes.
