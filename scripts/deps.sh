@@ -126,6 +126,7 @@ for group in "$@"; do
         need_command pgrep procps "finds the process of a mount"
         need_command diff diffutils "compares trees"
         need_command getfattr attr "reads and writes extended attributes"
+        need_command setfacl acl "sets access control lists that copies keep"
         need_command mkfs.ext4 e2fsprogs "makes the ext4 on which the POSIX suite shows that it is right"
         need_command jq jq "reads what 'pandofs status --json' prints"
         need_command setpriv util-linux "runs programs as other users"
