@@ -20,13 +20,16 @@ const MILLIONS: [f64; 3] = [6.5, 12.0, 110.0];
 /// Nodes, messages and bytes of a run.
 pub type Traffic = (f64, f64, f64);
 
+/// Of one algorithm: pairs of a number of processes and of seconds.
+pub type Curve = (Algorithm, Vec<(f64, f64)>);
+
 pub struct Simulated {
     pub divide: u64,
     pub seed: u64,
     /// Figure 3a: seconds by number of processes.
-    pub times: Vec<(Algorithm, Vec<(f64, f64)>)>,
+    pub times: Vec<Curve>,
     /// The same with ranks that answer between two items only, as the paper's do.
-    pub inattentive: Vec<(Algorithm, Vec<(f64, f64)>)>,
+    pub inattentive: Vec<Curve>,
     /// Figure 3b: of the hybrid.
     pub components: Vec<(u32, Report)>,
     /// Figure 4: nodes, messages and bytes.

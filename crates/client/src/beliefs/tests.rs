@@ -2,7 +2,7 @@ use super::*;
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
-use pandofs_types::{Credentials, SetAttr};
+use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
 
 const DIR: Ino = Ino(1);

@@ -59,7 +59,7 @@ pub enum Outgoing {
 #[derive(Clone, Debug)]
 pub enum Waiting {
     Start { plan: usize, age: Age },
-    Message(Envelope),
+    Message(Box<Envelope>),
 }
 
 /// What all nodes of one run share.
@@ -271,7 +271,7 @@ impl Node {
             for waiting in std::mem::take(&mut self.waiting) {
                 match waiting {
                     Waiting::Start { plan, age } => self.coordinate(plan, age, context),
-                    Waiting::Message(envelope) => self.handle(envelope, context),
+                    Waiting::Message(envelope) => self.handle(*envelope, context),
                 }
                 self.write_record(context);
             }

@@ -124,7 +124,7 @@ impl Node {
                 Ok(()) => None,
                 Err(Conflict::Wait) => {
                     context.stats.waits += 1;
-                    self.waiting.push(Waiting::Message(envelope));
+                    self.waiting.push(Waiting::Message(Box::new(envelope)));
                     return;
                 }
                 Err(Conflict::Die) => Some(Refused::Busy),
