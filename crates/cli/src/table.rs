@@ -28,6 +28,11 @@ impl Table {
         }
     }
 
+    /// Cells that a row is to have.
+    pub fn width(&self) -> usize {
+        self.aligns.len()
+    }
+
     /// # Panics
     /// When the row has another number of cells than the header.
     pub fn row(&mut self, cells: Vec<String>) {

@@ -203,7 +203,7 @@ fn text(
         let entries = view.sum(|shard| shard.entries);
         let Ok(status) = &view.status else {
             let mut row = vec![view.info.id.to_string(), "away".into()];
-            row.resize(17, "-".into());
+            row.resize(table.width(), "-".into());
             row[3] = String::new();
             table.row(row);
             continue;
