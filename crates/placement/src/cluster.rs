@@ -99,12 +99,8 @@ pub struct Settings {
     /// Milliseconds that records of ordinary operations may stay unforced; 0 to force every batch.
     pub flush_interval_ms: u64,
     /// How operations of several shards are decided.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub commit_protocol: CommitProtocol,
-}
-
-fn is_default(protocol: &CommitProtocol) -> bool {
-    *protocol == CommitProtocol::default()
 }
 
 impl Default for Settings {
