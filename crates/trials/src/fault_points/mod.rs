@@ -152,6 +152,8 @@ impl Trial<'_> {
                 (victim, random.random_range(Duration::ZERO..KILL_WITHIN))
             });
             self.play(other)?;
+            // What comes late may be the point as well, and nobody is to die while everything is looked at.
+            self.disarm(&servers)?;
             self.wait_until_all_answer()?;
             fsck(&self.options.pandofs, &self.options.common.cluster)?;
             if self.points.died_at(point, &servers)? {
@@ -177,6 +179,23 @@ impl Trial<'_> {
                 None => Ok(()),
             }
         })
+    }
+
+    /// Takes the order back, and waits until every server knows.
+    fn disarm(&self, servers: &[ServerId]) -> Result<()> {
+        for &server in servers {
+            self.points.arm(server, "")?;
+        }
+        let begun = Instant::now();
+        while servers.iter().any(|&server| self.points.is_armed(server)) {
+            ensure!(
+                begun.elapsed() < BACK_LIMIT,
+                "a server has not taken its order after {} s",
+                BACK_LIMIT.as_secs()
+            );
+            thread::sleep(ASK_INTERVAL);
+        }
+        Ok(())
     }
 
     fn kill(&self, victim: ServerId) -> Result<()> {

@@ -69,4 +69,9 @@ impl Points {
         fs::write(&new, point).with_context(|| new.display().to_string())?;
         fs::rename(&new, &path).with_context(|| path.display().to_string())
     }
+
+    /// Whether the server has an order that it has not read.
+    pub fn is_armed(&self, server: ServerId) -> bool {
+        self.folder.join(format!("server-{server}.armed")).exists()
+    }
 }
