@@ -7,9 +7,9 @@
 TRANSACTIONS=60
 KILLS=4
 
-start_cluster
+start_cluster --cache leases
 OTHER=$SCRATCH/mount-2
-mount_also "$OTHER"
+mount_also "$OTHER" -o cache=leases
 mounts=("$MNT" "$OTHER")
 create_database "$MNT/bank.db"
 

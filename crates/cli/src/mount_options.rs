@@ -13,8 +13,7 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
 pub struct MountOptions {
-    /// By what names and attributes are believed without asking servers [default: leases, or timeouts if one
-    /// is given]
+    /// By what names and attributes are believed without asking servers [default: timeouts]
     #[arg(long, value_name = "HOW", value_enum)]
     pub cache: Option<CacheWord>,
     /// How long the kernel may believe that a name leads to an inode [default with time-outs: 1s]
@@ -262,10 +261,7 @@ impl MountOptions {
     pub fn caching(&self) -> Result<Caching> {
         let timeouts = [self.entry_timeout, self.attr_timeout, self.negative_timeout];
         let is_any_given = timeouts.iter().any(Option::is_some);
-        let word = self.cache.unwrap_or(match is_any_given {
-            true => CacheWord::Timeouts,
-            false => CacheWord::Leases,
-        });
+        let word = self.cache.unwrap_or(CacheWord::Timeouts);
         if is_any_given && word != CacheWord::Timeouts {
             bail!("time-outs are of no use with the cache '{}'", word.name());
         }
@@ -380,7 +376,9 @@ mod tests {
     fn who_gives_a_time_out_wants_time_outs() {
         let caching = |line: &[&str]| parse(line).resolved().and_then(|options| options.caching());
         let second = Duration::from_secs(1);
-        assert_eq!(caching(&[]).unwrap().cache, Cache::Leases);
+        assert_eq!(caching(&[]).unwrap().cache, Cache::Timeouts);
+        let leases = caching(&["--cache", "leases"]).unwrap();
+        assert_eq!(leases.cache, Cache::Leases);
         let given = caching(&["--attr-timeout", "9s"]).unwrap();
         assert_eq!(
             (given.cache, given.entry, given.attr),
