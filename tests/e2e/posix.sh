@@ -34,8 +34,8 @@ umount "$disk-2" "$disk"
 start_cluster
 failed=0
 (passes 'a mount' "$MNT/one" --known posix-known.txt) || failed=1
-mount_also "$SCRATCH/mount-2" -o cache=leases
-mount_also "$SCRATCH/mount-3" -o cache=leases
+mount_also "$SCRATCH/mount-2" --cache leases
+mount_also "$SCRATCH/mount-3" --cache leases
 mkdir "$SCRATCH/mount-2/two"
 "$suite" "$SCRATCH/mount-2/two" --second-mount "$SCRATCH/mount-3/two" --known posix-known-two.txt || failed=1
 say 'the suite on two mounts'

@@ -9,7 +9,7 @@ KILLS=4
 
 start_cluster --cache leases
 OTHER=$SCRATCH/mount-2
-mount_also "$OTHER" -o cache=leases
+mount_also "$OTHER" --cache leases
 mounts=("$MNT" "$OTHER")
 create_database "$MNT/bank.db"
 
