@@ -7,7 +7,7 @@
 TRANSACTIONS=60
 KILLS=4
 
-start_cluster --cache leases
+start_cluster
 OTHER=$SCRATCH/mount-2
 mount_also "$OTHER" --cache leases
 mounts=("$MNT" "$OTHER")

@@ -13,7 +13,8 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
 pub struct MountOptions {
-    /// By what names and attributes are believed without asking servers [default: timeouts]
+    /// By what names and attributes are believed without asking servers [default: leases, or timeouts if one
+    /// is given]
     #[arg(long, value_name = "HOW", value_enum)]
     pub cache: Option<CacheWord>,
     /// How long the kernel may believe that a name leads to an inode [default with time-outs: 1s]
@@ -261,7 +262,10 @@ impl MountOptions {
     pub fn caching(&self) -> Result<Caching> {
         let timeouts = [self.entry_timeout, self.attr_timeout, self.negative_timeout];
         let is_any_given = timeouts.iter().any(Option::is_some);
-        let word = self.cache.unwrap_or(CacheWord::Timeouts);
+        let word = self.cache.unwrap_or(match is_any_given {
+            true => CacheWord::Timeouts,
+            false => CacheWord::Leases,
+        });
         if is_any_given && word != CacheWord::Timeouts {
             bail!("time-outs are of no use with the cache '{}'", word.name());
         }
@@ -376,7 +380,7 @@ mod tests {
     fn who_gives_a_time_out_wants_time_outs() {
         let caching = |line: &[&str]| parse(line).resolved().and_then(|options| options.caching());
         let second = Duration::from_secs(1);
-        assert_eq!(caching(&[]).unwrap().cache, Cache::Timeouts);
+        assert_eq!(caching(&[]).unwrap().cache, Cache::Leases);
         let leases = caching(&["--cache", "leases"]).unwrap();
         assert_eq!(leases.cache, Cache::Leases);
         let given = caching(&["--attr-timeout", "9s"]).unwrap();

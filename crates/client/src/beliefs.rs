@@ -17,9 +17,10 @@ use crate::call::{Call, Target};
 use hashbrown::HashMap;
 use learning::Learning;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
-use pandofs_types::limits::{LEASE, LEASE_MARGIN, MAX_CACHED_LEASES};
+use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{
-    AtimeRule, Attr, FsError, HashKey, Ino, LeaseKey, Name, Position, ServerId, ShardId, Time,
+    AtimeRule, Attr, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId, ShardId,
+    Time,
 };
 use pandofs_wire::message::AnswerBody;
 use std::collections::VecDeque;
@@ -91,6 +92,8 @@ struct State {
     parts: HashMap<Ino, Vec<Part>>,
     /// In the order in which they end; what was learnt again stands here more than once.
     ends: VecDeque<(Instant, LeaseKey)>,
+    /// The same of what is leased briefly.
+    brief_ends: VecDeque<(Instant, LeaseKey)>,
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
     /// The last recalls.
@@ -166,11 +169,22 @@ impl State {
         self.entries.len().max(self.inodes.len())
     }
 
+    fn ends(&mut self, until: Instant, key: LeaseKey, leased: Leased) {
+        let ends = match leased.has(Leased::BRIEFLY) {
+            true => &mut self.brief_ends,
+            false => &mut self.ends,
+        };
+        ends.push_back((until, key));
+    }
+
+    fn take_ended(&mut self, now: Instant) -> Option<LeaseKey> {
+        let ends = [&mut self.brief_ends, &mut self.ends].into_iter();
+        let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, _)| *until <= now));
+        ended.next()?.pop_front().map(|(_, key)| key)
+    }
+
     fn drop_ended(&mut self, now: Instant) {
-        while let Some(&(until, key)) = self.ends.front()
-            && until <= now
-        {
-            self.ends.pop_front();
+        while let Some(key) = self.take_ended(now) {
             match key {
                 LeaseKey::Entry { dir, position } => {
                     if self
@@ -269,7 +283,7 @@ impl Beliefs {
         Sent { at, events }
     }
 
-    fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
+    pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
         let position = self.hash_key.position(name.as_bytes());
         LeaseKey::Entry { dir, position }
     }
@@ -297,8 +311,8 @@ impl Beliefs {
         state.floor = state.floor.max(event);
     }
 
-    /// These are believed no longer.
-    pub fn recall(&self, keys: &[LeaseKey]) {
+    /// These are believed no longer. Those of them that this session is changing just now are given back.
+    pub fn recall(&self, keys: &[LeaseKey]) -> Vec<LeaseKey> {
         let event = self.event();
         self.recalled
             .fetch_add(keys.len() as u64, Ordering::Relaxed);
@@ -311,6 +325,8 @@ impl Beliefs {
                 state.dirs.remove(&ino);
             }
         }
+        let own = keys.iter().filter(|key| state.changing.contains_key(*key));
+        own.copied().collect()
     }
 
     /// The answer to a question, if it is believed.
@@ -531,9 +547,8 @@ impl Beliefs {
             return;
         }
         state.drop_ended(Instant::now());
-        let until = sent.at + (LEASE - LEASE_MARGIN);
         let learning = Learning {
-            until,
+            asked: sent.at,
             server: server.id,
             events: sent.events,
             is_known,

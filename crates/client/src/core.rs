@@ -256,7 +256,7 @@ impl Core {
             self.relock(&cluster, server, connection)?;
             *registered = Some(boot);
         }
-        server.heard();
+        server.heard(connection.asked());
         connection.registration = server.registrations.load(Ordering::SeqCst);
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Core {
         };
         match self.tell(&mut connection, &cluster, batch.shard, request) {
             Ok(answer) => {
-                server.answered();
+                server.answered(connection.asked());
                 server.put_back(connection);
                 match answer {
                     AnswerBody::Shard(Err(Refusal::Moved { ino, shard })) => {
@@ -392,7 +392,7 @@ impl Core {
                 return false;
             };
             if exchange(&mut connection, body.clone()).is_ok() {
-                server.answered();
+                server.answered(connection.asked());
                 server.put_back(connection);
                 return true;
             }

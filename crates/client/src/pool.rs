@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     next_id: u64,
     /// How long to wait for something to read.
     patience: Duration,
+    /// When requests were sent last.
+    asked: Instant,
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
@@ -106,6 +108,7 @@ impl Connection {
             stream,
             next_id: 0,
             patience: left,
+            asked: Instant::now(),
             registration: 0,
         };
         let hello = Hello {
@@ -176,8 +179,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all that was pushed, and the payload of the last of it.
+    /// When what is answered last was sent, or before: requests that were sent since are not there.
+    pub fn asked(&self) -> Instant {
+        self.asked
+    }
+
+    /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> io::Result<()> {
+        self.asked = Instant::now();
         if payload.is_empty() {
             return self.send();
         }
@@ -188,8 +197,9 @@ impl Connection {
         })
     }
 
-    /// Sends all that was pushed.
+    /// Sends all that was pushed. All that was sent before is answered.
     pub fn send(&mut self) -> io::Result<()> {
+        self.asked = Instant::now();
         match self.outgoing.write_to(&mut self.stream)? {
             Progress::Done => Ok(()),
             Progress::Blocked => Err(takes_nothing()),
@@ -291,19 +301,21 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an answer.
-    pub fn answered(&self) {
+    /// Counts an answer to what was asked then.
+    pub fn answered(&self, asked: Instant) {
         self.answers.fetch_add(1, Ordering::Relaxed);
-        self.heard();
+        self.heard(asked);
     }
 
-    /// Notes that it has heard of this session.
-    pub fn heard(&self) {
-        let now = self.begun.elapsed().as_millis() as u64;
-        self.last_answer.store(now, Ordering::Relaxed);
+    /// Notes that it has heard of this session since it was asked something: when it has answered. That the
+    /// answer is only read now says nothing. A process that was stopped for a minute finds answers of a minute ago,
+    /// and the server has let go of what the session had.
+    pub fn heard(&self, asked: Instant) {
+        let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
+        self.last_answer.fetch_max(asked, Ordering::Relaxed);
     }
 
-    /// How long it has not answered.
+    /// For how long it is not known that it has heard of this session.
     pub fn silence(&self) -> Duration {
         let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
         self.begun.elapsed().saturating_sub(last)

@@ -20,8 +20,12 @@ use std::time::{Duration, Instant};
 /// What is believed no longer.
 #[derive(Debug)]
 pub enum Recall<'a> {
-    /// These.
-    Keys(&'a [LeaseKey]),
+    /// These. Of some this client is asking for a change itself; whoever waits until `own` is believed no longer
+    /// may wait for that change, which waits for this.
+    Keys {
+        keys: &'a [LeaseKey],
+        own: &'a [LeaseKey],
+    },
     /// Nothing of what was believed.
     Everything,
 }
@@ -73,6 +77,11 @@ impl Client {
         }
         core.beliefs.begin(for_all);
         listen(core)
+    }
+
+    /// By what recalls name an entry.
+    pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
+        self.core().beliefs.entry_key(dir, name)
     }
 
     /// How long it may be believed that a name leads to `ino`, or, with `None`, to nothing.
@@ -196,10 +205,13 @@ fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> 
         if done.is_none() {
             core.beliefs.subscribed(server.id);
         } else if !keys.is_empty() {
-            core.beliefs.recall(&keys);
-            core.listening.tell(Recall::Keys(&keys));
+            let own = core.beliefs.recall(&keys);
+            let others = |key: &LeaseKey| !own.contains(key);
+            let keys: Vec<_> = keys.into_iter().filter(others).collect();
+            let (keys, own) = (&keys, &own);
+            core.listening.tell(Recall::Keys { keys, own });
         }
-        server.heard();
+        server.heard(connection.asked());
         done = Some(number);
     }
 }

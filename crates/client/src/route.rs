@@ -177,7 +177,7 @@ impl Core {
         }
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
-                server.answered();
+                server.answered(connection.asked());
                 let registration = connection.registration;
                 server.put_back(connection);
                 call.answered_by = Some((server, registration));
@@ -283,7 +283,7 @@ impl Core {
                     match group.waiting.iter().position(asked) {
                         Some(place) => {
                             let index = group.waiting.swap_remove(place);
-                            server.answered();
+                            server.answered(connection.asked());
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
                             let body = self.take_leased(&mut calls[index], answer.body);

@@ -27,7 +27,7 @@ impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         negotiate(kernel, self.options.default_permissions);
         locks::negotiate(kernel, self.options.local_locks);
-        self.told.negotiate(kernel);
+        self.cached.negotiate(kernel);
         Ok(())
     }
 
@@ -43,6 +43,7 @@ impl Filesystem for PandoFs {
             Err(error) => return reply.error(error),
         };
         let result = self.ask(request.into(), |c| self.client.lookup(c, dir, &name));
+        let _answering = self.cached.told.answering();
         if matches!(result, Err(Errno::ENOENT)) {
             let timeout = self.entry_timeout(dir, &name, None);
             if !timeout.is_zero() {

@@ -20,21 +20,21 @@
 //!
 //! Who waits is given a thread, so that those that take requests are there for whoever unlocks.
 
+use crate::kernel::Kernel;
 use crate::ops::{PandoFs, Result, errno};
 use crate::options::LocalLocks;
 use crate::panic::SESSION_THREADS;
 use crate::reply::reply_empty;
 use crate::space;
 use fuser::{
-    Errno, FileHandle, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
-    OpenFlags, ReplyEmpty, ReplyLock, RequestId,
+    Errno, FileHandle, FopenFlags, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyEmpty,
+    ReplyLock, RequestId,
 };
 use pandofs_client::{ClientError, Holder, LockWait, Tried};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Interrupts that are kept for requests that are still to be taken up: those of requests that are not
@@ -119,50 +119,6 @@ pub(crate) struct OpenFiles {
 impl OpenFiles {
     pub fn next(&self, flags: OpenFlags) -> FileHandle {
         space::handle(self.last.fetch_add(1, Ordering::Relaxed) + 1, flags)
-    }
-}
-
-/// What can be told to the kernel unasked.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kernel {
-    notifier: Arc<OnceLock<Notifier>>,
-}
-
-impl Kernel {
-    pub fn set(&self, notifier: Notifier) {
-        // It is set once, when the session is there.
-        let _ = self.notifier.set(notifier);
-    }
-
-    /// These bytes of the file, and its attributes, are not to be believed any longer. Waits for reads of them
-    /// that are under way, so whoever calls this has nothing that a read waits for.
-    pub fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
-        if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.inval_inode(INodeNo(ino.0), offset as i64, length as i64)
-        {
-            tracing::debug!(%error, "the kernel does not know inode {ino}");
-        }
-    }
-
-    /// The inode's attributes are not to be believed any longer.
-    pub fn forget_attr(&self, ino: Ino) {
-        // Not the contents as well: for that the kernel would wait for reads under way, which wait for threads of
-        // this mount.
-        const ATTRIBUTES_ALONE: i64 = -1;
-        if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.inval_inode(INodeNo(ino.0), ATTRIBUTES_ALONE, 0)
-        {
-            tracing::debug!(%error, "the kernel does not know inode {ino}");
-        }
-    }
-
-    /// No entry is to be believed any longer. Unlike a notice of one entry this takes no lock: a program that
-    /// makes a name holds its directory's, and may be waiting for a server that waits for this.
-    pub fn forget_entries(&self) -> io::Result<()> {
-        match self.notifier.get() {
-            Some(notifier) => notifier.inc_epoch(),
-            None => Ok(()),
-        }
     }
 }
 

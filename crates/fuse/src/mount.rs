@@ -67,14 +67,13 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
     let filesystem = PandoFs::new(client, options.clone());
     let hearers = Hearers {
         kernel: filesystem.kernel.clone(),
-        told: Arc::clone(&filesystem.told),
+        cached: Arc::clone(&filesystem.cached),
         dir_attrs: Arc::clone(&filesystem.dir_attrs),
         no_xattrs: Arc::clone(&filesystem.no_xattrs),
     };
     let client = filesystem.client.clone();
-    serve_with(filesystem, mountpoint, &options, |session, point| {
+    serve_with(filesystem, mountpoint, &options, |session| {
         hearers.kernel.set(session.notifier());
-        hearers.told.mounted_at(point);
         if options.cache == Cache::Leases
             && let Err(error) = hearers.listen(&client, options.default_permissions)
         {
@@ -96,16 +95,15 @@ pub fn serve<F: Filesystem>(
     mountpoint: &Path,
     options: &Options,
 ) -> Result<Mounted, MountError> {
-    serve_with(filesystem, mountpoint, options, |_, _| {})
+    serve_with(filesystem, mountpoint, options, |_| {})
 }
 
-/// As [`serve`]; `begin` is called before the first request is taken, with the mount point as the kernel
-/// knows it.
+/// As [`serve`]; `begin` is called before the first request is taken.
 fn serve_with<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
     options: &Options,
-    begin: impl FnOnce(&Session<F>, &Path),
+    begin: impl FnOnce(&Session<F>),
 ) -> Result<Mounted, MountError> {
     if !Path::new("/dev/fuse").exists() {
         return Err(MountError::NoFuse);
@@ -128,7 +126,7 @@ fn serve_with<F: Filesystem>(
         }
         None => Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?,
     };
-    begin(&session, &mountpoint);
+    begin(&session);
     let session = thread::Builder::new()
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())

@@ -5,9 +5,10 @@ use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
-use crate::leases::Told;
+use crate::kernel::Kernel;
+use crate::leases::Cached;
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
-use crate::locks::{Kernel, OpenFiles, Waits};
+use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Cache, Options};
 use crate::space;
@@ -33,7 +34,7 @@ pub(crate) struct PandoFs {
     pub dir_attrs: Arc<DirAttrs>,
     pub dead_dirs: DeadDirs,
     pub no_xattrs: Arc<NoXattrs>,
-    pub told: Arc<Told>,
+    pub cached: Arc<Cached>,
     pub ends: Ends,
     pub openers: Openers,
     pub open_files: OpenFiles,
@@ -85,7 +86,7 @@ impl PandoFs {
             dir_attrs: Arc::default(),
             dead_dirs: DeadDirs::default(),
             no_xattrs: Arc::default(),
-            told: Arc::default(),
+            cached: Arc::default(),
             ends: Ends::default(),
             openers: Openers::default(),
             open_files: OpenFiles::default(),
@@ -255,8 +256,11 @@ impl PandoFs {
         for open in self.dead_dirs.open() {
             self.dir_attrs.forget(open);
         }
+        let moved = moved?;
         // Its own change time, if it is a directory.
-        moved.map(|moved| self.dir_attrs.forget(moved))
+        self.dir_attrs.forget(moved);
+        self.names_moved(&[((dir, name), (new_dir, new_name), moved)]);
+        Ok(())
     }
 
     /// Has two names change places. What that did to the directories' attributes servers have to be
@@ -275,11 +279,13 @@ impl PandoFs {
             |c| self.client.exchange(c, dir, name, new_dir, new_name),
         );
         drop(elsewhere);
+        let (ino, other) = exchanged?;
         // Their own change times, if they are directories.
-        exchanged.map(|(ino, other)| {
-            self.dir_attrs.forget(ino);
-            self.dir_attrs.forget(other);
-        })
+        self.dir_attrs.forget(ino);
+        self.dir_attrs.forget(other);
+        let (one, two) = ((dir, name), (new_dir, new_name));
+        self.names_moved(&[(one, two, ino), (two, one, other)]);
+        Ok(())
     }
 
     /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
@@ -341,7 +347,7 @@ impl PandoFs {
     pub fn listed_attr(&self, dir: Ino, item: &Item<'_>, asked: Asked) -> (FileAttr, Duration) {
         match item.attr {
             Some(attr) => {
-                let entry = self.listed_entry_timeout(dir, item.name, item.ino);
+                let entry = self.listed_entry_timeout(dir, item.name, (item.ino, item.kind));
                 let timeout = self.believable(attr, asked).min(entry);
                 (convert::file_attr(attr), timeout)
             }

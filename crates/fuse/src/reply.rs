@@ -33,7 +33,7 @@ impl PandoFs {
                 let attr_timeout = self.believable(&node.attr, asked);
                 let attr = convert::file_attr(&node.attr);
                 let entry_timeout = match found {
-                    Some((dir, name)) => self.entry_timeout(dir, name, Some(node.ino)),
+                    Some((dir, name)) => self.entry_timeout(dir, name, Some((node.ino, node.kind))),
                     // What was found by a handle has no name that the kernel remembers.
                     None => attr_timeout,
                 };
@@ -57,7 +57,9 @@ impl PandoFs {
                 self.no_xattrs.told(&attr, of_attr);
                 // One time-out has to do for entry and attributes.
                 let timeout = match found {
-                    Some((dir, name)) => of_attr.min(self.entry_timeout(dir, name, Some(attr.ino))),
+                    Some((dir, name)) => {
+                        of_attr.min(self.entry_timeout(dir, name, Some((attr.ino, attr.kind))))
+                    }
                     None => of_attr,
                 };
                 let attr = convert::file_attr(&attr);

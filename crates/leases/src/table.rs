@@ -1,9 +1,38 @@
 //! The leases of one shard.
 
 use hashbrown::HashMap;
-use pandofs_types::limits::{LEASE, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD};
+use pandofs_types::limits::{
+    BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD,
+};
 use pandofs_types::{LeaseKey, SessionId, Time};
 use std::collections::{BTreeMap, VecDeque};
+
+/// For how long something is leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Term {
+    /// [`LEASE`].
+    Long,
+    /// [`BRIEF_LEASE`].
+    Brief,
+}
+
+/// How much a shard leases, counted in leases that were given.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// With so many further ones are brief, if they are not to last.
+    pub many: usize,
+    /// There are no more than these.
+    pub all: usize,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room {
+            many: MANY_LEASES_PER_SHARD,
+            all: MAX_LEASES_PER_SHARD,
+        }
+    }
+}
 
 /// Somebody who waits until keys are clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,8 +71,11 @@ type Waiting = Vec<(WaitId, Option<SessionId>)>;
 pub struct LeaseTable {
     now: Time,
     held: HashMap<LeaseKey, Vec<Holder>>,
+    room: Room,
     /// In the order in which they end; one that was given again stands here twice.
     ends: VecDeque<(Time, SessionId, LeaseKey)>,
+    /// The same of brief ones.
+    brief_ends: VecDeque<(Time, SessionId, LeaseKey)>,
     count: usize,
     /// To be sent.
     recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
@@ -60,32 +92,50 @@ pub struct LeaseTable {
 }
 
 impl LeaseTable {
+    pub fn with_room(room: Room) -> LeaseTable {
+        LeaseTable {
+            room,
+            ..LeaseTable::default()
+        }
+    }
+
     /// Time has passed; leases whose time is up are over.
     pub fn tick(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some(&(until, session, key)) = self.ends.front()
-            && until <= self.now
-        {
-            self.ends.pop_front();
+        while let Some((until, session, key)) = self.take_ended() {
             // It may have been given again since.
             self.end(key, session, |holder| holder.until <= until);
         }
     }
 
-    /// Gives the session a lease of the key, or a new one for the one that it has; false if it gets none now.
-    pub fn grant(&mut self, session: SessionId, key: LeaseKey) -> bool {
+    fn take_ended(&mut self) -> Option<(Time, SessionId, LeaseKey)> {
+        let now = self.now;
+        let ends = [&mut self.brief_ends, &mut self.ends].into_iter();
+        let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, ..)| *until <= now));
+        ended.next()?.pop_front()
+    }
+
+    /// Gives the session a lease of the key, or a new one for the one that it has, and says for how long; `None`
+    /// if it gets none now. With `lasts` it is long also when there are many.
+    pub fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
+        let given = self.ends.len() + self.brief_ends.len();
         if self.closed
-            || self.ends.len() >= MAX_LEASES_PER_SHARD
+            || given >= self.room.all
             || (!self.waiting.is_empty() && self.waiting.contains_key(&key))
         {
-            return false;
+            return None;
         }
-        let until = Time(self.now.0.saturating_add(LEASE.as_nanos() as i64));
+        let (term, how_long) = match given >= self.room.many && !lasts {
+            true => (Term::Brief, BRIEF_LEASE),
+            false => (Term::Long, LEASE),
+        };
+        let until = Time(self.now.0.saturating_add(how_long.as_nanos() as i64));
         let holders = self.held.entry(key).or_default();
         match holders.iter_mut().find(|holder| holder.session == session) {
             // The session was told to drop it, and may do so after it has this answer.
-            Some(holder) if holder.recalled > 0 => return false,
-            Some(holder) if holder.until == until => return true,
+            Some(holder) if holder.recalled > 0 => return None,
+            // Perhaps from when there were fewer.
+            Some(holder) if holder.until >= until => return Some(term),
             Some(holder) => holder.until = until,
             None => {
                 holders.push(Holder {
@@ -96,8 +146,11 @@ impl LeaseTable {
                 self.count += 1;
             }
         }
-        self.ends.push_back((until, session, key));
-        true
+        match term {
+            Term::Long => self.ends.push_back((until, session, key)),
+            Term::Brief => self.brief_ends.push_back((until, session, key)),
+        }
+        Some(term)
     }
 
     /// Whether anybody but `except` has a lease of the key.
@@ -210,6 +263,7 @@ impl LeaseTable {
             self.end(key, session, |_| true);
         }
         self.ends.retain(|(_, holder, _)| *holder != session);
+        self.brief_ends.retain(|(_, holder, _)| *holder != session);
     }
 
     fn end(&mut self, key: LeaseKey, session: SessionId, ends: impl Fn(&Holder) -> bool) {

@@ -1,9 +1,9 @@
 //! The table beside clients that believe what it leased to them: messages cross, are late or lost, clients
 //! lose their connections, and whatever is changed is believed by nobody else at that moment.
 
-use pandofs_leases::{LeaseTable, Recall, WaitId};
-use pandofs_types::limits::{LEASE, LEASE_MARGIN, MAX_LEASES_PER_SHARD};
-use pandofs_types::{Ino, LeaseKey, SessionId, Time};
+use pandofs_leases::{LeaseTable, Recall, Room, Term, WaitId};
+use pandofs_types::limits::{BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_LEASES_PER_SHARD};
+use pandofs_types::{Ino, LeaseKey, Leased, SessionId, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,6 +17,7 @@ enum Event {
     Read {
         session: u64,
         key: u64,
+        lasts: bool,
     },
     /// The oldest answer on its way to a client arrives.
     Answer {
@@ -53,7 +54,8 @@ enum Event {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let session = || 0..SESSIONS;
     let event = prop_oneof![
-        6 => (session(), 0..KEYS).prop_map(|(session, key)| Event::Read { session, key }),
+        6 => (session(), 0..KEYS, proptest::bool::ANY)
+            .prop_map(|(session, key, lasts)| Event::Read { session, key, lasts }),
         6 => session().prop_map(|session| Event::Answer { session }),
         4 => session().prop_map(|session| Event::Recall { session }),
         4 => session().prop_map(|session| Event::Answered { session }),
@@ -72,7 +74,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     key: LeaseKey,
-    leased: bool,
+    leased: Option<Term>,
     value: u64,
     asked: Time,
     /// Of the client's events when it asked.
@@ -112,7 +114,8 @@ fn key(number: u64) -> LeaseKey {
 impl World {
     fn new(is_hasty: bool) -> World {
         World {
-            table: LeaseTable::default(),
+            // Little enough that some are brief and some are refused.
+            table: LeaseTable::with_room(Room { many: 4, all: 9 }),
             clients: (0..SESSIONS).map(|_| Client::default()).collect(),
             values: BTreeMap::new(),
             now: Time(1),
@@ -127,6 +130,7 @@ impl World {
             Event::Read {
                 session,
                 key: number,
+                lasts,
             } => {
                 let client = &mut self.clients[session as usize];
                 if client.is_anew {
@@ -146,7 +150,7 @@ impl World {
                 }
                 let reply = Reply {
                     key,
-                    leased: self.table.grant(SessionId(session), key),
+                    leased: self.table.grant(SessionId(session), key, lasts),
                     value: self.values.get(&key).copied().unwrap_or(0),
                     asked: self.now,
                     stamp: client.events,
@@ -157,10 +161,16 @@ impl World {
                 let client = &mut self.clients[session as usize];
                 if let Some(reply) = client.replies.pop_front() {
                     let forgotten = client.forgotten.get(&reply.key).copied().unwrap_or(0);
-                    if reply.leased && reply.stamp >= forgotten.max(client.floor) {
-                        let lease = (LEASE - LEASE_MARGIN).as_nanos() as i64;
-                        let until = Time(reply.asked.0 + lease);
-                        client.believed.insert(reply.key, (reply.value, until));
+                    if let Some(term) = reply.leased
+                        && reply.stamp >= forgotten.max(client.floor)
+                    {
+                        let leased = match term {
+                            Term::Long => Leased::ENTRY,
+                            Term::Brief => Leased::ENTRY.and(Leased::BRIEFLY),
+                        };
+                        let until = reply.asked.0 + leased.believed_for().as_nanos() as i64;
+                        let believed = (reply.value, Time(until));
+                        client.believed.insert(reply.key, believed);
                     }
                 }
             }
@@ -313,17 +323,17 @@ fn a_change_that_does_not_wait_is_found_out() {
 fn a_late_answer_to_an_old_recall_ends_no_new_lease() {
     let mut table = LeaseTable::default();
     let (a, b) = (SessionId(1), SessionId(2));
-    assert!(table.grant(a, key(1)));
+    assert!(table.grant(a, key(1), true).is_some());
     assert!(table.clear(&[(key(1), Some(b))]).is_some());
     assert!(
-        !table.grant(a, key(1)) && !table.grant(b, key(1)),
+        table.grant(a, key(1), true).is_none() && table.grant(b, key(1), true).is_none(),
         "it is wanted"
     );
     let recall = table.take_recalls().remove(0);
     assert_eq!((recall.session, &recall.keys[..]), (a, &[key(1)][..]));
     table.tick(Time(LEASE.as_nanos() as i64));
     assert_eq!(table.take_clear().len(), 1);
-    assert!(table.grant(a, key(1)));
+    assert!(table.grant(a, key(1), true).is_some());
     table.answered(a, recall.number);
     assert!(table.is_held(key(1), None));
     table.answered(a, recall.number);
@@ -335,10 +345,19 @@ fn a_late_answer_to_an_old_recall_ends_no_new_lease() {
 fn there_is_an_end_to_what_is_leased() {
     let mut table = LeaseTable::default();
     let session = SessionId(1);
-    let given = (0..2 * MAX_LEASES_PER_SHARD as u64)
-        .filter(|&number| table.grant(session, key(number)))
-        .count();
-    assert_eq!(given, MAX_LEASES_PER_SHARD);
+    let mut grant = |number, lasts| table.grant(session, key(number), lasts);
+    let (many, most) = (MANY_LEASES_PER_SHARD as u64, MAX_LEASES_PER_SHARD as u64);
+    assert!((0..many).all(|number| grant(number, false) == Some(Term::Long)));
+    assert_eq!(grant(many, true), Some(Term::Long));
+    assert!((many + 1..most).all(|number| grant(number, false) == Some(Term::Brief)));
+    assert_eq!((grant(most, false), grant(most, true)), (None, None));
+    // Those that are brief make room, and what was leased long before is not over.
+    table.tick(Time(BRIEF_LEASE.as_nanos() as i64));
+    assert_eq!(table.len() as u64, many + 1);
+    assert_eq!(table.grant(session, key(0), false), Some(Term::Brief));
+    table.tick(Time(2 * BRIEF_LEASE.as_nanos() as i64));
+    assert!(table.is_held(key(0), None));
     table.tick(Time(LEASE.as_nanos() as i64));
-    assert!(table.is_empty() && table.grant(session, key(1)));
+    assert!(table.is_empty());
+    assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
 }

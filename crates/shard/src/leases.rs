@@ -24,7 +24,7 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     CommitMessage, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
 };
-use pandofs_leases::{LeaseTable, WaitId};
+use pandofs_leases::{LeaseTable, Term, WaitId};
 use pandofs_namespace::touches::{self, Touched};
 use pandofs_namespace::{Plan, Stop, View, keys};
 use pandofs_store::Overlay;
@@ -349,7 +349,7 @@ impl Shard {
         let mut leased = Vec::new();
         match (&request.request, result) {
             (Request::Lookup { dir, name }, Err(Refusal::Fs(FsError::NotFound))) => {
-                leased.push(self.lease_entry(session, *dir, name));
+                leased.push(self.lease_entry(session, *dir, name, None));
             }
             (
                 Request::Lookup { dir, name }
@@ -358,7 +358,7 @@ impl Shard {
                 | Request::Link { dir, name, .. },
                 Ok(Reply::Entry(entry)),
             ) => {
-                let mut both = self.lease_entry(session, *dir, name);
+                let mut both = self.lease_entry(session, *dir, name, Some(entry.kind));
                 if entry.inode.is_some() && entry.shard == self.config.shard {
                     both = both.and(self.lease_inode(session, entry.ino, entry.kind));
                 }
@@ -371,12 +371,8 @@ impl Shard {
                 leased.push(self.lease_inode(session, inode.attr.ino, inode.attr.kind));
             }
             (Request::DirPart { dir }, Ok(Reply::Part(_))) => {
-                let granted = self.grant(session, LeaseKey::Parts(*dir));
-                leased.push(if granted {
-                    Leased::ATTRIBUTES
-                } else {
-                    Leased::NOTHING
-                });
+                let granted = self.grant(session, LeaseKey::Parts(*dir), true);
+                leased.push(as_leased(Leased::ATTRIBUTES, granted));
             }
             (
                 Request::ReadDir {
@@ -385,7 +381,7 @@ impl Shard {
                 Ok(Reply::Entries(listed)),
             ) => {
                 for entry in &listed.entries {
-                    let mut both = self.lease_entry(session, *dir, &entry.name);
+                    let mut both = self.lease_entry(session, *dir, &entry.name, Some(entry.kind));
                     if entry.inode.is_some() {
                         both = both.and(self.lease_inode(session, entry.ino, entry.kind));
                     }
@@ -400,33 +396,40 @@ impl Shard {
         leased
     }
 
-    fn lease_entry(&mut self, session: SessionId, dir: Ino, name: &Name) -> Leased {
+    /// Leases what the name leads to, of that kind, or that it leads to nothing.
+    fn lease_entry(
+        &mut self,
+        session: SessionId,
+        dir: Ino,
+        name: &Name,
+        kind: Option<FileKind>,
+    ) -> Leased {
         let position = self.config.map.hash_key.position(name.as_bytes());
-        match self.grant(session, LeaseKey::Entry { dir, position }) {
-            true => Leased::ENTRY,
-            false => Leased::NOTHING,
-        }
+        let lasts = kind == Some(FileKind::Dir);
+        let granted = self.grant(session, LeaseKey::Entry { dir, position }, lasts);
+        as_leased(Leased::ENTRY, granted)
     }
 
     fn lease_inode(&mut self, session: SessionId, ino: Ino, kind: FileKind) -> Leased {
-        let granted = (kind != FileKind::Dir || self.grant(session, LeaseKey::Parts(ino)))
-            && self.grant(session, LeaseKey::Inode(ino));
-        match granted {
-            true => Leased::ATTRIBUTES,
-            false => Leased::NOTHING,
+        let lasts = kind == FileKind::Dir;
+        if lasts && self.grant(session, LeaseKey::Parts(ino), lasts).is_none() {
+            return Leased::NOTHING;
         }
+        let granted = self.grant(session, LeaseKey::Inode(ino), lasts);
+        as_leased(Leased::ATTRIBUTES, granted)
     }
 
-    fn grant(&mut self, session: SessionId, key: LeaseKey) -> bool {
+    /// Directories are on everybody's way, and leases of them last.
+    fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
         if self.leases.changing.contains_key(&key) || self.locks.covers(key) {
-            return false;
+            return None;
         }
         if let LeaseKey::Parts(dir) = key
             && self.leases.is_busy(dir, session)
         {
-            return false;
+            return None;
         }
-        self.leases.table.grant(session, key)
+        self.leases.table.grant(session, key, lasts)
     }
 
     /// Sends recalls, and lets those go on that wait no longer.
@@ -560,6 +563,15 @@ fn leases_anything(result: &Result<Reply, Refusal>) -> bool {
         Ok(Reply::Entry(_) | Reply::Inode(_) | Reply::Part(_) | Reply::Entries(_))
             | Err(Refusal::Fs(FsError::NotFound))
     )
+}
+
+/// What is told of a lease.
+fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
+    match granted {
+        None => Leased::NOTHING,
+        Some(Term::Long) => what,
+        Some(Term::Brief) => what.and(Leased::BRIEFLY),
+    }
 }
 
 /// What was touched, by its keys.

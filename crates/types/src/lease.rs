@@ -1,7 +1,9 @@
 //! What a client may believe for a while, because whoever changes it says so first.
 
+use crate::limits::{BRIEF_LEASE, BRIEF_LEASE_MARGIN, LEASE, LEASE_MARGIN};
 use crate::{Ino, Position};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What a lease is on. A shard leases only what it holds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,6 +29,17 @@ impl Leased {
     /// The attributes in the answer; of a directory those of the answering shard.
     pub const ATTRIBUTES: Leased = Leased(2);
 
+    /// What is leased is so for [`BRIEF_LEASE`], not for [`LEASE`].
+    pub const BRIEFLY: Leased = Leased(4);
+
+    /// How long the session may believe it, from when it sent the request.
+    pub fn believed_for(self) -> Duration {
+        match self.has(Leased::BRIEFLY) {
+            true => BRIEF_LEASE - BRIEF_LEASE_MARGIN,
+            false => LEASE - LEASE_MARGIN,
+        }
+    }
+
     /// Both.
     #[must_use]
     pub fn and(self, other: Leased) -> Leased {
@@ -38,7 +51,7 @@ impl Leased {
     }
 
     pub fn is_nothing(self) -> bool {
-        self == Leased::NOTHING
+        self.0 & (Leased::ENTRY.0 | Leased::ATTRIBUTES.0) == 0
     }
 }
 
@@ -52,5 +65,8 @@ mod tests {
         assert!(both.has(Leased::ENTRY) && both.has(Leased::ATTRIBUTES));
         assert!(!Leased::ENTRY.has(both) && !Leased::NOTHING.has(Leased::ENTRY));
         assert!(Leased::NOTHING.is_nothing() && !both.is_nothing());
+        assert!(Leased::BRIEFLY.is_nothing());
+        let brief = both.and(Leased::BRIEFLY);
+        assert!(brief.has(both) && brief.believed_for() < both.believed_for());
     }
 }

@@ -393,8 +393,15 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How much sooner a client, which counts from when it sent the request, takes a lease to be over: clocks do
 /// not run equally fast.
 pub const LEASE_MARGIN: Duration = Duration::from_millis(500);
+/// The same of a lease that is given while many are.
+pub const BRIEF_LEASE: Duration = Duration::from_secs(1);
+/// As [`LEASE_MARGIN`], of a brief lease.
+pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(100);
 /// Leases of one shard, ones that were given again counted again; beyond, none is given.
 pub const MAX_LEASES_PER_SHARD: usize = 32_768;
+/// With as many, all but those of directories are brief: who makes or reads many files once would else keep
+/// everybody, and himself, from getting any for as long as a lease lasts.
+pub const MANY_LEASES_PER_SHARD: usize = MAX_LEASES_PER_SHARD / 2;
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
@@ -408,6 +415,12 @@ pub const MAX_CACHED_LEASES: usize = 65_536;
 
 const _: () = {
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
+    assert!(
+        BRIEF_LEASE_MARGIN.as_millis() * LEASE.as_millis()
+            >= LEASE_MARGIN.as_millis() * BRIEF_LEASE.as_millis()
+    );
+    assert!(BRIEF_LEASE_MARGIN.as_millis() < BRIEF_LEASE.as_millis());
+    assert!(MANY_LEASES_PER_SHARD < MAX_LEASES_PER_SHARD);
     assert!(RECALL_WAIT.as_millis() * 3 <= ANSWER_TIMEOUT.as_millis());
     assert!(MAX_KEYS_PER_RECALL * 32 <= MAX_FRAME_BYTES);
     assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());

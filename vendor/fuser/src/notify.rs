@@ -83,12 +83,14 @@ impl Notifier {
         self.send_inval(notify_code::FUSE_NOTIFY_INVAL_INODE, &notif)
     }
 
-    /// Make all directory entries stale that the kernel has been told of or is just asking about
+    /// Have the kernel ask for a directory entry again before it believes in it the next time; unlike with
+    /// `inval_entry` it stays where it is for who uses it
     /// # Errors
-    /// Returns an error if the kernel rejects the notification: before Linux 6.16 (protocol 7.44) it does.
-    pub fn inc_epoch(&self) -> io::Result<()> {
-        let notif = Notification::new_empty();
-        self.send(notify_code::FUSE_NOTIFY_INC_EPOCH, &notif)
+    /// Returns an error if the notification data is too large.
+    /// Returns an error if the kernel rejects the notification.
+    pub fn expire_entry(&self, parent: INodeNo, name: &OsStr) -> io::Result<()> {
+        let notif = Notification::new_expire_entry(parent, name).map_err(Self::too_big_err)?;
+        self.send_inval(notify_code::FUSE_NOTIFY_INVAL_ENTRY, &notif)
     }
 
     /// Update the kernel's cached copy of a given inode's data

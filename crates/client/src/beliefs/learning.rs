@@ -8,7 +8,8 @@ use std::time::Instant;
 
 /// What there is to be learnt from one answer.
 pub(super) struct Learning<'a> {
-    pub until: Instant,
+    /// When the request was sent.
+    pub asked: Instant,
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
@@ -16,11 +17,15 @@ pub(super) struct Learning<'a> {
 }
 
 impl Learning<'_> {
-    pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId) {
+    fn until(&self, leased: Leased) -> Instant {
+        self.asked + leased.believed_for()
+    }
+
+    pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId, leased: Leased) {
         let keys = [LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
         let is_leased = keys.iter().all(|&key| state.is_leased(key, self.events));
         if is_leased && state.dirs.len() < MAX_CACHED_LEASES {
-            let (until, server) = (self.until, self.server);
+            let (until, server) = (self.until(leased), self.server);
             state.lease_dir(
                 dir,
                 DirLease {
@@ -29,7 +34,7 @@ impl Learning<'_> {
                     server,
                 },
             );
-            state.ends.push_back((until, LeaseKey::Parts(dir)));
+            state.ends(until, LeaseKey::Parts(dir), leased);
         }
     }
 
@@ -44,6 +49,7 @@ impl Learning<'_> {
         if let Some(inode) = entry.and_then(|entry| entry.inode.as_ref()) {
             self.inode(state, inode, leased);
         }
+        let until = self.until(leased);
         let LeaseKey::Entry { dir, position } = key else {
             return;
         };
@@ -58,19 +64,20 @@ impl Learning<'_> {
                 Entry {
                     name: name.clone(),
                     leads_to,
-                    until: self.until,
+                    until,
                     server: self.server,
                 },
             );
-            state.ends.push_back((self.until, key));
+            state.ends(until, key, leased);
         }
     }
 
     pub fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
+        let until = self.until(leased);
         let ino = inode.attr.ino;
         let key = LeaseKey::Inode(ino);
         if inode.attr.kind == FileKind::Dir && leased.has(Leased::ATTRIBUTES) {
-            self.dir(state, ino, ino.birth_shard());
+            self.dir(state, ino, ino.birth_shard(), leased);
         }
         let is_known = (self.is_known)(state, key)
             && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
@@ -84,11 +91,11 @@ impl Learning<'_> {
                 ino,
                 Inode {
                     reply,
-                    until: self.until,
+                    until,
                     server: self.server,
                 },
             );
-            state.ends.push_back((self.until, key));
+            state.ends(until, key, leased);
         }
     }
 
@@ -100,9 +107,9 @@ impl Learning<'_> {
         part: &DirPart,
         leased: Leased,
     ) {
-        let key = LeaseKey::Parts(dir);
+        let (key, until) = (LeaseKey::Parts(dir), self.until(leased));
         if leased.has(Leased::ATTRIBUTES) {
-            self.dir(state, dir, shard);
+            self.dir(state, dir, shard, leased);
         }
         if leased.has(Leased::ATTRIBUTES)
             && state.parts.len() < MAX_CACHED_LEASES
@@ -113,10 +120,10 @@ impl Learning<'_> {
             parts.push(Part {
                 shard,
                 part: part.clone(),
-                until: self.until,
+                until,
                 server: self.server,
             });
-            state.ends.push_back((self.until, key));
+            state.ends(until, key, leased);
         }
     }
 }

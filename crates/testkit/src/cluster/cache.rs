@@ -4,7 +4,6 @@
 use super::{Cluster, TO_CLIENTS};
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
 use pandofs_shard::{Input, Recall};
-use pandofs_types::limits::{LEASE, LEASE_MARGIN};
 use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
 use std::collections::BTreeMap;
 
@@ -75,12 +74,12 @@ impl Cache {
         leased: &[Leased],
         asked: Time,
     ) {
-        let until = Time(asked.0 + (LEASE - LEASE_MARGIN).as_nanos() as i64);
+        let until = |leased: Leased| Time(asked.0 + leased.believed_for().as_nanos() as i64);
         let first = leased.first().copied().unwrap_or_default();
         match (request, result) {
             (Request::Lookup { dir, name }, Err(_)) if first.has(Leased::ENTRY) => {
                 self.entries
-                    .insert((*dir, name.clone()), (None, until, shard));
+                    .insert((*dir, name.clone()), (None, until(first), shard));
             }
             (
                 Request::Lookup { dir, name }
@@ -88,7 +87,7 @@ impl Cache {
                 | Request::Mkdir { dir, name, .. }
                 | Request::Link { dir, name, .. },
                 Ok(Reply::Entry(entry)),
-            ) => self.learn_entry(*dir, name, entry.clone(), first, until, shard),
+            ) => self.learn_entry(*dir, name, entry.clone(), first, until(first), shard),
             (
                 _,
                 Ok(
@@ -99,11 +98,11 @@ impl Cache {
                 ),
             ) if first.has(Leased::ATTRIBUTES) => {
                 self.inodes
-                    .insert(inode.attr.ino, (inode.clone(), until, shard));
+                    .insert(inode.attr.ino, (inode.clone(), until(first), shard));
             }
             (Request::DirPart { dir }, Ok(Reply::Part(part))) if first.has(Leased::ATTRIBUTES) => {
                 self.parts
-                    .insert((*dir, shard), (part.clone(), until, shard));
+                    .insert((*dir, shard), (part.clone(), until(first), shard));
             }
             (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
                 for (entry, leased) in listed.entries.iter().zip(leased) {
@@ -113,6 +112,7 @@ impl Cache {
                         shard: entry.shard,
                         inode: entry.inode.clone(),
                     };
+                    let until = until(*leased);
                     self.learn_entry(*dir, &entry.name, reply, *leased, until, shard);
                 }
             }

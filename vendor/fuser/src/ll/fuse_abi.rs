@@ -184,7 +184,6 @@ pub(crate) enum fuse_notify_code {
     FUSE_NOTIFY_STORE = 4,
     FUSE_NOTIFY_RETRIEVE = 5,
     FUSE_NOTIFY_DELETE = 6,
-    FUSE_NOTIFY_INC_EPOCH = 8,
 }
 
 #[repr(C)]
@@ -740,12 +739,15 @@ pub(crate) struct fuse_notify_inval_inode_out {
     pub(crate) len: i64,
 }
 
+/// Of `fuse_notify_inval_entry_out`: the entry is to be asked for again, and stays where it is.
+pub(crate) const FUSE_EXPIRE_ONLY: u32 = 1;
+
 #[repr(C)]
 #[derive(Debug, IntoBytes, KnownLayout, Immutable)]
 pub(crate) struct fuse_notify_inval_entry_out {
     pub(crate) parent: u64,
     pub(crate) namelen: u32,
-    pub(crate) padding: u32,
+    pub(crate) flags: u32,
 }
 
 #[repr(C)]

@@ -69,10 +69,22 @@ impl<'a> Notification<'a> {
         parent: INodeNo,
         name: &'a OsStr,
     ) -> Result<Self, TryFromIntError> {
+        Self::new_entry(parent, name, 0)
+    }
+
+    /// As `new_inval_entry`, of a name that is only to be asked for again.
+    pub(crate) fn new_expire_entry(
+        parent: INodeNo,
+        name: &'a OsStr,
+    ) -> Result<Self, TryFromIntError> {
+        Self::new_entry(parent, name, abi::FUSE_EXPIRE_ONLY)
+    }
+
+    fn new_entry(parent: INodeNo, name: &'a OsStr, flags: u32) -> Result<Self, TryFromIntError> {
         let r = abi::fuse_notify_inval_entry_out {
             parent: parent.0,
             namelen: name.len().try_into()?,
-            padding: 0,
+            flags,
         };
         Ok(Self::from_struct_with_name(&r, name.as_bytes()))
     }
@@ -112,11 +124,6 @@ impl<'a> Notification<'a> {
             padding: 0,
         };
         Ok(Self::from_struct_with_name(&r, name.as_bytes()))
-    }
-
-    /// A notification that is nothing but its code.
-    pub(crate) fn new_empty() -> Self {
-        Self::Bare(NotificationBuf::new())
     }
 
     pub(crate) fn new_poll(kh: PollHandle) -> Self {

@@ -1,0 +1,313 @@
+//! Has the kernel believe names no longer.
+//!
+//! For a notice of a name the kernel locks its directory, which is locked while a program makes, removes or
+//! renames something in it. That program may be waiting for a server that waits for this mount to answer the
+//! recall, or for another mount of which the same is true. So notices are written by threads that do nothing
+//! else, and nobody waits for one longer than the kernel believes the name anyway: it is told to believe names
+//! for [`NAME_AT_MOST`], after which the recall can be answered whether the notice got through or not. For names
+//! that this mount itself is changing (it holds that lock until the change is answered) nobody waits at all.
+//!
+//! A notice *expires* a name: the kernel asks for it before it believes it again, and if it leads to the same
+//! inode as before nobody notices. A notice that *drops* it would do what a removal does: a program whose working
+//! directory or executable is below would be told that it has been deleted.
+//!
+//! But there is one answer that expiry does not reach. A kernel thread that asks for a name which it knows does
+//! so without the lock:
+//!
+//! ```text
+//! kernel thread:  asks for NAME             (is woken)     believes NAME for 1 s
+//! mount:                        answers
+//! notices:                               expires NAME
+//! ```
+//!
+//! So a name that the kernel was told a moment ago ([`SETTLED_AFTER`]) is dropped, which that thread's belief
+//! does not survive; or if it is a directory's, in which somebody may be working, it is expired again when the
+//! thread has had time. (An answer that is noted and not sent is waited for: [`Told::fence`].) What asks for a
+//! name the kernel does not know, lists a directory or makes a name does so with the lock.
+//!
+//! [`Told::fence`]: crate::told::Told::fence
+
+use crate::kernel::Kernel;
+use pandofs_types::{Ino, Name};
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may believe a name.
+pub(crate) const NAME_AT_MOST: Duration = Duration::from_secs(1);
+
+/// A thread that was given an answer this long ago has taken it in.
+const SETTLED_AFTER: Duration = Duration::from_millis(50);
+
+/// Threads that write notices. Those of one directory are written by one, so that a directory that is locked
+/// keeps few others waiting.
+const THREADS: usize = 4;
+
+/// Batches of notices that wait for one thread. With more waiting names are left to be forgotten by themselves.
+const MAX_WAITING_BATCHES: usize = 256;
+
+/// A name that the kernel was told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ToldName {
+    pub dir: Ino,
+    pub name: Name,
+    /// It leads to a directory.
+    pub is_dir: bool,
+    pub at: Instant,
+    /// When the kernel believes it no longer, whatever happens.
+    pub until: Instant,
+}
+
+/// Who is given the notices.
+pub(crate) trait Hearer: Send + Sync + 'static {
+    fn expire(&self, name: &ToldName);
+    fn drop(&self, name: &ToldName);
+}
+
+impl Hearer for Kernel {
+    fn expire(&self, name: &ToldName) {
+        self.expire_name(name.dir, &name.name);
+    }
+
+    fn drop(&self, name: &ToldName) {
+        self.drop_name(name.dir, &name.name);
+    }
+}
+
+/// Names of one thread that are taken back together.
+struct Batch {
+    names: Vec<ToldName>,
+    left: Arc<Left>,
+}
+
+/// Batches that somebody waits for.
+#[derive(Default)]
+struct Left {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Left {
+    fn add(&self, count: isize) {
+        let mut left = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = left
+            .checked_add_signed(count)
+            .expect("a batch is done that nobody has given");
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, deadline: Instant) {
+        let left = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let how_long = deadline.saturating_duration_since(Instant::now());
+        let waited = self
+            .changed
+            .wait_timeout_while(left, how_long, |left| *left > 0);
+        drop(waited);
+    }
+}
+
+/// The threads that write notices.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    queues: OnceLock<Vec<SyncSender<Batch>>>,
+}
+
+impl Notices {
+    /// Starts the threads; they end with this.
+    ///
+    /// # Errors
+    /// When there are no more threads.
+    pub fn begin(&self, hearer: impl Hearer + Clone) -> io::Result<()> {
+        let mut queues = Vec::with_capacity(THREADS);
+        for number in 0..THREADS {
+            let (sender, batches) = sync_channel(MAX_WAITING_BATCHES);
+            let hearer = hearer.clone();
+            thread::Builder::new()
+                .name(format!("pandofs-notices-{number}"))
+                .spawn(move || run(&hearer, &batches))?;
+            queues.push(sender);
+        }
+        let is_first = self.queues.set(queues).is_ok();
+        assert!(is_first, "notices begin twice");
+        Ok(())
+    }
+
+    /// Has the kernel believe none of these any longer, and returns when that is so.
+    pub fn take_back(&self, names: Vec<ToldName>) {
+        let deadline = names.iter().map(|name| name.until).max();
+        let left = self.send(names);
+        if let Some(deadline) = deadline {
+            left.wait_until(deadline);
+        }
+    }
+
+    /// The same, some time soon.
+    pub fn take_back_later(&self, names: Vec<ToldName>) {
+        self.send(names);
+    }
+
+    fn send(&self, names: Vec<ToldName>) -> Arc<Left> {
+        let left = Arc::new(Left::default());
+        let mut batches = vec![Vec::new(); THREADS];
+        let now = Instant::now();
+        for name in names.into_iter().filter(|name| name.until > now) {
+            batches[(name.dir.0 % THREADS as u64) as usize].push(name);
+        }
+        for (names, queue) in batches
+            .into_iter()
+            .zip(self.queues.get().into_iter().flatten())
+        {
+            if names.is_empty() {
+                continue;
+            }
+            // It stays so where the thread does not get to it: the wait ends when the names do.
+            left.add(1);
+            let left = Arc::clone(&left);
+            match queue.try_send(Batch { names, left }) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => {
+                    tracing::debug!("the kernel is slow to hear of names: they end by themselves");
+                }
+                Err(TrySendError::Disconnected(_)) => {
+                    unreachable!("threads of notices end when nobody is left to give them any")
+                }
+            }
+        }
+        left
+    }
+}
+
+fn run(hearer: &impl Hearer, batches: &Receiver<Batch>) {
+    while let Ok(batch) = batches.recv() {
+        write(hearer, &batch.names);
+        batch.left.add(-1);
+    }
+}
+
+fn write(hearer: &impl Hearer, names: &[ToldName]) {
+    let mut again = Vec::new();
+    for name in names {
+        let now = Instant::now();
+        if name.until <= now {
+            continue;
+        }
+        let settled = name.at + SETTLED_AFTER;
+        match (settled > now, name.is_dir) {
+            (true, false) => hearer.drop(name),
+            (true, true) => {
+                hearer.expire(name);
+                again.push((settled, name));
+            }
+            (false, _) => hearer.expire(name),
+        }
+    }
+    for (settled, name) in again {
+        thread::sleep(settled.saturating_duration_since(Instant::now()));
+        hearer.expire(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told, and a directory whose notices do not get through while somebody holds its lock.
+    #[derive(Clone, Default)]
+    struct Recorder {
+        heard: Arc<Mutex<Vec<(&'static str, Name)>>>,
+        locked: Arc<Mutex<()>>,
+    }
+
+    impl Recorder {
+        const LOCKED: Ino = Ino(5);
+
+        fn note(&self, what: &'static str, name: &ToldName) {
+            if name.dir == Recorder::LOCKED {
+                drop(self.locked.lock().unwrap());
+            }
+            self.heard.lock().unwrap().push((what, name.name.clone()));
+        }
+    }
+
+    impl Hearer for Recorder {
+        fn expire(&self, name: &ToldName) {
+            self.note("expire", name);
+        }
+
+        fn drop(&self, name: &ToldName) {
+            self.note("drop", name);
+        }
+    }
+
+    fn named(name: &str) -> Name {
+        Name::new(name.as_bytes()).unwrap()
+    }
+
+    fn told(dir: Ino, name: &str, is_dir: bool, ago: Duration, left: Duration) -> ToldName {
+        let now = Instant::now();
+        let at = now
+            .checked_sub(ago)
+            .expect("the machine has run for a while");
+        let (name, until) = (named(name), now + left);
+        ToldName {
+            dir,
+            name,
+            is_dir,
+            at,
+            until,
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn what_is_settled_expires_and_what_is_not_is_dropped_or_expires_twice() {
+        let (notices, recorder) = (Notices::default(), Recorder::default());
+        notices.begin(recorder.clone()).unwrap();
+        let dir = Ino(4);
+        // However long this thread is held up here, it is still new then.
+        let mut new_dir = told(dir, "new directory", true, LONG, LONG);
+        new_dir.at = Instant::now() + Duration::from_secs(1);
+        notices.take_back(vec![
+            told(dir, "old file", false, LONG, LONG),
+            told(dir, "old directory", true, LONG, LONG),
+            told(dir, "over", false, LONG, Duration::ZERO),
+            new_dir,
+        ]);
+        let heard = std::mem::take(&mut *recorder.heard.lock().unwrap());
+        let expected = [
+            "old file",
+            "old directory",
+            "new directory",
+            "new directory",
+        ];
+        assert_eq!(heard, expected.map(|name| ("expire", named(name))));
+
+        let mut new = told(dir, "new file", false, LONG, LONG);
+        new.at = new.until;
+        notices.take_back(vec![new]);
+        let heard = recorder.heard.lock().unwrap().clone();
+        assert_eq!(heard, [("drop", named("new file"))]);
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_a_name_is_believed() {
+        let (notices, recorder) = (Notices::default(), Recorder::default());
+        notices.begin(recorder.clone()).unwrap();
+        let lock = recorder.locked.lock().unwrap();
+        let (little, other) = (Duration::from_millis(20), Ino(6));
+        notices.take_back(vec![told(Recorder::LOCKED, "a", false, LONG, little)]);
+        // Others are written by other threads meanwhile.
+        notices.take_back(vec![told(other, "b", false, LONG, LONG)]);
+        assert_eq!(*recorder.heard.lock().unwrap(), [("expire", named("b"))]);
+        // What is not waited for is not lost.
+        notices.take_back_later(vec![told(Recorder::LOCKED, "c", false, LONG, LONG)]);
+        drop(lock);
+        notices.take_back(vec![told(Recorder::LOCKED, "d", false, LONG, LONG)]);
+        let heard = recorder.heard.lock().unwrap().clone();
+        let last: Vec<_> = heard.iter().rev().take(2).collect();
+        assert_eq!(last, [&("expire", named("d")), &("expire", named("c"))]);
+    }
+}

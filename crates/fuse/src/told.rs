@@ -1,0 +1,225 @@
+//! What the kernel was told to believe, until it has forgotten that by itself.
+
+use crate::notices::{NAME_AT_MOST, ToldName};
+use pandofs_types::limits::MAX_CACHED_LEASES;
+use pandofs_types::{Ino, LeaseKey, Name};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+/// Names, and inodes whose attributes, the kernel was told to believe; of each at most twice as many as the
+/// client believes in.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    inodes: Mutex<VecDeque<(Instant, Ino)>>,
+    names: Mutex<Names>,
+    /// Held by who notes a name and is about to answer.
+    answering: RwLock<()>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    told: HashMap<LeaseKey, ToldName>,
+    /// In the order in which they are over; what was told again stands here more than once.
+    ends: VecDeque<(Instant, LeaseKey)>,
+}
+
+impl Names {
+    fn drop_ended(&mut self, now: Instant) {
+        while let Some(&(until, key)) = self.ends.front()
+            && until <= now
+        {
+            self.ends.pop_front();
+            if let Entry::Occupied(told) = self.told.entry(key)
+                && told.get().until <= now
+            {
+                told.remove();
+            }
+        }
+    }
+}
+
+/// A name that is noted is not taken for one that the kernel knows while somebody has this: it may not have
+/// been told yet.
+pub(crate) struct Answering<'a> {
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl Told {
+    /// The kernel is about to be told to believe attributes for so long; false if it is not to be.
+    pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
+        let now = Instant::now();
+        let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nearly in order: none is believed for longer than a lease.
+        while inodes.front().is_some_and(|(until, _)| *until <= now) {
+            inodes.pop_front();
+        }
+        let has_room = inodes.len() < 2 * MAX_CACHED_LEASES;
+        if has_room {
+            inodes.push_back((now + how_long, ino));
+        }
+        has_room
+    }
+
+    pub fn take_all_inodes(&self) -> Vec<Ino> {
+        let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
+        inodes.drain(..).map(|(_, ino)| ino).collect()
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be held from before a name is noted until the kernel has the answer, where the kernel may ask without
+    /// locking the directory. Whoever holds it asks no server.
+    pub fn answering(&self) -> Answering<'_> {
+        let guard = self
+            .answering
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        Answering { _guard: guard }
+    }
+
+    /// Waits for answers with names that are noted and perhaps not sent.
+    pub fn fence(&self) {
+        drop(
+            self.answering
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+
+    /// The kernel is about to be told to believe a name, which has this key, for so long; for how long it may.
+    pub fn note_name(
+        &self,
+        key: LeaseKey,
+        (dir, name): (Ino, &Name),
+        is_dir: bool,
+        how_long: Duration,
+    ) -> Duration {
+        let how_long = how_long.min(NAME_AT_MOST);
+        let at = Instant::now();
+        let mut names = self.names();
+        names.drop_ended(at);
+        if how_long.is_zero() || names.ends.len() >= 2 * MAX_CACHED_LEASES {
+            return Duration::ZERO;
+        }
+        let told = ToldName {
+            dir,
+            name: name.clone(),
+            is_dir,
+            at,
+            until: at + how_long,
+        };
+        let until = match names.told.entry(key) {
+            // Two names at one place of the directory: one of them has to do without.
+            Entry::Occupied(known) if known.get().name != *name => return Duration::ZERO,
+            Entry::Occupied(mut known) => {
+                let until = told.until.max(known.get().until);
+                known.insert(ToldName { until, ..told });
+                until
+            }
+            Entry::Vacant(place) => place.insert(told).until,
+        };
+        names.ends.push_back((until, key));
+        how_long
+    }
+
+    /// What the kernel was told of these and may believe; it is taken out.
+    pub fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<ToldName> {
+        let mut names = self.names();
+        names.drop_ended(Instant::now());
+        keys.filter_map(|key| names.told.remove(&key)).collect()
+    }
+
+    /// The same, and it stays in.
+    pub fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<ToldName> {
+        let mut names = self.names();
+        names.drop_ended(Instant::now());
+        keys.filter_map(|key| names.told.get(&key).cloned())
+            .collect()
+    }
+
+    pub fn take_all_names(&self) -> Vec<ToldName> {
+        let mut names = self.names();
+        names.drop_ended(Instant::now());
+        names.ends.clear();
+        names.told.drain().map(|(_, told)| told).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::Position;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn key(position: u64) -> LeaseKey {
+        let (dir, position) = (Ino(9), Position(position));
+        LeaseKey::Entry { dir, position }
+    }
+
+    fn named(name: &str) -> Name {
+        Name::new(name.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn inodes_are_remembered_as_long_as_the_kernel_believes_them() {
+        let told = Told::default();
+        assert!(told.note(Ino(1), Duration::ZERO));
+        assert!(told.note(Ino(2), HOUR));
+        assert!(told.note(Ino(3), HOUR));
+        assert_eq!(told.take_all_inodes(), [Ino(2), Ino(3)]);
+        assert_eq!(told.take_all_inodes(), []);
+    }
+
+    #[test]
+    fn no_more_is_told_than_can_be_taken_back() {
+        let told = Told::default();
+        let noted = (0..3 * MAX_CACHED_LEASES as u64)
+            .filter(|&number| told.note(Ino(number), HOUR))
+            .count();
+        assert_eq!(noted, 2 * MAX_CACHED_LEASES);
+    }
+
+    #[test]
+    fn names_are_told_for_a_while_and_taken_out_once() {
+        let told = Told::default();
+        let (dir, a, b) = (Ino(9), named("a"), named("b"));
+        assert_eq!(told.note_name(key(1), (dir, &a), true, HOUR), NAME_AT_MOST);
+        assert_eq!(
+            told.note_name(key(1), (dir, &a), true, Duration::from_millis(1)),
+            Duration::from_millis(1)
+        );
+        // It is at the other's place.
+        assert!(told.note_name(key(1), (dir, &b), true, HOUR).is_zero());
+        assert!(
+            told.note_name(key(2), (dir, &b), true, Duration::ZERO)
+                .is_zero()
+        );
+        let begun = Instant::now();
+        let taken = told.take_names([key(1), key(2)].into_iter());
+        // All of it is over if this was held up for so long.
+        if begun.elapsed() < NAME_AT_MOST / 2 && !taken.is_empty() {
+            assert_eq!((taken.len(), &taken[0].name), (1, &a));
+            // What was told first is believed for longer.
+            assert!(taken[0].until > taken[0].at + Duration::from_millis(1));
+        }
+        assert_eq!(told.take_names([key(1)].into_iter()), []);
+        assert_eq!(told.take_all_names(), []);
+    }
+
+    #[test]
+    fn the_fence_waits_for_answers() {
+        let told = Told::default();
+        let answering = told.answering();
+        std::thread::scope(|scope| {
+            let fence = scope.spawn(|| told.fence());
+            assert!(!fence.is_finished());
+            drop(answering);
+            fence.join().unwrap();
+        });
+    }
+}
