@@ -148,6 +148,11 @@ impl Locks {
         }
     }
 
+    /// Whether an operation that is under way removes the directory, or brings it here.
+    pub fn holds_dir(&self, dir: Ino) -> bool {
+        self.dirs.contains_key(&dir)
+    }
+
     /// Whether the operation holds anything here.
     pub fn holds(&self, tx: TxId) -> bool {
         self.held.contains_key(&tx)

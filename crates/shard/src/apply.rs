@@ -88,6 +88,14 @@ impl Shard {
                 choices,
             } => self.apply_commit(overlay, from, horizon, *message, &choices),
             Record::Recover { tx } => self.apply_recover(overlay, tx),
+            Record::SplitBegin { dir, .. } | Record::MergeBegin { dir, .. }
+                if self.locks.holds_dir(dir) =>
+            {
+                // Since this was proposed the removal of the directory was prepared here. Begun now it would
+                // still be under way when the partitions go.
+                self.does_not_begin(dir);
+                Ok(())
+            }
             Record::SplitBegin { dir, index, slots } => {
                 split::begin(&mut self.txn(overlay), dir, index, &slots)?;
                 self.after_begin(overlay, dir)

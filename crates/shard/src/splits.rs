@@ -199,6 +199,12 @@ impl Shard {
         Ok(())
     }
 
+    /// A `SplitBegin` or `MergeBegin` was applied in vain: it is looked at again.
+    pub(crate) fn does_not_begin(&mut self, dir: Ino) {
+        self.splits.beginning.remove(&dir);
+        self.splits.look_again_later(dir);
+    }
+
     /// A `SplitBegin` or `MergeBegin` was applied: starts to copy.
     pub(crate) fn after_begin(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
         self.splits.beginning.remove(&dir);

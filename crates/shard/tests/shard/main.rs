@@ -10,6 +10,7 @@ mod forged;
 mod forwarding;
 mod leases;
 mod locks;
+mod merges;
 mod no_room;
 mod opens;
 mod repeated;
