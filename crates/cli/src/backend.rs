@@ -129,6 +129,7 @@ pub fn mount(
     started_by: &StartedBy,
 ) -> Result<()> {
     raise_file_limit();
+    decline_huge_pages();
     let client = connect_within(cluster, options.soft.map(|time| time.0))?;
     let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
         .with_context(|| format!("cannot mount on {}", point.display()))?;
@@ -162,6 +163,14 @@ fn raise_file_limit() {
         if let Err(error) = setrlimit(Resource::Nofile, new) {
             tracing::warn!("cannot raise the limit of open files: {error}");
         }
+    }
+}
+
+/// Has a mount take little memory: with huge pages each of its threads would hold megabytes of which it needs a
+/// few pages.
+fn decline_huge_pages() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!("the kernel does as it likes with huge pages: {error}");
     }
 }
 
