@@ -17,10 +17,10 @@ use crate::call::{Call, Target};
 use hashbrown::HashMap;
 use learning::Learning;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
-use pandofs_types::limits::MAX_CACHED_LEASES;
+use pandofs_types::limits::{MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
-    AtimeRule, Attr, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId, ShardId,
-    Time,
+    AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
+    ShardId, Time,
 };
 use pandofs_wire::message::AnswerBody;
 use std::collections::VecDeque;
@@ -56,10 +56,18 @@ pub(crate) struct Beliefs {
 #[derive(Debug)]
 struct Entry {
     name: Name,
-    /// Without the inode; `None`: there is none.
-    leads_to: Option<EntryReply>,
+    /// `None`: there is none.
+    leads_to: Option<Found>,
     until: Instant,
     server: ServerId,
+}
+
+/// What a name leads to. Its attributes are kept with the inode's, once.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    ino: Ino,
+    kind: FileKind,
+    shard: ShardId,
 }
 
 #[derive(Debug)]
@@ -167,6 +175,11 @@ impl State {
 
     fn len(&self) -> usize {
         self.entries.len().max(self.inodes.len())
+    }
+
+    /// Whether one more may be learnt where there are so many.
+    fn has_room(&self, len: usize) -> bool {
+        len < MAX_CACHED_LEASES && self.ends.len() + self.brief_ends.len() < MAX_LEASE_ENDS
     }
 
     fn ends(&mut self, until: Instant, key: LeaseKey, leased: Leased) {
@@ -383,8 +396,10 @@ impl Beliefs {
             .get(&found.ino)
             .filter(|inode| inode.until > now);
         Some(Ok(Reply::Entry(EntryReply {
+            ino: found.ino,
+            kind: found.kind,
+            shard: found.shard,
             inode: inode.map(|inode| inode.reply.clone()),
-            ..found.clone()
         })))
     }
 

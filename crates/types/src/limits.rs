@@ -410,8 +410,12 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
-/// Entries that one client believes in at once, and as many attributes; more are not believed.
-pub const MAX_CACHED_LEASES: usize = 65_536;
+/// Entries that one client believes in at once, and as many attributes; more are not believed. A hash table with as
+/// many has 65,536 places, and with one more would take twice the memory.
+pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
+/// Ends of leases that one client waits for at once: what is believed, and what was believed and was recalled or
+/// learnt again before its end.
+pub const MAX_LEASE_ENDS: usize = 4 * MAX_CACHED_LEASES;
 
 const _: () = {
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());

@@ -7,6 +7,10 @@ use crate::session::MAX_WRITE_SIZE;
 /// up to `MAX_WRITE_SIZE` bytes in a write request, we use that value plus some extra space.
 const BUFFER_SIZE: usize = MAX_WRITE_SIZE + 4096;
 
+/// The same before the session's limits are known. The kernel then sends the initial request only, and wants no less
+/// than 8 KiB (`FUSE_MIN_READ_BUFFER`).
+const HANDSHAKE_BUFFER_SIZE: usize = 64 * 1024;
+
 /// A buffer that provides an aligned sub-slice for FUSE operations.
 ///
 /// This struct wraps a `Vec<u8>` and provides access to an aligned portion
@@ -23,6 +27,16 @@ impl FuseReadBuf {
     pub(crate) fn new() -> Self {
         Self {
             buffer: vec![0; BUFFER_SIZE],
+        }
+    }
+
+    /// Creates a `FuseReadBuf` for the initial request.
+    ///
+    /// A large one would be zeroed memory that is freed at once, and then given to the first event loop: an
+    /// allocator that keeps freed memory writes zeros to all of it, so that 16 MiB stay resident.
+    pub(crate) fn for_handshake() -> Self {
+        Self {
+            buffer: vec![0; HANDSHAKE_BUFFER_SIZE],
         }
     }
 

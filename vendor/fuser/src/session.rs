@@ -333,7 +333,7 @@ impl<FS: Filesystem> Session<FS> {
     }
 
     fn handshake(&mut self) -> io::Result<()> {
-        let mut buf = FuseReadBuf::new();
+        let mut buf = FuseReadBuf::for_handshake();
         let buf = buf.as_mut();
 
         loop {

@@ -1,8 +1,7 @@
 //! What an answer teaches.
 
-use super::{DirLease, Entry, Inode, Part, State};
+use super::{DirLease, Entry, Found, Inode, Part, State};
 use pandofs_api::{DirPart, EntryReply, InodeReply};
-use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId};
 use std::time::Instant;
 
@@ -24,7 +23,7 @@ impl Learning<'_> {
     pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId, leased: Leased) {
         let keys = [LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
         let is_leased = keys.iter().all(|&key| state.is_leased(key, self.events));
-        if is_leased && state.dirs.len() < MAX_CACHED_LEASES {
+        if is_leased && state.has_room(state.dirs.len()) {
             let (until, server) = (self.until(leased), self.server);
             state.lease_dir(
                 dir,
@@ -53,11 +52,12 @@ impl Learning<'_> {
         let LeaseKey::Entry { dir, position } = key else {
             return;
         };
-        let has_room = state.entries.len() < MAX_CACHED_LEASES;
+        let has_room = state.has_room(state.entries.len());
         if leased.has(Leased::ENTRY) && has_room && (self.is_known)(state, key) {
-            let leads_to = entry.map(|entry| EntryReply {
-                inode: None,
-                ..entry.clone()
+            let leads_to = entry.map(|entry| Found {
+                ino: entry.ino,
+                kind: entry.kind,
+                shard: entry.shard,
             });
             state.entries.insert(
                 (dir, position),
@@ -81,7 +81,7 @@ impl Learning<'_> {
         }
         let is_known = (self.is_known)(state, key)
             && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
-        if leased.has(Leased::ATTRIBUTES) && state.inodes.len() < MAX_CACHED_LEASES && is_known {
+        if leased.has(Leased::ATTRIBUTES) && state.has_room(state.inodes.len()) && is_known {
             let mut reply = inode.clone();
             // Never of any use here.
             if let pandofs_api::FileBody::Inline { data, .. } = &mut reply.body {
@@ -112,7 +112,7 @@ impl Learning<'_> {
             self.dir(state, dir, shard, leased);
         }
         if leased.has(Leased::ATTRIBUTES)
-            && state.parts.len() < MAX_CACHED_LEASES
+            && state.has_room(state.parts.len())
             && (self.is_known)(state, key)
         {
             let parts = state.parts.entry(dir).or_default();
