@@ -18,6 +18,7 @@
 mod answers;
 mod apply;
 mod coordinate;
+mod early_votes;
 mod fit;
 mod leases;
 mod lockers;

@@ -221,8 +221,10 @@ impl Shard {
                     return Ok(());
                 }
             }
-            // Of a step that has not come the coordinator asks again.
             CommitMessage::Vote { .. } => {
+                if known.is_none() && tx.sequence >= self.horizon_of(from) {
+                    self.early_votes.keep(tx, number);
+                }
                 let answer = known.and_then(Participation::answer);
                 self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
                 return Ok(());
@@ -433,7 +435,9 @@ impl Shard {
             age,
             state,
         };
+        let has_voted = self.early_votes.take(tx, number);
         let is_silent = ask == Ask::PrepareSilently
+            && !has_voted
             && matches!(part.state, ParticipationState::Prepared { .. });
         let answer = part.answer().filter(|_| !is_silent);
         self.sent.insert((tx, Some(number)), choices.time);
@@ -542,6 +546,7 @@ impl Shard {
             return;
         }
         self.horizons.insert(coordinator, horizon);
+        self.early_votes.forget_before(coordinator, horizon);
         overlay.put(
             keys::horizon(self.config.shard, coordinator),
             encode(&horizon),

@@ -1,6 +1,7 @@
 //! The shard itself: what it knows, and how it starts.
 
 use crate::answers::Answers;
+use crate::early_votes::EarlyVotes;
 use crate::leases::Leases;
 use crate::lockers::Lockers;
 use crate::notices::Notices;
@@ -86,6 +87,7 @@ pub struct Shard {
     pub(crate) retries: BTreeMap<(Time, u64), (Input, Age)>,
     /// The age of an operation that is about to start again.
     pub(crate) ages: HashMap<pandofs_api::RequestKey, Age>,
+    pub(crate) early_votes: EarlyVotes,
     /// When the messages of an operation were last sent.
     pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Time>,
     /// Operations that were under way before this process started.
@@ -236,6 +238,7 @@ impl Shard {
             unseen: HashMap::new(),
             retries: BTreeMap::new(),
             ages: HashMap::new(),
+            early_votes: EarlyVotes::default(),
             sent: BTreeMap::new(),
             inherited: BTreeSet::new(),
             replaying: false,

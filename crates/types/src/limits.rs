@@ -173,6 +173,8 @@ pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
 pub const SERIALS_SKIPPED_AT_START: u64 = 1 << 24;
 /// Distributed operations of one shard that are undecided at once.
 pub const MAX_UNDECIDED: usize = 16_384;
+/// Votes of two-phase commit that a shard keeps although their steps are still to come.
+pub const MAX_EARLY_VOTES: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.
 pub const MAX_REDIRECTS: usize = 64;
 

@@ -13,6 +13,7 @@ mod locks;
 mod merges;
 mod no_room;
 mod opens;
+mod protocols;
 mod repeated;
 mod set_id;
 mod set_mtime;
