@@ -13,6 +13,7 @@
 
 pub mod keys;
 pub mod locks;
+mod made;
 pub mod merge;
 pub mod ops;
 pub mod permission;

@@ -29,6 +29,8 @@ pub enum Lock {
     Parent(Ino),
     /// The parent of a directory must not change.
     Ancestor(Ino),
+    /// A directory that is made here: who knows of it already waits until it is there.
+    Made(Ino),
 }
 
 /// The locks of one step.
@@ -43,6 +45,7 @@ pub struct Locks {
     inodes: HashMap<Ino, TxId>,
     parents: HashMap<Ino, TxId>,
     ancestors: HashMap<Ino, Vec<TxId>>,
+    made: HashMap<Ino, TxId>,
     held: HashMap<TxId, HashSet<Lock>>,
 }
 
@@ -236,6 +239,7 @@ impl Locks {
                         .copied()
                 }),
             Lock::Ancestor(ino) => self.parents.get(ino).filter(|tx| others(tx)).copied(),
+            Lock::Made(ino) => self.made.get(ino).filter(|tx| others(tx)).copied(),
         }
     }
 
@@ -276,6 +280,9 @@ impl Locks {
                     self.parents.insert(ino, tx);
                 }
                 Lock::Ancestor(ino) => self.ancestors.entry(ino).or_default().push(tx),
+                Lock::Made(ino) => {
+                    self.made.insert(ino, tx);
+                }
             }
         }
     }
@@ -323,6 +330,9 @@ impl Locks {
                             self.ancestors.remove(&ino);
                         }
                     }
+                }
+                Lock::Made(ino) => {
+                    self.made.remove(&ino);
                 }
             }
         }

@@ -298,13 +298,16 @@ impl Shard {
                     .iter()
                     .filter(|e| e.state == StepState::Own)
                 {
-                    held.push((coordination.tx, steps::locks_of(&view, &entry.step)?));
+                    held.push((
+                        coordination.tx,
+                        steps::locks_of(&view, &entry.step, &entry.result)?,
+                    ));
                 }
             }
         }
         for part in self.participations.values() {
-            if let ParticipationState::Prepared { step, .. } = &part.state {
-                held.push((part.tx, steps::locks_of(&view, step)?));
+            if let ParticipationState::Prepared { step, result, .. } = &part.state {
+                held.push((part.tx, steps::locks_of(&view, step, result)?));
             }
         }
         let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);

@@ -31,6 +31,7 @@ pub mod write_inline;
 pub mod wrote_data;
 pub mod xattr;
 
+use crate::made;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
 use pandofs_types::{Credentials, FileKind, Ino, ShardId, Time};
@@ -109,6 +110,7 @@ pub fn read(
     caller: &Credentials,
     request: &Request,
 ) -> Result<Reply, Stop> {
+    made::check_request(locks, request)?;
     match request {
         Request::Lookup { dir, name } => lookup::read(view, locks, caller, *dir, name),
         Request::GetAttr { ino } => getattr::read(view, locks, *ino),
@@ -151,6 +153,7 @@ pub fn check(
     request: &Request,
     choices: &Choices,
 ) -> Result<Option<Plan>, Stop> {
+    made::check_request(locks, request)?;
     if let Some(change) = acl::Change::of(request)? {
         return Ok(match acl::check(view, locks, caller, change, choices)? {
             acl::Checked::Here(_) => None,
@@ -286,6 +289,7 @@ pub fn mutate(
     request: &Request,
     choices: &Choices,
 ) -> Result<Mutation, Stop> {
+    made::check_request(locks, request)?;
     let view = txn.view();
     if let Some(change) = acl::Change::of(request)? {
         return match acl::check(&view, locks, caller, change.clone(), choices)? {

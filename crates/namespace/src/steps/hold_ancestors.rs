@@ -21,7 +21,9 @@ pub fn prepare(
     moving: Ino,
     depth: u32,
 ) -> Result<Prepared, Stop> {
-    let (locks, next) = walk(view, from, moving, depth)?;
+    // The parent of a directory may be there for others and not yet here: it was made with several partitions.
+    let is_there = |dir| locks_held.check(&Lock::Made(dir), own);
+    let (locks, next) = walk(view, from, moving, depth, &is_there)?;
     for lock in &locks {
         locks_held.check(lock, own)?;
     }
@@ -51,6 +53,7 @@ pub(super) fn walk(
     from: Ino,
     moving: Ino,
     depth: u32,
+    is_there: &dyn Fn(Ino) -> Result<(), Stop>,
 ) -> Result<(LockSet, Option<(Ino, u32)>), Stop> {
     let mut locks = Vec::new();
     let mut at = from;
@@ -59,6 +62,7 @@ pub(super) fn walk(
         if at == moving {
             return Err(FsError::Invalid.into());
         }
+        is_there(at)?;
         let inode = view.stored_inode(at)?.ok_or(FsError::NotFound)?;
         let Body::Dir { parent } = inode.body else {
             return Err(FsError::NotDir.into());

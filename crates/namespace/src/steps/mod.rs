@@ -23,6 +23,7 @@ mod swap;
 mod touch;
 mod unlink;
 
+use crate::made;
 use crate::ops::Choices;
 use crate::{LockSet, Locks, Stop, Txn, View};
 use pandofs_api::{Step, StepResult};
@@ -51,6 +52,7 @@ pub fn prepare(
     step: &Step,
     choices: &Choices,
 ) -> Result<Prepared, Stop> {
+    made::check_step(locks, own, step)?;
     match step {
         Step::Insert { .. } => insert::prepare(&txn.view(), locks, own, step),
         Step::Remove {
@@ -157,9 +159,9 @@ pub fn needs_space(step: &Step) -> bool {
     }
 }
 
-/// The locks of a step that was prepared before a restart, from the state, which has not changed in
-/// what they guard.
-pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
+/// The locks of a step that was prepared before a restart with the result `own`, from the state, which has not
+/// changed in what they guard.
+pub fn locks_of(view: &View<'_>, step: &Step, own: &StepResult) -> Result<LockSet, Stop> {
     use crate::locks::Lock;
     Ok(match step {
         Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => {
@@ -170,8 +172,9 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
                 name: name.clone(),
             }]
         }
-        Step::NewDir { .. } | Step::Adopt { .. } => vec![],
-        Step::NewPart { part } => vec![Lock::Dir(part.dir)],
+        Step::Adopt { .. } => vec![],
+        Step::NewDir { .. } => new_dir::locks(own),
+        Step::NewPart { part } => new_part::locks(part),
         Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
             vec![Lock::Inode(*ino)]
         }
@@ -182,7 +185,7 @@ pub fn locks_of(view: &View<'_>, step: &Step) -> Result<LockSet, Stop> {
             from,
             moving,
             depth,
-        } => hold_ancestors::walk(view, *from, *moving, *depth)?.0,
+        } => hold_ancestors::walk(view, *from, *moving, *depth, &|_| Ok(()))?.0,
         Step::SetDir { dir, .. } => vec![Lock::Inode(*dir)],
         Step::GiveUp { dir, .. } => give_up::locks(view, *dir)?,
         Step::Swap { swap } => swap::locks(view, swap),

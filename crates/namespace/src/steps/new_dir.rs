@@ -1,6 +1,7 @@
 //! A directory is made: inode and first partitions, at its home.
 
 use super::Prepared;
+use crate::locks::{Lock, LockSet};
 use crate::ops::{Choices, new_dir_attr};
 use crate::records::{Body, InodeRecord, Part, PartsRecord};
 use crate::{Stop, Txn};
@@ -68,8 +69,14 @@ pub fn prepare(txn: &mut Txn<'_, '_>, new: &NewDir, choices: &Choices) -> Result
             ..StepResult::default()
         },
         follow,
-        locks: vec![],
+        locks: vec![Lock::Made(ino)],
     })
+}
+
+/// The lock of a directory that was to be made before a restart.
+pub fn locks(own: &StepResult) -> LockSet {
+    let made = own.inode.iter().map(|inode| Lock::Made(inode.attr.ino));
+    made.collect()
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<(), Stop> {

@@ -2,7 +2,7 @@
 
 use super::Prepared;
 use super::new_dir::parts_here;
-use crate::locks::Lock;
+use crate::locks::{Lock, LockSet};
 use crate::records::PartsRecord;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::NewPart;
@@ -10,19 +10,23 @@ use pandofs_types::{FsError, TxId};
 
 pub fn prepare(
     view: &View<'_>,
-    locks: &Locks,
+    held: &Locks,
     own: Option<TxId>,
     part: &NewPart,
 ) -> Result<Prepared, Stop> {
-    let lock = Lock::Dir(part.dir);
-    locks.check(&lock, own)?;
+    held.check(&Lock::Dir(part.dir), own)?;
     if view.parts(part.dir)?.is_some() || parts_here(&part.map, view.shard).is_empty() {
         return Err(FsError::Io.into());
     }
     Ok(Prepared {
-        locks: vec![lock],
+        locks: locks(part),
         ..Prepared::default()
     })
+}
+
+/// Nothing comes in, and who knows of the directory already waits.
+pub fn locks(part: &NewPart) -> LockSet {
+    vec![Lock::Dir(part.dir), Lock::Made(part.dir)]
 }
 
 pub fn execute(txn: &mut Txn<'_, '_>, part: &NewPart) -> Result<(), Stop> {

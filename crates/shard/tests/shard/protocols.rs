@@ -1,11 +1,11 @@
-//! Two-phase and three-phase commit between shards: what differs from S2PC-MP.
+//! Two-phase and three-phase commit between shards: what the coordinator answers before the others have heard of it.
 
 use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{PeerMessage, Request};
+use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
-use pandofs_shard::Input;
-use pandofs_types::CommitProtocol::TwoPhase;
-use pandofs_types::{CommitProtocol, Ino, ShardId};
+use pandofs_shard::{Input, Output};
+use pandofs_types::CommitProtocol::{ThreePhase, TwoPhase};
+use pandofs_types::{CommitProtocol, FsError, Ino, Leased, SessionId, ShardId};
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster(commit_protocol: CommitProtocol) -> Cluster {
@@ -14,6 +14,103 @@ fn cluster(commit_protocol: CommitProtocol) -> Cluster {
         ..Settings::default()
     };
     Cluster::new(2, DirPolicy::Random, settings)
+}
+
+fn answers(outputs: &[Output]) -> Vec<Result<Reply, Refusal>> {
+    let answer = |output: &Output| match output {
+        Output::Answer { result, .. } => Some(result.clone()),
+        _ => None,
+    };
+    outputs.iter().filter_map(answer).collect()
+}
+
+/// Shard 0 makes a directory on shard 1 and has answered; what shard 1 has still to hear.
+fn made(cluster: &mut Cluster) -> (Ino, Vec<PeerMessage>) {
+    let request = Request::Mkdir {
+        dir: Ino::ROOT,
+        name: name("a"),
+        mode: 0o755,
+        umask: 0,
+    };
+    let request = cluster.request(0, request);
+    let mut outputs = cluster.input(0, request).outputs;
+    for _ in 0..8 {
+        let messages = sent(&outputs);
+        if let Some(Ok(Reply::Entry(entry))) = answers(&outputs).pop() {
+            assert_eq!(entry.shard, ShardId(1));
+            return (entry.ino, messages);
+        }
+        let to = receiver(&messages[0]);
+        let inputs = messages.into_iter().map(Input::Peer).collect();
+        outputs = cluster.batch(to.0, inputs).outputs;
+    }
+    panic!("the directory is not made");
+}
+
+#[test]
+fn who_knows_of_a_new_directory_waits_until_its_home_has_heard_of_it() {
+    for protocol in [TwoPhase, ThreePhase] {
+        for restarts in [false, true] {
+            let mut cluster = cluster(protocol);
+            let (dir, outcome) = made(&mut cluster);
+            if restarts {
+                cluster.restart(1);
+            }
+            let requests = [
+                Request::GetAttr { ino: dir },
+                Request::Create {
+                    dir,
+                    name: name("b"),
+                    node: NewNode::File,
+                    mode: 0o644,
+                    umask: 0,
+                    open: false,
+                },
+            ];
+            for (session, request) in (7..).zip(requests) {
+                let asked = cluster.request_by(session, 1, request);
+                assert_eq!(answers(&cluster.input(1, asked).outputs), []);
+            }
+            let inputs = outcome.into_iter().map(Input::Peer).collect();
+            let heard = answers(&cluster.batch(1, inputs).outputs);
+            assert_eq!(heard.len(), 2, "{protocol:?}: {heard:?}");
+            assert!(
+                heard.iter().all(Result::is_ok),
+                "{protocol:?}, restarts: {restarts}: {heard:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_home_that_has_not_heard_of_its_directory_leases_nothing_of_it() {
+    for protocol in [TwoPhase, ThreePhase] {
+        let mut cluster = cluster(protocol);
+        for session in [7, 8] {
+            let session = SessionId(session);
+            cluster.input(1, Input::TakesLeases { session });
+        }
+        let (dir, outcome) = made(&mut cluster);
+        let lookup = |name| Request::Lookup { dir, name };
+        // The first answer makes the session known as one that takes leases, the second leases.
+        for _ in 0..2 {
+            let asked = cluster.request_by(7, 1, lookup(name("b")));
+            assert_eq!(answers(&cluster.input(1, asked).outputs), []);
+        }
+        let inputs = outcome.into_iter().map(Input::Peer).collect();
+        cluster.batch(1, inputs);
+        let asked = cluster.request_by(7, 1, lookup(name("b")));
+        let outputs = cluster.input(1, asked).outputs;
+        assert_eq!(answers(&outputs), [Err(FsError::NotFound.into())]);
+        let Output::Answer { leased, .. } = &outputs[0] else {
+            panic!("{outputs:?}");
+        };
+        assert!(
+            leased
+                .iter()
+                .all(|leased| *leased == Leased::ENTRY || leased.is_nothing())
+        );
+    }
 }
 
 /// The messages by which shard 0 has shard 1 take part.

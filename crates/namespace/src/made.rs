@@ -1,0 +1,82 @@
+//! Directories that an undecided operation is making here, and who has to wait for them.
+//!
+//! The bad interleaving without it: the home of a new directory is prepared to make it; the coordinator commits and
+//! answers; the client asks the home, which it knows from the answer, for something in the directory before the home
+//! has heard of the outcome, and is told that there is no such directory. Where the home decides itself, as in S2PC-MP
+//! between two shards, this cannot happen; where the coordinator decides it does, in most operations.
+
+use crate::locks::Lock;
+use crate::{Locks, Stop};
+use pandofs_api::{Request, Step};
+use pandofs_types::{Ino, TxId};
+
+/// Fails with [`Stop::Locked`] if an operation is making a directory here that the request is about.
+pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    let (first, second) = dirs_of_request(request);
+    for dir in first.into_iter().chain(second) {
+        locks.check(&Lock::Made(dir), None)?;
+    }
+    Ok(())
+}
+
+/// Fails with [`Stop::Locked`] if another operation than `own` is making a directory here that the step is about.
+pub fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), Stop> {
+    match dir_of_step(step) {
+        Some(dir) => locks.check(&Lock::Made(dir), own),
+        None => Ok(()),
+    }
+}
+
+/// What may be directories.
+fn dirs_of_request(request: &Request) -> (Option<Ino>, Option<Ino>) {
+    match request {
+        Request::Lookup { dir, .. }
+        | Request::Create { dir, .. }
+        | Request::CreateUnnamed { dir, .. }
+        | Request::Mkdir { dir, .. }
+        | Request::Unlink { dir, .. }
+        | Request::Rmdir { dir, .. }
+        | Request::Link { dir, .. }
+        | Request::ReadDir { dir, .. }
+        | Request::DirPart { dir }
+        | Request::SetDirSettings { dir, .. }
+        | Request::GetAttr { ino: dir }
+        | Request::SetAttr { ino: dir, .. }
+        | Request::SetLayout { ino: dir, .. }
+        | Request::GetXattr { ino: dir, .. }
+        | Request::ListXattr { ino: dir }
+        | Request::SetXattr { ino: dir, .. }
+        | Request::RemoveXattr { ino: dir, .. }
+        | Request::Open { ino: dir, .. } => (Some(*dir), None),
+        Request::Rename { dir, new_dir, .. } | Request::Exchange { dir, new_dir, .. } => {
+            (Some(*dir), Some(*new_dir))
+        }
+        // Times of access that are told too early are told in vain; the others are about files.
+        _ => (None, None),
+    }
+}
+
+fn dir_of_step(step: &Step) -> Option<Ino> {
+    match step {
+        Step::Insert { dir, .. }
+        | Step::Remove { dir, .. }
+        | Step::DropDir { dir, .. }
+        | Step::DropPart { dir }
+        | Step::SetParent { dir, .. }
+        | Step::SetDir { dir, .. }
+        | Step::GiveUp { dir, .. } => Some(*dir),
+        Step::Swap { swap } => Some(swap.dir),
+        Step::SetAcl { set } => Some(set.dir),
+        // It goes up from directory to directory, and looks at each.
+        Step::HoldAncestors { .. }
+        | Step::NewDir { .. }
+        | Step::NewPart { .. }
+        | Step::Adopt { .. }
+        | Step::Link { .. }
+        | Step::Unlink { .. }
+        | Step::Touch { .. } => None,
+    }
+}
