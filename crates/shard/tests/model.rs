@@ -4,6 +4,7 @@
 use pandofs_testkit::cluster::{Cluster, ClusterConfig, Leasing, Network};
 use pandofs_testkit::inodes::{Paths, pandofs_traits};
 use pandofs_testkit::{Config, check};
+use pandofs_types::CommitProtocol;
 
 const OPERATIONS: usize = 6_000;
 
@@ -62,6 +63,32 @@ fn shards_that_restart_while_messages_are_lost() {
 #[test]
 fn directories_that_start_with_several_partitions() {
     run(9, 8, |cluster| cluster.settings.initial_partitions = 4);
+}
+
+#[test]
+fn two_phase_commit() {
+    run_protocol(14, CommitProtocol::TwoPhase);
+}
+
+#[test]
+fn three_phase_commit() {
+    run_protocol(17, CommitProtocol::ThreePhase);
+}
+
+/// In a network where all goes well, in one with connections of different speed, and with every fault.
+fn run_protocol(variant: u64, protocol: CommitProtocol) {
+    run(variant, 4, |cluster| {
+        cluster.settings.commit_protocol = protocol;
+    });
+    run(variant + 1, 8, |cluster| {
+        cluster.settings.commit_protocol = protocol;
+        cluster.network = Network::Connections;
+    });
+    run(variant + 2, 4, |cluster| {
+        cluster.settings.commit_protocol = protocol;
+        cluster.restart_every = 200;
+        cluster.network = Network::Unreliable(20);
+    });
 }
 
 #[test]
