@@ -3,7 +3,7 @@
 
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::{FsId, HashKey, ServerId};
+use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
 use std::fmt;
 
 /// Nanoseconds of simulated time since the start of the run.
@@ -37,6 +37,7 @@ pub struct Shape {
     pub flush_after: u64,
     /// What a server's clock is wrong by at the start, in nanoseconds.
     pub skew: Vec<i64>,
+    pub protocol: CommitProtocol,
 }
 
 /// Names from the root down.
@@ -230,6 +231,7 @@ impl Scenario {
             initial_partitions: self.shape.initial_partitions,
             stripe_unit: 4_096,
             inline_bytes: 4_096,
+            commit_protocol: self.shape.protocol,
             flush_interval_ms: if self.shape.force_every_batch {
                 0
             } else {
@@ -284,6 +286,11 @@ fn shape(rng: &mut Rng) -> Shape {
         force_every_batch: rng.chance(1, 2),
         flush_after: *rng.pick(&[2_000, 20_000, 1_000_000]),
         skew,
+        protocol: match rng.below(6) {
+            0 => CommitProtocol::TwoPhase,
+            1 => CommitProtocol::ThreePhase,
+            _ => CommitProtocol::S2pcMp,
+        },
     }
 }
 
