@@ -59,9 +59,11 @@ fn send_releases(core: &Core) {
 
 fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
     let cluster = core.clusters.current();
-    // A file may move to any server with the locks on it, and a server that hears nothing lets them go.
     let has_locks = core.locks.is_used();
-    let known = |server: &&Arc<Server>| server.was_reached() || has_locks;
+    // A file may move to any server with the locks on it, and a server that hears nothing lets them go. The same
+    // holds for an open file, of which the server is to be told again when it was restarted.
+    let has_state = has_locks || core.opens.any();
+    let known = |server: &&Arc<Server>| server.was_reached() || has_state;
     for server in cluster.servers().filter(known) {
         server.trim_idle();
         let answers = server.answers.load(Ordering::Relaxed);

@@ -48,6 +48,13 @@ impl Cluster {
         self.leaders.get(usize::from(shard.0))
     }
 
+    /// The shards that the server leads.
+    pub fn led_by(&self, id: ServerId) -> Vec<ShardId> {
+        let shards = (0..self.map.shard_count()).map(ShardId);
+        let is_led = |shard: &ShardId| self.leader(*shard).is_some_and(|leader| leader.id == id);
+        shards.filter(is_led).collect()
+    }
+
     pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
         self.servers.get(&id)
     }

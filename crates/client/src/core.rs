@@ -8,6 +8,7 @@ use crate::beliefs::Beliefs;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
+use crate::file::File;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
 use crate::opens::{Batch, Opens};
@@ -37,7 +38,7 @@ pub(crate) struct Core {
     pub clusters: Clusters,
     pub maps: DirMaps,
     pub inodes: InodeShards,
-    pub opens: Opens,
+    pub opens: Opens<File>,
     pub accesses: Accesses,
     pub beliefs: Beliefs,
     pub listening: Listening,
@@ -108,7 +109,7 @@ impl Core {
             clusters: Clusters::new(map, file)?,
             maps: DirMaps::new(),
             inodes: InodeShards::new(),
-            opens: Opens::new(),
+            opens: Opens::default(),
             accesses: Accesses::default(),
             beliefs: Beliefs::new(map_hash_key),
             listening: Listening::default(),
@@ -235,19 +236,16 @@ impl Core {
         if *registered != Some(boot) || is_doubtful {
             *registered = None;
             let cluster = self.clusters.current();
-            let led = |shard| {
-                cluster
-                    .leader(shard)
-                    .is_some_and(|leader| leader.id == server.id)
-            };
-            let opens = self.opens.register(led, &server.registrations);
+            let opens = self
+                .opens
+                .register(&cluster.led_by(server.id), &server.registrations);
             server.close_idle();
             for (shard, opens) in opens {
                 tracing::info!(
-                    "registering {} open files with shard {shard} on server {}, which does not \
-                     know them (any more)",
+                    "telling shard {shard} on server {}, which does not know them (any more), of {} \
+                     open files",
+                    server.id,
                     opens.len(),
-                    server.id
                 );
                 for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
                     self.reopen(&cluster, connection, shard, opens.to_vec())?;
@@ -317,6 +315,12 @@ impl Core {
     /// counted twice would take a file from whoever has it open still; one that is lost is made
     /// good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
+        let inos = batch.inos.clone();
+        self.send_batch(batch);
+        self.opens.settled(&inos);
+    }
+
+    fn send_batch(&self, batch: Batch) {
         let cluster = self.clusters.current();
         let Some(server) = cluster.leader(batch.shard) else {
             return;

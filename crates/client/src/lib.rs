@@ -64,6 +64,11 @@ pub mod routing {
     pub use crate::router::{Reaction, Router, Target, leaves_doubt};
 }
 
+/// What a session has to tell a server again that was restarted, for the same.
+pub mod holding {
+    pub use crate::opens::{Batch, Opens};
+}
+
 use crate::core::Core;
 use pandofs_placement::ClusterMap;
 use pandofs_types::{Attr, FileKind, Ino};

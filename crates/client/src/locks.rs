@@ -23,7 +23,7 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{Refusal, Reply, Request, RequestKey};
 use pandofs_locks::{FileLocks, Owner};
 use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
-use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId, ShardId};
+use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId};
 use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -586,13 +586,7 @@ impl Core {
             return Ok(());
         }
         let locks = self.locks.all();
-        for shard in (0..cluster.map.shard_count()).map(ShardId) {
-            let is_led = cluster
-                .leader(shard)
-                .is_some_and(|leader| leader.id == server.id);
-            if !is_led {
-                continue;
-            }
+        for shard in cluster.led_by(server.id) {
             let mut rest = &locks[..];
             loop {
                 let (now, later) = rest.split_at(rest.len().min(MAX_LOCKS_PER_MESSAGE));

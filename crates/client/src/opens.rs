@@ -18,17 +18,17 @@ use std::time::Instant;
 const STRIPES: u64 = 16;
 
 #[derive(Debug)]
-struct Open {
+struct Open<F> {
     /// Times; never 0.
     count: u32,
     /// Where the inode was when it was last heard of.
     shard: ShardId,
-    file: Arc<File>,
+    file: Arc<F>,
 }
 
 /// Closes for one shard.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Batch {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
     pub shard: ShardId,
     /// An inode stands here once for each time it was closed.
     pub inos: Vec<Ino>,
@@ -40,6 +40,8 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct Queue {
     closed: HashMap<ShardId, Vec<Ino>>,
+    /// Closes that are on their way, and how often.
+    sending: HashMap<Ino, u32>,
     /// When the first of them was put in.
     oldest: Option<Instant>,
     /// A message is full.
@@ -49,7 +51,7 @@ struct Queue {
 
 /// What the background thread is to do next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// Send what is queued.
     Releases,
     /// The time that was asked for has come.
@@ -57,24 +59,27 @@ pub(crate) enum Work {
     Stop,
 }
 
+/// What is open, and what is kept of each file.
 #[derive(Debug)]
-pub(crate) struct Opens {
-    tables: Vec<Mutex<HashMap<Ino, Open>>>,
+pub struct Opens<F> {
+    tables: Vec<Mutex<HashMap<Ino, Open<F>>>>,
     /// Locked before any of the tables.
     queue: Mutex<Queue>,
     wake: Condvar,
 }
 
-impl Opens {
-    pub fn new() -> Opens {
+impl<F> Default for Opens<F> {
+    fn default() -> Opens<F> {
         Opens {
             tables: (0..STRIPES).map(|_| Mutex::new(HashMap::new())).collect(),
             queue: Mutex::new(Queue::default()),
             wake: Condvar::new(),
         }
     }
+}
 
-    fn table(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Open>> {
+impl<F> Opens<F> {
+    fn table(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Open<F>>> {
         lock(&self.tables[(ino.serial() % STRIPES) as usize])
     }
 
@@ -83,7 +88,7 @@ impl Opens {
     }
 
     /// Counts one more open; the file is made by `make` if it was not open before.
-    pub fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> File) -> Arc<File> {
+    pub fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
         let mut table = self.table(ino);
         let open = table.entry(ino).or_insert_with(|| Open {
             count: 0,
@@ -96,7 +101,7 @@ impl Opens {
     }
 
     /// What is known of a file that is open.
-    pub fn file(&self, ino: Ino) -> Option<Arc<File>> {
+    pub fn file(&self, ino: Ino) -> Option<Arc<F>> {
         self.table(ino).get(&ino).map(|open| Arc::clone(&open.file))
     }
 
@@ -133,34 +138,65 @@ impl Opens {
         true
     }
 
-    /// All that is open on shards that `led` is true for, by shard. The closes queued for them are
-    /// in the counts and therefore dropped; from then on `registrations` is one more.
+    /// Whether anything is open, or was closed and its shard is still to be told.
+    pub fn any(&self) -> bool {
+        let queue = self.queue();
+        !queue.closed.is_empty()
+            || !queue.sending.is_empty()
+            || self.tables.iter().any(|table| !lock(table).is_empty())
+    }
+
+    /// All that is to be told to each of `shards`, which one server leads that was restarted: what is open there, and
+    /// what is believed to be open elsewhere, as an inode may have moved there without this client having heard of it.
+    /// Of what is not there nothing is counted. The closes queued for these shards are in the counts and therefore
+    /// dropped; from then on `registrations` is one more.
+    ///
+    /// Closes that are queued for or on their way to other shards are not taken off: should the inode be on one of
+    /// these, they come from there, and are counted then.
     pub fn register(
         &self,
-        led: impl Fn(ShardId) -> bool,
+        shards: &[ShardId],
         registrations: &AtomicU64,
     ) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
         let mut queue = self.queue();
         // Before any table is read: who opens a file and finds this count unchanged after putting
         // it into its table knows that it is among those that are registered, or was opened later.
         registrations.fetch_add(1, Ordering::SeqCst);
-        queue.closed.retain(|&shard, _| !led(shard));
-        let mut opens: HashMap<ShardId, Vec<(Ino, u32)>> = HashMap::new();
+        queue.closed.retain(|shard, _| !shards.contains(shard));
+        let mut untold = queue.sending.clone();
+        for &ino in queue.closed.values().flatten() {
+            *untold.entry(ino).or_default() += 1;
+        }
+        let (mut there, mut elsewhere) = (HashMap::<ShardId, Vec<_>>::new(), Vec::new());
         for table in &self.tables {
-            for (&ino, open) in lock(table).iter().filter(|(_, open)| led(open.shard)) {
-                opens.entry(open.shard).or_default().push((ino, open.count));
+            for (&ino, open) in lock(table).iter() {
+                if shards.contains(&open.shard) {
+                    there.entry(open.shard).or_default().push((ino, open.count));
+                } else {
+                    let untold = untold.remove(&ino).unwrap_or(0);
+                    elsewhere.push((ino, open.count.saturating_add(untold)));
+                }
             }
         }
-        opens.into_iter().collect()
+        let all = shards.iter().map(|&shard| {
+            let mut opens = there.remove(&shard).unwrap_or_default();
+            opens.extend_from_slice(&elsewhere);
+            opens.sort_unstable();
+            (shard, opens)
+        });
+        all.filter(|(_, opens)| !opens.is_empty()).collect()
     }
 
     /// Takes all queued closes; `registration_of` gives the count of registrations of the server
-    /// that leads the shard.
+    /// that leads the shard. They are on their way until they are [settled](Opens::settled).
     pub fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         let mut queue = self.queue();
         queue.oldest = None;
         queue.full = false;
         let closed = std::mem::take(&mut queue.closed);
+        for &ino in closed.values().flatten() {
+            *queue.sending.entry(ino).or_default() += 1;
+        }
         let mut batches = Vec::new();
         for (shard, inos) in closed {
             let registration = registration_of(shard);
@@ -172,6 +208,19 @@ impl Opens {
             }));
         }
         batches
+    }
+
+    /// Closes of a batch were told, or put back, or given up.
+    pub fn settled(&self, inos: &[Ino]) {
+        let mut queue = self.queue();
+        for ino in inos {
+            if let Some(times) = queue.sending.get_mut(ino) {
+                *times -= 1;
+                if *times == 0 {
+                    queue.sending.remove(ino);
+                }
+            }
+        }
     }
 
     /// Puts back what could not be sent, unless it was registered meanwhile.
@@ -215,7 +264,9 @@ impl Opens {
         self.queue().stopped = true;
         self.wake.notify_all();
     }
+}
 
+impl Opens<File> {
     /// The files with writes to report that are older than `since`.
     pub fn unreported(&self, since: Instant) -> Vec<Arc<File>> {
         let mut files = Vec::new();
@@ -282,13 +333,13 @@ mod tests {
         )
     }
 
-    fn open(opens: &Opens, ino: u64, shard: u16) -> Arc<File> {
+    fn open(opens: &Opens<File>, ino: u64, shard: u16) -> Arc<File> {
         opens.opened(Ino(ino), ShardId(shard), || file(Ino(ino)))
     }
 
     #[test]
     fn opens_are_counted_and_closes_are_queued() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         open(&opens, 5, 1);
         open(&opens, 5, 1);
         assert_eq!(opens.count(Ino(5)), Some((2, ShardId(1))));
@@ -309,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_registration_counts_the_queued_closes() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         let registrations = AtomicU64::new(1);
         for (ino, shard) in [(5, 1), (5, 1), (6, 1), (7, 2)] {
             open(&opens, ino, shard);
@@ -317,7 +368,7 @@ mod tests {
         for ino in [5, 6, 7] {
             opens.release(Ino(ino));
         }
-        let opened = opens.register(|shard| shard == ShardId(1), &registrations);
+        let opened = opens.register(&[ShardId(1)], &registrations);
         assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1)])]);
         assert_eq!(registrations.load(Ordering::SeqCst), 2);
         let left = opens.take_releases(|_| 1);
@@ -333,21 +384,45 @@ mod tests {
 
     #[test]
     fn closes_that_were_registered_are_not_put_back() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         let registrations = AtomicU64::new(1);
         open(&opens, 5, 1);
         opens.release(Ino(5));
         let batch = opens.take_releases(|_| 1).remove(0);
         opens.put_back(batch, &registrations);
         let batch = opens.take_releases(|_| 1).remove(0);
-        opens.register(|_| true, &registrations);
+        opens.register(&[ShardId(1)], &registrations);
         opens.put_back(batch, &registrations);
         assert_eq!(opens.take_releases(|_| 2), []);
     }
 
     #[test]
+    fn a_restarted_server_is_told_of_what_may_have_moved_there() {
+        let opens = Opens::default();
+        let registrations = AtomicU64::new(1);
+        for (ino, shard) in [(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)] {
+            open(&opens, ino, shard);
+        }
+        // A close that another shard is still to be told of comes from there if the inode is not there any more.
+        for ino in [6, 7] {
+            opens.release(Ino(ino));
+        }
+        let told = |opens: &Opens<File>| opens.register(&[ShardId(1), ShardId(3)], &registrations);
+        let all = [
+            (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3)]),
+            (ShardId(3), vec![(Ino(6), 3)]),
+        ];
+        assert_eq!(told(&opens), all);
+        let batch = opens.take_releases(|_| 1).remove(0);
+        assert_eq!(told(&opens), all);
+        opens.settled(&batch.inos);
+        assert_eq!(told(&opens)[1], (ShardId(3), vec![(Ino(6), 2)]));
+        assert!(opens.any());
+    }
+
+    #[test]
     fn a_full_message_is_due_at_once_and_longer_queues_are_cut() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         let soon = Instant::now() + Duration::from_secs(3_600);
         for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
             open(&opens, ino, 1);
@@ -365,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_single_close_is_due_after_the_delay() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         let begun = Instant::now();
         open(&opens, 5, 1);
         opens.release(Ino(5));
@@ -380,7 +455,7 @@ mod tests {
 
     #[test]
     fn files_with_old_writes_are_found() {
-        let opens = Opens::new();
+        let opens = Opens::default();
         open(&opens, 5, 1);
         let written = open(&opens, 6, 1);
         written.wrote(Written::Bytes(0..10), Time(1), &Credentials::ROOT);

@@ -28,6 +28,8 @@ pub struct Reclaims {
     followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
     /// When this process took up the shard.
     started: Time,
+    /// The first inode that it may make; none: it has made all that there are.
+    first: Option<Ino>,
     /// Servers that had no room for what an inode held, and when they said so last.
     full: BTreeMap<ServerId, Time>,
 }
@@ -97,8 +99,16 @@ impl Reclaims {
     }
 
     /// Whether a client that had this inode open before the restart may still have to say so.
-    pub fn may_be_open_unknown(&self, born: Time, now: Time) -> bool {
-        now < self.grace_end() && born < self.started
+    pub fn may_be_open_unknown(&self, ino: Ino, now: Time) -> bool {
+        now < self.grace_end() && !self.is_of_this_process(ino)
+    }
+
+    /// Whether this process has made the inode, so that nobody has opened it before. (Its time of birth does not tell:
+    /// that may be of another server's clock, or of this one before it was set.)
+    fn is_of_this_process(&self, ino: Ino) -> bool {
+        self.first.is_none_or(|first| {
+            ino.birth_shard() == first.birth_shard() && ino.serial() >= first.serial()
+        })
     }
 
     fn grace_end(&self) -> Time {
@@ -111,8 +121,10 @@ impl Shard {
         &mut self,
         overlay: &Overlay<'_>,
         now: Time,
+        first: Ino,
     ) -> Result<(), Stop> {
         self.reclaims.started = now;
+        self.reclaims.first = Some(first);
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);
         let mut found = Vec::new();
@@ -144,8 +156,7 @@ impl Shard {
             // It got a name, or is gone.
             None => self.reclaims.done(ino),
             Some(ReclaimRecord::Orphan) => {
-                let born = view.inode(ino)?.btime;
-                let unknown = before || self.reclaims.may_be_open_unknown(born, now);
+                let unknown = before || self.reclaims.may_be_open_unknown(ino, now);
                 let not_before = if unknown {
                     self.reclaims.grace_end()
                 } else {

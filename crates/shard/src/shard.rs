@@ -379,7 +379,7 @@ impl Shard {
         let shard = self.config.shard;
         let done = self
             .recover_splits(overlay)
-            .and_then(|()| self.recover_reclaims(overlay, env.now))
+            .and_then(|()| self.recover_reclaims(overlay, env.now, Ino::new(shard, next)))
             .and_then(|()| self.recover_sessions(overlay, env.now))
             .and_then(|()| self.recover_lockers(overlay, env.now))
             .and_then(|()| self.recover_leases(overlay, env))

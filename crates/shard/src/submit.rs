@@ -108,13 +108,7 @@ impl Shard {
                 self.answer(ticket, Ok(Reply::Done), false);
                 return self.released(overlay, session, &inos);
             }
-            Request::Reopen { opens } => {
-                for &(ino, count) in opens {
-                    self.opens.tell_again(ino, session, count);
-                }
-                self.answer(ticket, Ok(Reply::Done), false);
-                return Ok(());
-            }
+            Request::Reopen { .. } => return self.reopen(overlay, ticket, request),
             _ => {}
         }
         if !request.request.is_mutation() {
@@ -174,6 +168,42 @@ impl Shard {
             return Ok(());
         }
         self.request_again(overlay, env, ticket, request)
+    }
+
+    /// A session tells what it has open, here and as far as it knows elsewhere: of an inode that is not here nothing
+    /// is counted, as nobody would ever close it here.
+    fn reopen(
+        &mut self,
+        overlay: &Overlay<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        let Request::Reopen { opens } = &request.request else {
+            return Err(Stop::Broken(format!("{request:?} tells nothing again")));
+        };
+        let view = view_of(&self.config, overlay, true);
+        let mut here = Vec::new();
+        for &(ino, count) in opens {
+            match view.stored_inode(ino) {
+                Ok(Some(_)) => here.push((ino, count)),
+                Ok(None) => {}
+                Err(Stop::Cold(key)) => {
+                    let input = Input::Request { ticket, request };
+                    self.outputs.push(Output::Warm { key, input });
+                    return Ok(());
+                }
+                Err(Stop::Store(error)) if error.is_of_the_place() => {
+                    self.outputs.push(Output::Unreadable { ticket, error });
+                    return Ok(());
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        for (ino, count) in here {
+            self.opens.tell_again(ino, request.key.session, count);
+        }
+        self.answer(ticket, Ok(Reply::Done), false);
+        Ok(())
     }
 
     /// Whether the request has begun an operation that was under way before this process started.
@@ -379,8 +409,8 @@ impl Shard {
                 && !self.opens.is_open(ino)
                 // It is opened and cut by a record before the one that is to take its last name.
                 && !self.splits.opening.contains(&ino)
-                && let Some(inode) = view.stored_inode(ino)?
-                && !self.reclaims.may_be_open_unknown(inode.btime, choices.time)
+                && view.stored_inode(ino)?.is_some()
+                && !self.reclaims.may_be_open_unknown(ino, choices.time)
             {
                 choices.closed.push(ino);
             }

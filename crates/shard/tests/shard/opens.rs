@@ -150,3 +150,57 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     let opens = cluster.nodes[1].shard.status().opens;
     assert_eq!(opens, moved.len() as u64, "the others have them open still");
 }
+
+/// A client tells a restarted server of all that it has open, wherever it believes it to be.
+#[test]
+fn of_what_is_told_again_only_what_is_here_is_counted() {
+    let mut cluster = Cluster::new(2, DirPolicy::default(), Settings::default());
+    let create = Request::Create {
+        dir: Ino::ROOT,
+        name: name("file"),
+        node: NewNode::File,
+        mode: 0o644,
+        umask: 0,
+        open: false,
+    };
+    let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
+        panic!("it is made");
+    };
+    let opens = vec![(entry.ino, 1)];
+    for shard in [0, 1] {
+        let opens = opens.clone();
+        let reopen = cluster.request_by(6, shard, Request::Reopen { opens });
+        cluster.input(shard, reopen);
+    }
+    let opens = cluster.nodes.iter().map(|node| node.shard.status().opens);
+    assert_eq!(opens.collect::<Vec<_>>(), [1, 0]);
+}
+
+/// A server's clock may be set back before it restarts, and an inode's time of birth may be another server's.
+#[test]
+fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let create = |text| Request::Create {
+        dir: Ino::ROOT,
+        name: name(text),
+        node: NewNode::File,
+        mode: 0o644,
+        umask: 0,
+        open: false,
+    };
+    let Ok(Reply::Entry(old)) = cluster.call(0, create("old")) else {
+        panic!("it is made");
+    };
+    cluster.now -= 500;
+    cluster.restart(0);
+    let Ok(Reply::Entry(new)) = cluster.call(0, create("new")) else {
+        panic!("it is made");
+    };
+    for text in ["old", "new"] {
+        cluster.call(0, unlink(text)).unwrap();
+    }
+    // Whoever has the old one open has the time to say so.
+    let attributes = |cluster: &mut Cluster, ino| cluster.call(0, Request::GetAttr { ino });
+    assert!(attributes(&mut cluster, old.ino).is_ok());
+    assert!(attributes(&mut cluster, new.ino).is_err());
+}
