@@ -5,7 +5,7 @@ mod hand;
 mod merge;
 mod upkeep;
 
-use crate::port::{Environment, Input};
+use crate::port::{Environment, Input, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
@@ -424,6 +424,11 @@ impl Shard {
                 self.came_here();
                 for &(ino, session, count) in &adopt.opens {
                     self.opens.add(ino, session, count);
+                }
+                // One that never says anything here would have them open for ever.
+                let sessions: BTreeSet<_> = adopt.opens.iter().map(|(_, of, _)| *of).collect();
+                for session in sessions {
+                    self.push_output(Output::Watch { session });
                 }
             }
         }

@@ -56,6 +56,8 @@ pub struct History {
     /// Answers that say nothing leave an operation without a deed.
     operations: BTreeMap<Key, Vec<Noted>>,
     linked: BTreeSet<Ino>,
+    /// Inodes that a server may have lost with what it had not forced.
+    lost: BTreeSet<Ino>,
 }
 
 impl History {
@@ -67,6 +69,7 @@ impl History {
             names,
             operations: BTreeMap::new(),
             linked: BTreeSet::new(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -219,6 +222,15 @@ impl History {
         if let Some(operations) = self.operations.get_mut(&key) {
             operations[place].1 = Some(ended);
         }
+    }
+
+    /// A server came back without this inode.
+    pub fn forget_inode(&mut self, ino: Ino) {
+        self.lost.insert(ino);
+    }
+
+    pub fn may_be_lost(&self, ino: Ino) -> bool {
+        self.lost.contains(&ino)
     }
 
     /// What the name leads to at the end.

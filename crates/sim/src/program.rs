@@ -30,6 +30,8 @@ pub struct Job {
     state: State,
     /// Where a listing goes on.
     from: Position,
+    /// The open file that it is about.
+    held: Option<Ino>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +49,8 @@ fn names(path: &Path) -> Vec<Name> {
 }
 
 impl Job {
-    pub fn new(op: Op, hash_key: HashKey) -> Job {
+    /// `held`: what is open.
+    pub fn new(op: Op, hash_key: HashKey, held: &[Ino]) -> Job {
         let (whole, parents): (Vec<&Path>, Vec<&Path>) = match &op {
             Op::Create(path) | Op::Mkdir(path) | Op::Unlink(path) | Op::Rmdir(path) => {
                 (vec![], vec![path])
@@ -58,7 +61,15 @@ impl Job {
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Stripe(path)
+            | Op::Open { path, .. }
             | Op::Sync(path) => (vec![path], vec![]),
+            Op::Close(_) | Op::StatOpen(_) | Op::WriteOpen(_) => (vec![], vec![]),
+        };
+        let held = match op {
+            Op::StatOpen(place) | Op::WriteOpen(place) if !held.is_empty() => {
+                Some(held[place % held.len()])
+            }
+            _ => None,
         };
         let mut ways: Vec<Vec<Name>> = whole.into_iter().map(names).collect();
         let mut last = Vec::new();
@@ -78,6 +89,15 @@ impl Job {
             last,
             state: State::Ready,
             from: Position::FIRST,
+            held,
+        }
+    }
+
+    /// Which of the open files it closes, as soon as it begins.
+    pub fn closes(&self) -> Option<usize> {
+        match self.op {
+            Op::Close(place) => Some(place),
+            _ => None,
         }
     }
 
@@ -97,6 +117,10 @@ impl Job {
                 let goes_on = !self.ways[way].is_empty() || self.wants_directory(way);
                 if goes_on && entry.kind != FileKind::Dir {
                     return Next::Done("NotDir".to_owned());
+                }
+                // Directories are not kept because somebody has them open.
+                if matches!(self.op, Op::Open { .. }) && !goes_on && entry.kind != FileKind::File {
+                    return Next::Done("no file".to_owned());
                 }
             }
             (State::Acting, Some(Reply::Entries(page))) if page.next < Position::END => {
@@ -123,7 +147,14 @@ impl Job {
         match &self.op {
             Op::List(_) => true,
             Op::Link(..) => way == 1,
-            Op::Lookup(_) | Op::Chmod(..) | Op::Stripe(_) | Op::Sync(_) => false,
+            Op::Lookup(_)
+            | Op::Chmod(..)
+            | Op::Stripe(_)
+            | Op::Open { .. }
+            | Op::Close(_)
+            | Op::StatOpen(_)
+            | Op::WriteOpen(_)
+            | Op::Sync(_) => false,
             _ => true,
         }
     }
@@ -137,8 +168,24 @@ impl Job {
 
     fn act(&mut self, inodes: &InodeShards) -> Next {
         self.state = State::Acting;
-        let found = self.found[0];
+        let found = match (self.found.first(), self.held) {
+            (Some(&found), _) => found,
+            (None, Some(held)) => held,
+            (None, None) => return Next::Done("of what is open".to_owned()),
+        };
         let request = match &self.op {
+            Op::Open { truncate, .. } => Request::Open {
+                ino: found,
+                access: 6,
+                truncate: *truncate,
+            },
+            Op::Close(_) => return Next::Done("closed".to_owned()),
+            Op::StatOpen(_) => Request::GetAttr { ino: found },
+            Op::WriteOpen(_) => Request::WriteInline {
+                ino: found,
+                offset: 0,
+                data: vec![1; 10],
+            },
             Op::Lookup(_) => return Next::Done(format!("{found}")),
             Op::Create(_) => Request::Create {
                 dir: found,
@@ -202,7 +249,11 @@ impl Job {
         };
         let target = match &request {
             Request::Sync => Target::Shard(inodes.shard_of(found)),
-            Request::SetAttr { ino, .. } | Request::Stripe { ino } => Target::Inode(*ino),
+            Request::SetAttr { ino, .. }
+            | Request::Stripe { ino }
+            | Request::Open { ino, .. }
+            | Request::GetAttr { ino }
+            | Request::WriteInline { ino, .. } => Target::Inode(*ino),
             Request::ReadDir { dir, from, .. } => Target::Name {
                 dir: *dir,
                 position: *from,

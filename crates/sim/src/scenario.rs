@@ -64,6 +64,16 @@ pub enum Op {
     /// Moves the file's bytes to data objects.
     Stripe(Path),
     Sync(Path),
+    Open {
+        path: Path,
+        truncate: bool,
+    },
+    /// Closes one of those that are open: the so-manieth, counted round and round.
+    Close(usize),
+    /// Asks for the attributes of one.
+    StatOpen(usize),
+    /// Writes into one.
+    WriteOpen(usize),
 }
 
 /// An operation of one client's worker, not begun before `at`.
@@ -169,10 +179,12 @@ pub enum Plant {
     ReusesNumbers,
     /// Messages of the commit protocol are sent once only.
     NeverRepeats,
+    /// A client does not tell a restarted server what it has open.
+    ForgetsOpens,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 14] = [
+    pub const ALL: [Plant; 15] = [
         Plant::Unforced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -187,6 +199,7 @@ impl Plant {
         Plant::KeepsLocks,
         Plant::ReusesNumbers,
         Plant::NeverRepeats,
+        Plant::ForgetsOpens,
     ];
 }
 
@@ -303,6 +316,8 @@ struct Draw<'r> {
     files: u64,
     /// Chances of directories of one, two and three levels, in parts of ten.
     depths: [u64; 2],
+    /// Of ten operations so many are about open files.
+    held: u64,
 }
 
 impl Draw<'_> {
@@ -315,6 +330,7 @@ impl Draw<'_> {
             bursts,
             files: *rng.pick(&[5, 14, 14, 40]),
             depths: *rng.pick(&[[4, 9], [8, 10], [2, 6]]),
+            held: *rng.pick(&[0, 1, 3, 5]),
             rng,
         }
     }
@@ -364,6 +380,9 @@ impl Draw<'_> {
     }
 
     fn op(&mut self) -> Op {
+        if self.rng.chance(self.held, 10) {
+            return self.op_on_open();
+        }
         match self.rng.below(100) {
             0..34 => Op::Create(self.file()),
             34..42 => Op::Mkdir(self.subdir()),
@@ -394,6 +413,20 @@ impl Draw<'_> {
             }
             97..99 => Op::Stripe(self.file()),
             _ => Op::Sync(self.any()),
+        }
+    }
+
+    fn op_on_open(&mut self) -> Op {
+        let place = self.rng.below(16) as usize;
+        match self.rng.below(10) {
+            0..4 => Op::Open {
+                path: self.file(),
+                truncate: self.rng.chance(1, 4),
+            },
+            4..6 => Op::Unlink(self.file()),
+            6..8 => Op::StatOpen(place),
+            8 => Op::WriteOpen(place),
+            _ => Op::Close(place),
         }
     }
 
@@ -524,7 +557,9 @@ impl Op {
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Stripe(path)
+            | Op::Open { path, .. }
             | Op::Sync(path) => vec![path],
+            Op::Close(_) | Op::StatOpen(_) | Op::WriteOpen(_) => vec![],
             Op::Link(from, to) | Op::Rename { from, to, .. } | Op::Exchange(from, to) => {
                 vec![from, to]
             }

@@ -43,6 +43,8 @@ pub enum Act {
         server: ServerId,
         message: PeerMessage,
     },
+    /// The session may never be heard of here.
+    Watch { session: SessionId },
 }
 
 /// Something that waits for the disk, and the record after which it was said.
@@ -378,7 +380,7 @@ impl Server {
                     self.data_done(process, number, reply);
                 }
             }
-            Output::Watch { .. } => {}
+            Output::Watch { session } => self.acts.push(Act::Watch { session }),
             Output::Recall(recall) => unreachable!("nobody here takes leases: {recall:?}"),
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),

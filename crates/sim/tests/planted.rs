@@ -140,6 +140,11 @@ fn numbers_given_out_twice() {
 }
 
 #[test]
+fn open_files_that_are_reclaimed() {
+    finds(Plant::ForgetsOpens, "opens");
+}
+
+#[test]
 fn operations_without_an_end() {
     finds(Plant::NeverRepeats, "progress");
 }

@@ -1,18 +1,27 @@
 //! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
 //! refusals and silence.
 
+mod opens;
+
+pub use opens::TELLERS;
+
 use crate::history::{History, Open};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Plant};
 use crate::server::Asker;
+use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_client::holding::Opens;
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
+use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
 use pandofs_types::{Credentials, Epoch, FsError, HashKey, Ino, Name, SessionId, ShardId, SlotId};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long an answer is waited for. The library waits for its connection to break.
@@ -29,8 +38,20 @@ pub enum Todo {
     Send { worker: usize, pause: Moment },
     /// The worker has done its operation.
     Done { worker: usize, outcome: String },
-    /// What must not be.
+    /// What must not be, and nobody says to a client that keeps to the rules.
     Broken(String),
+    /// An open file is gone.
+    Gone(String),
+    /// Tell a server what no operation waits for.
+    Tell {
+        server: usize,
+        /// The process that it is for.
+        boot: u64,
+        number: u64,
+        request: Box<ShardRequest>,
+    },
+    /// Let [`Client::release`] tell what was closed after this pause.
+    Release { pause: Moment },
 }
 
 /// A request on its way.
@@ -44,6 +65,10 @@ struct Call {
     redirects: usize,
     busy: u32,
     open: Open,
+    /// The server that was asked last, and the count of registrations with it then.
+    server: usize,
+    registration: u64,
+    is_resent: bool,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +94,11 @@ pub struct Client {
     workers: Vec<Worker>,
     random: Rng,
     plant: Option<Plant>,
+    map: Arc<ClusterMap>,
+    opens: Opens<()>,
+    tellers: Tellers,
+    /// What was opened and is not closed, once for each time.
+    held: Vec<Ino>,
     /// Only planted.
     cached: BTreeMap<(Ino, Name), Reply>,
 }
@@ -78,18 +108,22 @@ impl Client {
         number: usize,
         session: u64,
         workers: usize,
-        hash_key: HashKey,
+        map: &Arc<ClusterMap>,
         plant: Option<Plant>,
     ) -> Client {
         Client {
             number,
             session: SessionId(session),
-            hash_key,
+            hash_key: map.hash_key,
             maps: DirMaps::new(),
             inodes: InodeShards::new(),
             workers: (0..workers).map(|_| Worker::default()).collect(),
             random: Rng::new(session),
             plant,
+            map: Arc::clone(map),
+            opens: Opens::default(),
+            tellers: Tellers::default(),
+            held: Vec::new(),
             cached: BTreeMap::new(),
         }
     }
@@ -116,6 +150,12 @@ impl Client {
         .collect()
     }
 
+    fn shards_of(&self, server: usize) -> Vec<ShardId> {
+        let shards = (0..self.map.shard_count()).map(ShardId);
+        let is_led = |shard: &ShardId| usize::from(self.map.server_of(*shard).0) == server;
+        shards.filter(is_led).collect()
+    }
+
     fn router(&self) -> Router<'_> {
         Router {
             hash_key: self.hash_key,
@@ -138,7 +178,9 @@ impl Client {
             let Some(op) = self.workers[worker].queue.pop_front() else {
                 return;
             };
-            self.workers[worker].job = Some(Job::new(op, self.hash_key));
+            let job = Job::new(op, self.hash_key, &self.held);
+            self.close(&job, todo);
+            self.workers[worker].job = Some(job);
             self.go_on(history, worker, None, todo);
         }
     }
@@ -221,6 +263,9 @@ impl Client {
             redirects: 0,
             busy: 0,
             open,
+            server: 0,
+            registration: 0,
+            is_resent: false,
         });
     }
 
@@ -230,8 +275,15 @@ impl Client {
         self.workers[worker].pause
     }
 
-    /// The worker's request, to be sent now; `None` if something else has happened since the pause began.
-    pub fn send(&mut self, worker: usize, pause: u64) -> Option<(ShardRequest, Asker)> {
+    /// The worker's request, to be sent now to a server of which `boots` tells the process; `None` if something else has
+    /// happened since the pause began, or the server is to be told something first.
+    pub fn send(
+        &mut self,
+        worker: usize,
+        pause: u64,
+        boots: &[u64],
+        todo: &mut Vec<Todo>,
+    ) -> Option<(ShardRequest, Asker)> {
         if self.workers[worker].pause != pause {
             return None;
         }
@@ -242,6 +294,12 @@ impl Client {
             call.asked.shard = shard.expect("shards alone are asked");
             router.aim_within(&mut call.asked.request);
         }
+        call.server = usize::from(self.map.server_of(call.asked.shard).0);
+        if !self.is_registered(call.server, boots[call.server], Some(worker), todo) {
+            self.workers[worker].calls.push(call);
+            return None;
+        }
+        call.registration = self.link(call.server).registrations.load(Ordering::SeqCst);
         let asked = call.asked.clone();
         let worker_state = &mut self.workers[worker];
         worker_state.calls.push(call);
@@ -257,6 +315,11 @@ impl Client {
 
     /// No answer has come to this attempt for long.
     pub fn silence(&mut self, worker: usize, attempt: u64) -> Vec<Todo> {
+        if worker == TELLERS {
+            let mut todo = Vec::new();
+            self.told(attempt, None, &mut todo);
+            return todo;
+        }
         let state = &mut self.workers[worker];
         if state.attempt != attempt {
             return Vec::new();
@@ -267,6 +330,7 @@ impl Client {
         // Its connection is closed: what comes now is not heard.
         state.attempt += 1;
         call.in_doubt |= call.asked.request.is_mutation();
+        call.is_resent = true;
         call.lost += 1;
         let times = call.lost;
         let pause = if times == 1 {
@@ -292,6 +356,10 @@ impl Client {
     ) -> Vec<Todo> {
         let worker = asker.worker;
         let mut todo = Vec::new();
+        if worker == TELLERS {
+            self.told(asker.attempt, Some(result), &mut todo);
+            return todo;
+        }
         let state = &mut self.workers[worker];
         // An answer to an earlier attempt came over a connection that was closed.
         if state.attempt != asker.attempt {
@@ -329,7 +397,7 @@ impl Client {
                 todo.push(Todo::Send { worker, pause: 0 });
             }
             Reaction::Moved { ino, shard } => {
-                self.inodes.learn(ino, shard);
+                self.learn_shard(ino, shard);
                 self.redirected(worker, call, &mut todo);
             }
             Reaction::TryAgain => {
@@ -372,7 +440,7 @@ impl Client {
     fn learn(&mut self, call: &Call, reply: &Reply) {
         match reply {
             Reply::Entry(entry) => {
-                self.inodes.learn(entry.ino, entry.shard);
+                self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
                 if let Request::Lookup { dir, name } = &call.asked.request
                     && self.plant == Some(Plant::CachesEntries)
                 {
@@ -384,11 +452,20 @@ impl Client {
                     self.maps.merge(*dir, &page.map);
                 }
                 for entry in &page.entries {
-                    self.inodes.learn(entry.ino, entry.shard);
+                    self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
                 }
             }
             Reply::Removed { ino } => self.maps.forget(*ino),
             _ => {}
+        }
+    }
+
+    /// An entry says where an inode is; `with_inode`: from the shard that has it.
+    fn learn_entry(&mut self, ino: Ino, shard: ShardId, with_inode: bool) {
+        if with_inode {
+            self.learn_shard(ino, shard);
+        } else if self.inodes.shard_of(ino) == ino.birth_shard() {
+            self.inodes.learn(ino, shard);
         }
     }
 
@@ -403,6 +480,19 @@ impl Client {
     ) {
         if call.is_inner {
             return self.home_answered(history, worker, &call, result, todo);
+        }
+        let is_gone = matches!(result, Err(FsError::Stale | FsError::NotFound));
+        if let Err(what) = self.check_open(history, &call.asked.request, is_gone) {
+            todo.push(Todo::Gone(what));
+        }
+        if let (Request::Open { ino, .. }, Ok(_)) = (&call.asked.request, &result) {
+            if let Some((target, request)) = self.opened(&call, *ino) {
+                self.call(worker, target, request, Open::default(), false);
+                todo.push(Todo::Send { worker, pause: 0 });
+                return;
+            }
+        } else if let (Request::Reopen { opens }, Ok(_)) = (&call.asked.request, &result) {
+            self.held.extend(opens.iter().map(|(ino, _)| ino));
         }
         let told = result.clone().map_err(Refusal::Fs);
         history.end(call.open, &call.asked.request, &told);

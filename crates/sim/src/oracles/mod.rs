@@ -3,6 +3,7 @@
 mod linearizable;
 mod locks;
 mod numbers;
+mod opens;
 mod preserved;
 mod survives;
 
@@ -51,9 +52,11 @@ impl Moments {
         &mut self,
         dump: &ClusterDump,
         servers: &[Server],
+        clients: &[Client],
         history: &History,
     ) -> Result<(), Finding> {
         let tables = Tables::decode(dump, &mut Vec::new());
+        opens::check(&tables, clients, history)?;
         if let Some(problem) = pandofs_check::check_moment(&tables).first() {
             return Err(Finding::new(problem.oracle, problem.to_string()));
         }

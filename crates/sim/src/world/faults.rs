@@ -7,8 +7,9 @@ use crate::scenario::{Fault, Loss, Moment};
 use pandofs_check::ClusterDump;
 use pandofs_shard::Input;
 use pandofs_types::Ino;
-use pandofs_types::limits::SESSION_TIMEOUT;
-use std::collections::BTreeMap;
+use pandofs_types::limits::{PING_INTERVAL, SESSION_TIMEOUT};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 impl World {
     pub(super) fn fault_begins(&mut self, number: usize) {
@@ -37,7 +38,7 @@ impl World {
                 self.tell_of_space(server);
             }
             Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
-            Fault::ClientGone { client, .. } => self.client_gone(client),
+            Fault::ClientGone { client, .. } => self.client_gone(client, SESSION_TIMEOUT),
             Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
         }
     }
@@ -63,24 +64,27 @@ impl World {
         self.schedule(server);
     }
 
-    pub(super) fn client_gone(&mut self, client: usize) {
+    /// The client is gone, which servers notice after a while; another one takes its place.
+    pub(super) fn client_gone(&mut self, client: usize, noticed: Duration) {
         self.sessions += 1;
         let shape = &self.scenario.shape;
         let mut next = Client::new(
             client,
             self.sessions,
             shape.workers,
-            self.map.hash_key,
+            &self.map,
             self.scenario.plant,
         );
         let dead = &mut self.clients[client];
         next.take_queues(dead);
         let session = dead.session;
         self.clients[client] = next;
-        self.put(
-            self.now + SESSION_TIMEOUT.as_nanos() as Moment,
-            Event::SessionGone { session },
-        );
+        self.gone.insert(session);
+        let noticed = self.now + noticed.as_nanos() as Moment;
+        self.put(noticed, Event::SessionGone { session });
+        let first = self.now + PING_INTERVAL.as_nanos() as Moment;
+        let session = self.clients[client].session;
+        self.put(first, Event::Ping { client, session });
         for worker in 0..self.scenario.shape.workers {
             let mut todo = Vec::new();
             self.clients[client].begin_next(&mut self.history, worker, &mut todo);
@@ -109,6 +113,8 @@ impl World {
         if is_lossy {
             let entries = self.entries(server);
             self.unforced.entry(server).or_default().extend(entries);
+            let inodes = self.inodes(server);
+            self.inodes.entry(server).or_default().extend(inodes);
         }
         let lost = self.servers[server].crash(loss, &mut self.random);
         if is_lossy {
@@ -128,6 +134,17 @@ impl World {
         entries
             .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
             .collect()
+    }
+
+    /// Inodes on this server's shards.
+    fn inodes(&self, server: usize) -> BTreeSet<Ino> {
+        let dump = ClusterDump {
+            map: (*self.map).clone(),
+            shards: self.servers[server].pairs(),
+            objects: BTreeMap::new(),
+        };
+        let tables = pandofs_check::Tables::decode(&dump, &mut Vec::new());
+        tables.inodes.keys().map(|(_, ino)| *ino).collect()
     }
 
     pub(super) fn start(&mut self, server: usize) {
@@ -153,6 +170,12 @@ impl World {
         let Some(before) = self.unforced.remove(&server) else {
             return;
         };
+        let left = self.inodes(server);
+        for ino in self.inodes.remove(&server).unwrap_or_default() {
+            if !left.contains(&ino) {
+                self.history.forget_inode(ino);
+            }
+        }
         let after = self.entries(server);
         let mut changed = self.lost.remove(&server).unwrap_or_default();
         for (key, ino) in &before {

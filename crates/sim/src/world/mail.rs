@@ -1,12 +1,13 @@
 //! Messages: what servers and clients say, and who gets it.
 
 use super::{Event, Letter, World};
-use crate::client::{PATIENCE, Todo};
+use crate::client::{PATIENCE, TELLERS, Todo};
 use crate::oracles::Finding;
-use crate::scenario::{End, Plant};
+use crate::scenario::{End, Moment, Plant};
 use crate::server::{Act, Asker};
 use pandofs_api::PeerMessage;
 use pandofs_shard::{Input, screen};
+use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{ServerId, ShardId};
 
 impl World {
@@ -26,6 +27,13 @@ impl World {
                 self.trace.line(self.now, line);
                 let letter = Letter::Answer { asker, result };
                 self.mail(from, End::Client(asker.client), letter);
+            }
+            Act::Watch { session } => {
+                // It is not heard of any more.
+                if self.gone.contains(&session) {
+                    let noticed = self.now + SESSION_TIMEOUT.as_nanos() as Moment;
+                    self.put(noticed, Event::SessionGone { session });
+                }
             }
             Act::Send {
                 server: to,
@@ -51,6 +59,13 @@ impl World {
     pub(super) fn mail(&mut self, from: End, to: End, letter: Letter) {
         for at in self.network.send(self.now, from, to) {
             let letter = Box::new(letter.clone());
+            self.put(at, Event::Deliver { to, letter });
+        }
+    }
+
+    fn mail_once(&mut self, from: End, to: End, letter: Letter) {
+        if let Some(&at) = self.network.send(self.now, from, to).first() {
+            let letter = Box::new(letter);
             self.put(at, Event::Deliver { to, letter });
         }
     }
@@ -127,6 +142,37 @@ impl World {
                         format!("client {client}.{worker} is done: {outcome}")
                     });
                 }
+                Todo::Gone(what) => {
+                    self.found.get_or_insert(Finding::new("opens", what));
+                }
+                Todo::Tell {
+                    server,
+                    boot,
+                    number,
+                    request,
+                } => {
+                    let asker = Asker {
+                        client,
+                        session: self.clients[client].session,
+                        worker: TELLERS,
+                        attempt: number,
+                    };
+                    self.trace
+                        .line(self.now, || format!("client {client} tells {request:?}"));
+                    let request = *request;
+                    let letter = Letter::Request {
+                        asker,
+                        request,
+                        boot,
+                    };
+                    // Over a connection nothing comes twice, and here nothing could tell.
+                    self.mail_once(End::Client(client), End::Server(server as u16), letter);
+                    self.put(self.now + PATIENCE, Event::Silence { asker });
+                }
+                Todo::Release { pause } => {
+                    let session = self.clients[client].session;
+                    self.put(self.now + pause, Event::Release { client, session });
+                }
                 Todo::Broken(what) => {
                     self.found.get_or_insert(Finding::new("routing", what));
                 }
@@ -135,11 +181,15 @@ impl World {
     }
 
     pub(super) fn send_request(&mut self, asker: Asker, pause: u64) {
+        let (boots, mut todo) = (self.boots(), Vec::new());
         let client = &mut self.clients[asker.client];
         if client.session != asker.session {
             return;
         }
-        let Some((request, asker)) = client.send(asker.worker, pause) else {
+        let number = asker.client;
+        let sent = client.send(asker.worker, pause, &boots, &mut todo);
+        self.carry_out(number, todo);
+        let Some((request, asker)) = sent else {
             return;
         };
         self.trace.line(self.now, || {

@@ -15,11 +15,14 @@ use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
+use pandofs_types::limits::{
+    PING_INTERVAL, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
+};
 use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a batch costs, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
@@ -32,6 +35,8 @@ const PROGRESS_BOUND: Moment = 60 * SECOND;
 /// And within so long after that everything has to come to rest: what clients may have had open at a crash is kept for
 /// the length of a session's silence.
 const REST_BOUND: Moment = PROGRESS_BOUND + SESSION_TIMEOUT.as_nanos() as Moment;
+/// So long after the last answer clients end.
+const GOODBYE_PAUSE: Moment = 2 * SECOND;
 /// Events between two looks at everything that is stored.
 const LOOK_EVERY: u64 = 400;
 
@@ -65,6 +70,9 @@ enum Event {
     Send { asker: Asker, pause: u64 },
     Silence { asker: Asker },
     SessionGone { session: SessionId },
+    Release { client: usize, session: SessionId },
+    Ping { client: usize, session: SessionId },
+    Leave { client: usize },
     Begin(usize),
     End(usize),
     Start { server: usize, boot: u64 },
@@ -113,6 +121,9 @@ pub struct World {
     is_healed: bool,
     /// Sessions of clients that are gone, and of those that are not.
     sessions: u64,
+    gone: BTreeSet<SessionId>,
+    /// Inodes that a server had that died and lost what was not forced, until it starts again.
+    inodes: BTreeMap<usize, BTreeSet<Ino>>,
     /// What a server had that died and lost what was not forced, until it starts again.
     unforced: BTreeMap<usize, BTreeMap<Key, Ino>>,
     /// Names of which records were lost with it.
@@ -145,7 +156,7 @@ impl World {
         let clients = (0..shape.clients)
             .map(|number| {
                 let session = number as u64 + 1;
-                Client::new(number, session, shape.workers, map.hash_key, plant)
+                Client::new(number, session, shape.workers, &map, plant)
             })
             .collect();
         let mut names = BTreeSet::new();
@@ -164,6 +175,8 @@ impl World {
             moments: Moments::default(),
             random: Rng::new(scenario.seed ^ 0xd1ce),
             sessions: shape.clients as u64,
+            gone: BTreeSet::new(),
+            inodes: BTreeMap::new(),
             map,
             servers,
             clients,
@@ -196,6 +209,18 @@ impl World {
             self.put(end, Event::End(number));
         }
         self.put(self.scenario.healed, Event::Heal);
+        for client in 0..self.clients.len() {
+            let session = self.clients[client].session;
+            self.put(
+                PING_INTERVAL.as_nanos() as Moment,
+                Event::Ping { client, session },
+            );
+        }
+    }
+
+    /// Which process of its server each is.
+    fn boots(&self) -> Vec<u64> {
+        self.servers.iter().map(|server| server.boot).collect()
     }
 
     fn put(&mut self, at: Moment, event: Event) {
@@ -245,8 +270,16 @@ impl World {
 
     /// Until nothing is under way, and every oracle is content.
     fn rest(&mut self) -> Result<(), Finding> {
+        // Clients end, so that what they have open goes. Whatever they sent is there by then.
+        for client in 0..self.clients.len() {
+            self.put(self.now + GOODBYE_PAUSE, Event::Leave { client });
+        }
         let end = self.now + REST_BOUND;
         let mut quiet_since = None;
+        let left = self.now + 2 * GOODBYE_PAUSE;
+        while self.now < left {
+            self.step()?;
+        }
         loop {
             let busy: Vec<ShardStatus> = self.busy();
             if busy.is_empty() {
@@ -340,7 +373,8 @@ impl World {
             && self.servers.iter().all(|server| server.process.is_some())
         {
             let dump = self.dump();
-            self.moments.look(&dump, &self.servers, &self.history)?;
+            self.moments
+                .look(&dump, &self.servers, &self.clients, &self.history)?;
         }
         Ok(())
     }
@@ -416,6 +450,23 @@ impl World {
                     self.schedule(server);
                 }
             }
+            Event::Release { client, session } => {
+                if self.clients[client].session == session {
+                    let (boots, mut todo) = (self.boots(), Vec::new());
+                    self.clients[client].release(&boots, &mut todo);
+                    self.carry_out(client, todo);
+                }
+            }
+            Event::Ping { client, session } => {
+                if self.clients[client].session == session {
+                    let (boots, mut todo) = (self.boots(), Vec::new());
+                    self.clients[client].ping(&boots, &mut todo);
+                    self.carry_out(client, todo);
+                    let next = self.now + PING_INTERVAL.as_nanos() as Moment;
+                    self.put(next, Event::Ping { client, session });
+                }
+            }
+            Event::Leave { client } => self.client_gone(client, Duration::ZERO),
             Event::Begin(number) => self.fault_begins(number),
             Event::End(number) => self.fault_ends(number),
             Event::Start { server, boot } => {

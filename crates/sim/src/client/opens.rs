@@ -1,0 +1,310 @@
+//! What a client has open: counted by the client library's table, told again to servers that were restarted before they
+//! are asked anything else, and closed in batches.
+
+use super::{Client, Todo};
+use crate::history::History;
+use crate::program::Job;
+use crate::scenario::Moment;
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_client::holding::Batch;
+use pandofs_client::routing::Target;
+use pandofs_types::limits::{MAX_RELEASES_PER_MESSAGE, MIN_RECONNECT_PAUSE, RELEASE_DELAY};
+use pandofs_types::{Credentials, Epoch, Ino, ShardId, SlotId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An asker of this number is no worker: what was told, for whose answer no operation waits. Its attempts are the numbers
+/// of what was told.
+pub const TELLERS: usize = 1_000;
+/// Their slots follow those of requests made in the course of others.
+const TELLERS_SLOT: u16 = super::INNER_SLOTS + 100;
+
+/// What a client has to do with one server, whichever of its processes it is.
+#[derive(Debug, Default)]
+pub struct Link {
+    /// The process that knows what is open.
+    registered: Option<u64>,
+    /// As the client library counts them.
+    pub registrations: AtomicU64,
+    telling: Option<Telling>,
+}
+
+/// A process is being told what is open.
+#[derive(Debug)]
+struct Telling {
+    boot: u64,
+    left: VecDeque<ShardRequest>,
+    /// Workers that wait for the end of it.
+    waiting: Vec<usize>,
+}
+
+/// What was told and is to be answered.
+#[derive(Debug)]
+enum Told {
+    Opens { server: usize },
+    Closes { server: usize, batch: Batch },
+}
+
+/// What is told, and to whom.
+#[derive(Debug, Default)]
+pub struct Tellers {
+    links: BTreeMap<usize, Link>,
+    told: BTreeMap<u64, Told>,
+    sequence: u64,
+}
+
+impl Client {
+    pub(super) fn link(&mut self, server: usize) -> &mut Link {
+        self.tellers.links.entry(server).or_default()
+    }
+
+    fn tell(&mut self, shard: ShardId, request: Request) -> ShardRequest {
+        self.tellers.sequence += 1;
+        ShardRequest {
+            shard,
+            epoch: Epoch(1),
+            key: RequestKey {
+                session: self.session,
+                slot: SlotId(TELLERS_SLOT),
+                sequence: self.tellers.sequence,
+            },
+            caller: Credentials::ROOT,
+            request,
+        }
+    }
+
+    /// Whether this process of the server knows what is open. If not it is told, and the worker goes on then.
+    pub fn is_registered(
+        &mut self,
+        server: usize,
+        boot: u64,
+        worker: Option<usize>,
+        todo: &mut Vec<Todo>,
+    ) -> bool {
+        let link = self.link(server);
+        if link.registered == Some(boot) {
+            return true;
+        }
+        if let Some(telling) = &mut link.telling {
+            telling.waiting.extend(worker);
+            return false;
+        }
+        link.registered = None;
+        let shards = self.shards_of(server);
+        let link = self.tellers.links.entry(server).or_default();
+        let opens = match self.plant {
+            Some(crate::Plant::ForgetsOpens) => Vec::new(),
+            _ => self.opens.register(&shards, &link.registrations),
+        };
+        let mut left = VecDeque::new();
+        for (shard, opens) in opens {
+            for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
+                let opens = opens.to_vec();
+                left.push_back(self.tell(shard, Request::Reopen { opens }));
+            }
+        }
+        let link = self.link(server);
+        if left.is_empty() {
+            link.registered = Some(boot);
+            return true;
+        }
+        link.telling = Some(Telling {
+            boot,
+            left,
+            waiting: worker.into_iter().collect(),
+        });
+        self.tell_next(server, todo);
+        false
+    }
+
+    fn tell_next(&mut self, server: usize, todo: &mut Vec<Todo>) {
+        let link = self.link(server);
+        let Some(telling) = &mut link.telling else {
+            return;
+        };
+        let boot = telling.boot;
+        let Some(request) = telling.left.pop_front() else {
+            let waiting = std::mem::take(&mut telling.waiting);
+            link.telling = None;
+            link.registered = Some(boot);
+            todo.extend(
+                waiting
+                    .into_iter()
+                    .map(|worker| Todo::Send { worker, pause: 0 }),
+            );
+            return;
+        };
+        let number = request.key.sequence;
+        self.tellers.told.insert(number, Told::Opens { server });
+        todo.push(Todo::Tell {
+            server,
+            boot,
+            number,
+            request: Box::new(request),
+        });
+    }
+
+    /// What was told was not answered, or refused: the whole of it begins anew.
+    fn not_told(&mut self, server: usize, todo: &mut Vec<Todo>) {
+        if let Some(telling) = self.link(server).telling.take() {
+            let pause = MIN_RECONNECT_PAUSE.as_nanos() as Moment;
+            let again = |worker| Todo::Send { worker, pause };
+            todo.extend(telling.waiting.into_iter().map(again));
+        }
+    }
+
+    /// What was told with this number was answered, or, with `None`, will never be.
+    pub fn told(
+        &mut self,
+        number: u64,
+        result: Option<Result<Reply, Refusal>>,
+        todo: &mut Vec<Todo>,
+    ) {
+        match (self.tellers.told.remove(&number), result) {
+            (None, _) => {}
+            (Some(Told::Opens { server }), Some(Ok(_))) => self.tell_next(server, todo),
+            (Some(Told::Opens { server }), _) => self.not_told(server, todo),
+            (Some(Told::Closes { server, batch }), result) => {
+                let inos = batch.inos.clone();
+                match result {
+                    Some(Err(Refusal::Moved { ino, shard })) => {
+                        self.learn_shard(ino, shard);
+                        let times = inos.iter().filter(|&&of| of == ino).count();
+                        let mut rest = batch;
+                        rest.inos.retain(|&of| of != ino);
+                        self.put_back(server, rest);
+                        for _ in 0..times {
+                            self.opens.put_back_for(ino, shard);
+                        }
+                        todo.push(release_later());
+                    }
+                    Some(Err(Refusal::TryAgain)) => {
+                        self.put_back(server, batch);
+                        todo.push(release_later());
+                    }
+                    Some(Err(other)) => todo.push(Todo::Broken(format!(
+                        "closes were refused with {other:?}: {batch:?}"
+                    ))),
+                    // Not repeated: a close that is counted twice would take the file from whoever has it open.
+                    Some(Ok(_)) | None => {}
+                }
+                self.opens.settled(&inos);
+            }
+        }
+    }
+
+    fn put_back(&mut self, server: usize, batch: Batch) {
+        let link = self.tellers.links.entry(server).or_default();
+        self.opens.put_back(batch, &link.registrations);
+    }
+
+    /// Tells shards what was closed. `boots`: the process that each server is.
+    pub fn release(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+        let mut batches = {
+            let links = &self.tellers.links;
+            let map = &self.map;
+            self.opens.take_releases(|shard| {
+                let link = links.get(&usize::from(map.server_of(shard).0));
+                link.map_or(0, |link| link.registrations.load(Ordering::SeqCst))
+            })
+        };
+        batches.sort_by_key(|batch| batch.shard);
+        for batch in batches {
+            let server = usize::from(self.map.server_of(batch.shard).0);
+            let inos = batch.inos.clone();
+            if !self.is_registered(server, boots[server], None, todo) {
+                // What is registered is counted without these, if any of them are among it.
+                self.put_back(server, batch);
+                self.opens.settled(&inos);
+                todo.push(release_later());
+                continue;
+            }
+            if self.link(server).registrations.load(Ordering::SeqCst) != batch.registration {
+                self.opens.settled(&inos);
+                continue;
+            }
+            let request = self.tell(batch.shard, Request::Release { inos });
+            let number = request.key.sequence;
+            self.tellers
+                .told
+                .insert(number, Told::Closes { server, batch });
+            todo.push(Todo::Tell {
+                server,
+                boot: boots[server],
+                number,
+                request: Box::new(request),
+            });
+        }
+    }
+
+    /// Says to each server that the client lives, as long as it has anything open.
+    pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+        if self.opens.any() {
+            for (server, &boot) in boots.iter().enumerate() {
+                self.is_registered(server, boot, None, todo);
+            }
+        }
+    }
+
+    /// An inode was found on this shard.
+    pub(super) fn learn_shard(&mut self, ino: Ino, shard: ShardId) {
+        self.inodes.learn(ino, shard);
+        self.opens.moved(ino, shard);
+    }
+
+    /// The worker has been told that the file is open; whether its shard is to be told again, as it may not know.
+    pub(super) fn opened(&mut self, call: &super::Call, ino: Ino) -> Option<(Target, Request)> {
+        let shard = call.asked.shard;
+        self.opens.opened(ino, shard, || ());
+        let registrations = self.link(call.server).registrations.load(Ordering::SeqCst);
+        let may_be_lost = call.is_resent && call.asked.request.is_mutation();
+        if registrations == call.registration && !may_be_lost {
+            self.held.push(ino);
+            return None;
+        }
+        let (count, shard) = self.opens.count(ino)?;
+        let opens = vec![(ino, count)];
+        Some((Target::Shard(shard), Request::Reopen { opens }))
+    }
+
+    /// Closes what the job is about, if it closes anything.
+    pub(super) fn close(&mut self, job: &Job, todo: &mut Vec<Todo>) {
+        let Some(place) = job.closes() else {
+            return;
+        };
+        if !self.held.is_empty() {
+            let ino = self.held.remove(place % self.held.len());
+            assert!(self.opens.release(ino), "what is held is open");
+            todo.push(release_later());
+        }
+    }
+
+    /// What an answer says of a file that was opened and not closed: it is there, unless a server lost it.
+    pub(super) fn check_open(
+        &self,
+        history: &History,
+        request: &Request,
+        is_gone: bool,
+    ) -> Result<(), String> {
+        let (Request::GetAttr { ino } | Request::WriteInline { ino, .. }) = request else {
+            return Ok(());
+        };
+        if is_gone && self.held.contains(ino) && !history.may_be_lost(*ino) {
+            return Err(format!(
+                "{ino} is open, and gone says the answer to {request:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What is open, in the client's eyes.
+    pub fn held(&self) -> &[Ino] {
+        &self.held
+    }
+}
+
+fn release_later() -> Todo {
+    Todo::Release {
+        pause: RELEASE_DELAY.as_nanos() as Moment,
+    }
+}
