@@ -26,6 +26,7 @@ pub struct Reclaims {
     last_ticket: u64,
     /// Requests to be answered when the data objects have followed.
     followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
+    pub now: Time,
     /// When this process took up the shard.
     started: Time,
     /// The first inode that it may make; none: it has made all that there are.
@@ -55,8 +56,10 @@ impl Reclaims {
         self.orphans.len() + self.queue.len() + self.work.len()
     }
 
-    pub fn is_orphan(&self, ino: Ino) -> bool {
-        self.orphans.contains_key(&ino)
+    /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
+    pub fn is_due(&self, ino: Ino) -> bool {
+        let orphan = self.orphans.get(&ino);
+        orphan.is_some_and(|orphan| orphan.not_before <= self.now)
     }
 
     pub fn is_proposed(&self, ino: Ino) -> bool {
@@ -124,6 +127,7 @@ impl Shard {
         first: Ino,
     ) -> Result<(), Stop> {
         self.reclaims.started = now;
+        self.reclaims.now = now;
         self.reclaims.first = Some(first);
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);

@@ -31,6 +31,7 @@ impl Shard {
     ) -> Result<(), ShardError> {
         let shard = self.config.shard;
         self.lease_time(env);
+        self.reclaims.now = env.now;
         let done = match input {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
@@ -495,11 +496,12 @@ impl Shard {
         self.splits.after_apply.push(input);
     }
 
-    /// Nobody has the inode open any more.
+    /// Nobody that is known of has the inode open any more. After a restart that is not enough: others may not have said
+    /// yet that they do. The next tick looks again.
     pub(crate) fn closed(&mut self, ino: Ino) {
         // While it is locked it may be about to get a name. The next tick looks again.
         let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
-        if self.reclaims.is_orphan(ino) && !self.reclaims.is_proposed(ino) && !is_locked {
+        if self.reclaims.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_locked {
             self.reclaims.set_proposed(ino, true);
             self.propose(&Record::Reclaim { ino });
         }

@@ -4,7 +4,7 @@ use crate::support::{Cluster, name};
 use pandofs_api::{NewNode, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_types::limits::{MAX_MOVED_OPENS, TICK_INTERVAL};
+use pandofs_types::limits::{MAX_MOVED_OPENS, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{Ino, SessionId};
 
 fn unlink(text: &str) -> Request {
@@ -203,4 +203,50 @@ fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
     let attributes = |cluster: &mut Cluster, ino| cluster.call(0, Request::GetAttr { ino });
     assert!(attributes(&mut cluster, old.ino).is_ok());
     assert!(attributes(&mut cluster, new.ino).is_err());
+}
+
+/// Who tells and closes at once after a restart may not be the only one.
+#[test]
+fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let create = Request::Create {
+        dir: Ino::ROOT,
+        name: name("file"),
+        node: NewNode::File,
+        mode: 0o644,
+        umask: 0,
+        open: false,
+    };
+    let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
+        panic!("it is made");
+    };
+    let ino = entry.ino;
+    for session in [6, 7] {
+        let open = Request::Open {
+            ino,
+            access: 6,
+            truncate: false,
+        };
+        let open = cluster.request_by(session, 0, open);
+        cluster.input(0, open);
+    }
+    cluster.call(0, unlink("file")).unwrap();
+    cluster.restart(0);
+    let tells = |cluster: &mut Cluster, session, request| {
+        let request = cluster.request_by(session, 0, request);
+        cluster.input(0, request);
+    };
+    let reopen = Request::Reopen {
+        opens: vec![(ino, 1)],
+    };
+    let release = Request::Release { inos: vec![ino] };
+    tells(&mut cluster, 6, reopen.clone());
+    tells(&mut cluster, 6, release.clone());
+    tells(&mut cluster, 7, reopen);
+    cluster.now += SESSION_TIMEOUT.as_nanos() as i64 + 1;
+    cluster.input(0, Input::Tick);
+    let there = cluster.call(0, Request::GetAttr { ino });
+    assert!(there.is_ok(), "it is gone, and somebody has it open");
+    tells(&mut cluster, 7, release);
+    assert!(cluster.call(0, Request::GetAttr { ino }).is_err());
 }
