@@ -147,9 +147,9 @@ impl<F> Opens<F> {
     }
 
     /// All that is to be told to each of `shards`, which one server leads that was restarted: what is open there, and
-    /// what is believed to be open elsewhere, as an inode may have moved there without this client having heard of it.
-    /// Of what is not there nothing is counted. The closes queued for these shards are in the counts and therefore
-    /// dropped; from then on `registrations` is one more.
+    /// what is believed to be open elsewhere, on others of them too, as an inode may have moved there without this
+    /// client having heard of it. Of what is not there nothing is counted. The closes queued for these shards are in the
+    /// counts and therefore dropped; from then on `registrations` is one more.
     ///
     /// Closes that are queued for or on their way to other shards are not taken off: should the inode be on one of
     /// these, they come from there, and are counted then.
@@ -167,24 +167,27 @@ impl<F> Opens<F> {
         for &ino in queue.closed.values().flatten() {
             *untold.entry(ino).or_default() += 1;
         }
-        let (mut there, mut elsewhere) = (HashMap::<ShardId, Vec<_>>::new(), Vec::new());
+        let mut opens: Vec<(Ino, ShardId, u32)> = Vec::new();
         for table in &self.tables {
-            for (&ino, open) in lock(table).iter() {
-                if shards.contains(&open.shard) {
-                    there.entry(open.shard).or_default().push((ino, open.count));
-                } else {
-                    let untold = untold.remove(&ino).unwrap_or(0);
-                    elsewhere.push((ino, open.count.saturating_add(untold)));
-                }
-            }
+            let table = lock(table);
+            opens.extend(
+                table
+                    .iter()
+                    .map(|(&ino, open)| (ino, open.shard, open.count)),
+            );
         }
-        let all = shards.iter().map(|&shard| {
-            let mut opens = there.remove(&shard).unwrap_or_default();
-            opens.extend_from_slice(&elsewhere);
-            opens.sort_unstable();
-            (shard, opens)
-        });
-        all.filter(|(_, opens)| !opens.is_empty()).collect()
+        opens.sort_unstable();
+        if opens.is_empty() {
+            return Vec::new();
+        }
+        let told = |shard: ShardId| {
+            let of = |&(ino, there, count): &(Ino, ShardId, u32)| {
+                let coming = untold.get(&ino).filter(|_| there != shard);
+                (ino, count.saturating_add(coming.copied().unwrap_or(0)))
+            };
+            (shard, opens.iter().map(of).collect())
+        };
+        shards.iter().map(|&shard| told(shard)).collect()
     }
 
     /// Takes all queued closes; `registration_of` gives the count of registrations of the server
@@ -410,13 +413,13 @@ mod tests {
         let told = |opens: &Opens<File>| opens.register(&[ShardId(1), ShardId(3)], &registrations);
         let all = [
             (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3)]),
-            (ShardId(3), vec![(Ino(6), 3)]),
+            (ShardId(3), vec![(Ino(5), 1), (Ino(6), 3)]),
         ];
         assert_eq!(told(&opens), all);
         let batch = opens.take_releases(|_| 1).remove(0);
         assert_eq!(told(&opens), all);
         opens.settled(&batch.inos);
-        assert_eq!(told(&opens)[1], (ShardId(3), vec![(Ino(6), 2)]));
+        assert_eq!(told(&opens)[1].1, [(Ino(5), 1), (Ino(6), 2)]);
         assert!(opens.any());
     }
 
