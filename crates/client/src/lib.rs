@@ -66,6 +66,7 @@ pub mod routing {
 
 /// What a session has to tell a server again that was restarted, for the same.
 pub mod holding {
+    pub use crate::locks::Locks;
     pub use crate::opens::{Batch, Opens};
 }
 

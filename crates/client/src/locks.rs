@@ -26,13 +26,13 @@ use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
 use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId};
 use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The session's locks.
 #[derive(Debug)]
-pub(crate) struct Locks {
+pub struct Locks {
     session: SessionId,
     files: Mutex<HashMap<Ino, Known>>,
     /// Whether there ever was a lock.
@@ -92,7 +92,7 @@ impl Locks {
     }
 
     /// A lock is about to be asked for, through this open file.
-    fn begin(&self, ino: Ino, handle: u64, lock: &FileLock) {
+    pub fn begin(&self, ino: Ino, handle: u64, lock: &FileLock) {
         self.used.store(true, Ordering::SeqCst);
         let mut files = self.files();
         let known = files.entry(ino).or_default();
@@ -102,10 +102,16 @@ impl Locks {
 
     /// It was given, by the process of the server that was registered with when `registration` was its count;
     /// false if that is not the one any more.
-    fn given(&self, ino: Ino, lock: &FileLock, server: &Server, registration: u64) -> bool {
+    pub fn given(
+        &self,
+        ino: Ino,
+        lock: &FileLock,
+        registrations: &AtomicU64,
+        registration: u64,
+    ) -> bool {
         let mut files = self.files();
         // Under the lock: a registration counts first and then looks at what there is to tell.
-        if server.registrations.load(Ordering::SeqCst) != registration {
+        if registrations.load(Ordering::SeqCst) != registration {
             return false;
         }
         let known = files.entry(ino).or_default();
@@ -114,7 +120,7 @@ impl Locks {
     }
 
     /// Forgets what the owner has of the range. Whether the server may have something of it.
-    fn forget(&self, ino: Ino, kind: LockKind, number: u64, range: LockRange) -> bool {
+    pub fn forget(&self, ino: Ino, kind: LockKind, number: u64, range: LockRange) -> bool {
         let mut files = self.files();
         let Some(known) = files.get_mut(&ino) else {
             return false;
@@ -127,7 +133,7 @@ impl Locks {
         cleared || unclear
     }
 
-    fn unclear(&self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
+    pub fn unclear(&self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
         let mut files = self.files();
         let known = files.entry(ino).or_default();
         if is_unclear {
@@ -149,7 +155,7 @@ impl Locks {
     }
 
     /// Who has locks that were made through this open file.
-    fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
+    pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
         let files = self.files();
         let Some(known) = files.get(&ino) else {
             return Vec::new();
@@ -160,7 +166,7 @@ impl Locks {
     }
 
     /// Whether the open file's locks are lost.
-    fn is_lost(&self, ino: Ino, handle: u64) -> bool {
+    pub fn is_lost(&self, ino: Ino, handle: u64) -> bool {
         self.any_lost.load(Ordering::Relaxed)
             && self
                 .files()
@@ -169,7 +175,7 @@ impl Locks {
     }
 
     /// The process closes one of its descriptors of the file.
-    fn closed_by(&self, ino: Ino, number: u64) {
+    pub fn closed_by(&self, ino: Ino, number: u64) {
         let mut files = self.files();
         if let Some(known) = files.get_mut(&ino) {
             for owners in known.through.values_mut() {
@@ -183,7 +189,7 @@ impl Locks {
     }
 
     /// An open file is closed for good; who had locked through it.
-    fn closed(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
+    pub fn closed(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
         let mut files = self.files();
         let Some(known) = files.get_mut(&ino) else {
             return Vec::new();
@@ -196,7 +202,7 @@ impl Locks {
         owners.into_iter().collect()
     }
 
-    fn all(&self) -> Vec<(Ino, FileLock)> {
+    pub fn all(&self) -> Vec<(Ino, FileLock)> {
         let files = self.files();
         let of = |(&ino, known): (&Ino, &Known)| {
             let locks: Vec<_> = known.locks.iter().map(|(_, lock)| (ino, lock)).collect();
@@ -206,7 +212,7 @@ impl Locks {
     }
 
     /// A server does not have this lock any more.
-    fn lost(&self, ino: Ino, lock: &FileLock) {
+    pub fn lost(&self, ino: Ino, lock: &FileLock) {
         let mut files = self.files();
         let Some(known) = files.get_mut(&ino) else {
             return;
@@ -522,7 +528,8 @@ impl Core {
                     .answered_by
                     .as_ref()
                     .is_some_and(|(server, registration)| {
-                        self.locks.given(ino, lock, server, *registration)
+                        self.locks
+                            .given(ino, lock, &server.registrations, *registration)
                     });
                 given.then_some(Ok(()))
             }

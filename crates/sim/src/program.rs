@@ -3,11 +3,16 @@
 use crate::scenario::{Op, Path};
 use pandofs_api::{NewNode, Reply, Request};
 use pandofs_client::routing::{InodeShards, Target};
-use pandofs_types::{FileKind, FsError, HashKey, Ino, Name, Position, SetAttr, ShardId};
+use pandofs_types::{
+    FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name, Position,
+    SetAttr, ShardId,
+};
 
 /// Entries of one page: listings go over many.
 const PAGE_ENTRIES: u32 = 3;
 const PAGE_BYTES: u32 = 1 << 16;
+/// How long a request for a lock waits: its answer is there before the client takes it for lost.
+const LOCK_WAIT_MS: u32 = 100;
 
 /// What a job does next.
 #[derive(Debug)]
@@ -32,6 +37,9 @@ pub struct Job {
     from: Position,
     /// The open file that it is about.
     held: Option<Ino>,
+    owner: u64,
+    /// The lock was tried for, and somebody else's is in the way.
+    has_tried: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +57,8 @@ fn names(path: &Path) -> Vec<Name> {
 }
 
 impl Job {
-    /// `held`: what is open.
-    pub fn new(op: Op, hash_key: HashKey, held: &[Ino]) -> Job {
+    /// `held`: what is open; `owner`: whose locks it sets, nobody else's at the same time.
+    pub fn new(op: Op, hash_key: HashKey, held: &[Ino], owner: u64) -> Job {
         let (whole, parents): (Vec<&Path>, Vec<&Path>) = match &op {
             Op::Create(path) | Op::Mkdir(path) | Op::Unlink(path) | Op::Rmdir(path) => {
                 (vec![], vec![path])
@@ -63,10 +71,19 @@ impl Job {
             | Op::Stripe(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => (vec![path], vec![]),
-            Op::Close(_) | Op::StatOpen(_) | Op::WriteOpen(_) => (vec![], vec![]),
+            Op::Close(_)
+            | Op::StatOpen(_)
+            | Op::WriteOpen(_)
+            | Op::Lock { .. }
+            | Op::Unlock { .. } => (vec![], vec![]),
         };
         let held = match op {
-            Op::StatOpen(place) | Op::WriteOpen(place) if !held.is_empty() => {
+            Op::StatOpen(place)
+            | Op::WriteOpen(place)
+            | Op::Lock { place, .. }
+            | Op::Unlock { place, .. }
+                if !held.is_empty() =>
+            {
                 Some(held[place % held.len()])
             }
             _ => None,
@@ -90,6 +107,8 @@ impl Job {
             state: State::Ready,
             from: Position::FIRST,
             held,
+            owner,
+            has_tried: false,
         }
     }
 
@@ -104,6 +123,13 @@ impl Job {
     /// Takes the answer to what was asked last, and goes on.
     pub fn next(&mut self, result: Option<Result<Reply, FsError>>, inodes: &InodeShards) -> Next {
         let reply = match result {
+            // A lock of `flock()` that was to be changed is given up by trying, and known to be before it is waited for.
+            Some(Err(FsError::WouldBlock | FsError::Interrupted))
+                if matches!(self.op, Op::Lock { waits: true, .. }) && !self.has_tried =>
+            {
+                self.has_tried = true;
+                None
+            }
             Some(Err(error)) => return Next::Done(format!("{error:?}")),
             Some(Ok(reply)) => Some(reply),
             None => None,
@@ -154,6 +180,8 @@ impl Job {
             | Op::Close(_)
             | Op::StatOpen(_)
             | Op::WriteOpen(_)
+            | Op::Lock { .. }
+            | Op::Unlock { .. }
             | Op::Sync(_) => false,
             _ => true,
         }
@@ -181,6 +209,33 @@ impl Job {
             },
             Op::Close(_) => return Next::Done("closed".to_owned()),
             Op::StatOpen(_) => Request::GetAttr { ino: found },
+            Op::Lock {
+                kind,
+                is_exclusive,
+                range,
+                ..
+            } => Request::SetLock {
+                ino: found,
+                lock: FileLock {
+                    kind: *kind,
+                    owner: self.owner,
+                    pid: 1,
+                    mode: if *is_exclusive {
+                        LockMode::Exclusive
+                    } else {
+                        LockMode::Shared
+                    },
+                    range: ranged(*kind, *range),
+                },
+                blocking: self.has_tried,
+                wait_ms: if self.has_tried { LOCK_WAIT_MS } else { 0 },
+            },
+            Op::Unlock { kind, range, .. } => Request::Unlock {
+                ino: found,
+                kind: *kind,
+                owner: self.owner,
+                range: ranged(*kind, *range),
+            },
             Op::WriteOpen(_) => Request::WriteInline {
                 ino: found,
                 offset: 0,
@@ -253,6 +308,8 @@ impl Job {
             | Request::Stripe { ino }
             | Request::Open { ino, .. }
             | Request::GetAttr { ino }
+            | Request::SetLock { ino, .. }
+            | Request::Unlock { ino, .. }
             | Request::WriteInline { ino, .. } => Target::Inode(*ino),
             Request::ReadDir { dir, from, .. } => Target::Name {
                 dir: *dir,
@@ -262,6 +319,17 @@ impl Job {
             _ => self.place(found, &self.last[0]),
         };
         Next::Ask(target, request)
+    }
+}
+
+/// The bytes that a lock is about: all of the file, or some that overlap with others'.
+fn ranged(kind: LockKind, range: Option<u64>) -> LockRange {
+    match range {
+        Some(first) if kind == LockKind::Record => LockRange {
+            first,
+            last: first + 10,
+        },
+        _ => LockRange::WHOLE,
     }
 }
 

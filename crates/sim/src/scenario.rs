@@ -3,7 +3,7 @@
 
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
+use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
 use std::fmt;
 
 /// Nanoseconds of simulated time since the start of the run.
@@ -74,6 +74,19 @@ pub enum Op {
     StatOpen(usize),
     /// Writes into one.
     WriteOpen(usize),
+    /// Locks one, all of it or a range from this byte on.
+    Lock {
+        place: usize,
+        kind: LockKind,
+        is_exclusive: bool,
+        range: Option<u64>,
+        waits: bool,
+    },
+    Unlock {
+        place: usize,
+        kind: LockKind,
+        range: Option<u64>,
+    },
 }
 
 /// An operation of one client's worker, not begun before `at`.
@@ -181,10 +194,12 @@ pub enum Plant {
     NeverRepeats,
     /// A client does not tell a restarted server what it has open.
     ForgetsOpens,
+    /// Nor which locks it has.
+    ForgetsFileLocks,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 15] = [
+    pub const ALL: [Plant; 16] = [
         Plant::Unforced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -200,6 +215,7 @@ impl Plant {
         Plant::ReusesNumbers,
         Plant::NeverRepeats,
         Plant::ForgetsOpens,
+        Plant::ForgetsFileLocks,
     ];
 }
 
@@ -418,6 +434,9 @@ impl Draw<'_> {
 
     fn op_on_open(&mut self) -> Op {
         let place = self.rng.below(16) as usize;
+        if self.rng.chance(1, 3) {
+            return self.op_on_locks(place);
+        }
         match self.rng.below(10) {
             0..4 => Op::Open {
                 path: self.file(),
@@ -427,6 +446,21 @@ impl Draw<'_> {
             6..8 => Op::StatOpen(place),
             8 => Op::WriteOpen(place),
             _ => Op::Close(place),
+        }
+    }
+
+    fn op_on_locks(&mut self, place: usize) -> Op {
+        let kind = *self.rng.pick(&[LockKind::Flock, LockKind::Record]);
+        let range = *self.rng.pick(&[None, Some(0), Some(5), Some(20)]);
+        if self.rng.chance(1, 3) {
+            return Op::Unlock { place, kind, range };
+        }
+        Op::Lock {
+            place,
+            kind,
+            is_exclusive: self.rng.chance(2, 3),
+            range,
+            waits: self.rng.chance(1, 2),
         }
     }
 
@@ -559,7 +593,11 @@ impl Op {
             | Op::Stripe(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => vec![path],
-            Op::Close(_) | Op::StatOpen(_) | Op::WriteOpen(_) => vec![],
+            Op::Close(_)
+            | Op::StatOpen(_)
+            | Op::WriteOpen(_)
+            | Op::Lock { .. }
+            | Op::Unlock { .. } => vec![],
             Op::Link(from, to) | Op::Rename { from, to, .. } | Op::Exchange(from, to) => {
                 vec![from, to]
             }

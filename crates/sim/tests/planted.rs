@@ -145,6 +145,11 @@ fn open_files_that_are_reclaimed() {
 }
 
 #[test]
+fn locks_of_files_that_two_have() {
+    finds(Plant::ForgetsFileLocks, "file-locks");
+}
+
+#[test]
 fn operations_without_an_end() {
     finds(Plant::NeverRepeats, "progress");
 }

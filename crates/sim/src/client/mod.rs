@@ -1,6 +1,7 @@
 //! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
 //! refusals and silence.
 
+mod locks;
 mod opens;
 
 pub use opens::TELLERS;
@@ -11,7 +12,7 @@ use crate::scenario::{MILLISECOND, Moment, Op, Plant};
 use crate::server::Asker;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_client::holding::Opens;
+use pandofs_client::holding::{Locks, Opens};
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
 use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
@@ -69,6 +70,8 @@ struct Call {
     server: usize,
     registration: u64,
     is_resent: bool,
+    /// Times that it was told "not yet".
+    waits: u32,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +100,8 @@ pub struct Client {
     map: Arc<ClusterMap>,
     opens: Opens<()>,
     tellers: Tellers,
+    locks: Locks,
+    pings: u64,
     /// What was opened and is not closed, once for each time.
     held: Vec<Ino>,
     /// Only planted.
@@ -123,6 +128,9 @@ impl Client {
             map: Arc::clone(map),
             opens: Opens::default(),
             tellers: Tellers::default(),
+            // Requests that wait take the slots of their workers here.
+            locks: Locks::new(SessionId(session), 0..1),
+            pings: 0,
             held: Vec::new(),
             cached: BTreeMap::new(),
         }
@@ -178,7 +186,7 @@ impl Client {
             let Some(op) = self.workers[worker].queue.pop_front() else {
                 return;
             };
-            let job = Job::new(op, self.hash_key, &self.held);
+            let job = Job::new(op, self.hash_key, &self.held, worker as u64);
             self.close(&job, todo);
             self.workers[worker].job = Some(job);
             self.go_on(history, worker, None, todo);
@@ -207,6 +215,10 @@ impl Client {
                         let known = Ok(known);
                         history.end(open, &request, &known);
                         result = known.ok().map(Ok);
+                        continue;
+                    }
+                    if self.begins(&request) {
+                        result = Some(Ok(Reply::Done));
                         continue;
                     }
                     let open = history.begin(&request);
@@ -266,6 +278,7 @@ impl Client {
             server: 0,
             registration: 0,
             is_resent: false,
+            waits: 0,
         });
     }
 
@@ -405,8 +418,13 @@ impl Client {
                 let pause = self.doubling(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE, call.busy - 1);
                 self.again(worker, call, pause, &mut todo);
             }
-            Reaction::NotYet | Reaction::WrongServer(_) => todo.push(Todo::Broken(format!(
-                "a request that waits for nobody was refused with {reaction:?}: {:?}",
+            Reaction::NotYet => {
+                if let Some(call) = self.not_yet(worker, call, &mut todo) {
+                    self.finished(history, worker, call, Err(FsError::Interrupted), &mut todo);
+                }
+            }
+            Reaction::WrongServer(_) => todo.push(Todo::Broken(format!(
+                "a request was refused with {reaction:?}: {:?}",
                 call.asked
             ))),
             Reaction::Broken(why) => todo.push(Todo::Broken(format!("{why}: {:?}", call.asked))),
@@ -480,6 +498,11 @@ impl Client {
     ) {
         if call.is_inner {
             return self.home_answered(history, worker, &call, result, todo);
+        }
+        if self.locked(&call, &result) {
+            self.call(worker, call.target, call.asked.request, call.open, false);
+            todo.push(Todo::Send { worker, pause: 0 });
+            return;
         }
         let is_gone = matches!(result, Err(FsError::Stale | FsError::NotFound));
         if let Err(what) = self.check_open(history, &call.asked.request, is_gone) {

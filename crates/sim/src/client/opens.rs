@@ -8,7 +8,9 @@ use crate::scenario::Moment;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_client::holding::Batch;
 use pandofs_client::routing::Target;
-use pandofs_types::limits::{MAX_RELEASES_PER_MESSAGE, MIN_RECONNECT_PAUSE, RELEASE_DELAY};
+use pandofs_types::limits::{
+    CLIENT_TICK, MAX_RELEASES_PER_MESSAGE, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY,
+};
 use pandofs_types::{Credentials, Epoch, Ino, ShardId, SlotId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,9 +55,15 @@ pub struct Tellers {
     sequence: u64,
 }
 
+impl Tellers {
+    pub fn link(&mut self, server: usize) -> &mut Link {
+        self.links.entry(server).or_default()
+    }
+}
+
 impl Client {
     pub(super) fn link(&mut self, server: usize) -> &mut Link {
-        self.tellers.links.entry(server).or_default()
+        self.tellers.link(server)
     }
 
     fn tell(&mut self, shard: ShardId, request: Request) -> ShardRequest {
@@ -102,6 +110,9 @@ impl Client {
                 let opens = opens.to_vec();
                 left.push_back(self.tell(shard, Request::Reopen { opens }));
             }
+        }
+        for (shard, request) in self.relock(&shards) {
+            left.push_back(self.tell(shard, request));
         }
         let link = self.link(server);
         if left.is_empty() {
@@ -162,7 +173,12 @@ impl Client {
     ) {
         match (self.tellers.told.remove(&number), result) {
             (None, _) => {}
-            (Some(Told::Opens { server }), Some(Ok(_))) => self.tell_next(server, todo),
+            (Some(Told::Opens { server }), Some(Ok(reply))) => {
+                if let Reply::LostLocks(lost) = reply {
+                    self.lost(&lost);
+                }
+                self.tell_next(server, todo);
+            }
             (Some(Told::Opens { server }), _) => self.not_told(server, todo),
             (Some(Told::Closes { server, batch }), result) => {
                 let inos = batch.inos.clone();
@@ -237,9 +253,13 @@ impl Client {
         }
     }
 
-    /// Says to each server that the client lives, as long as it has anything open.
+    /// Says to each server that the client lives, as long as it has anything open; one that was restarted does not give
+    /// locks before it has heard of all clients that may have some.
     pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
-        if self.opens.any() {
+        self.pings += 1;
+        let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
+        let is_due = self.pings.is_multiple_of(every) && self.opens.any();
+        if is_due || self.locks.is_used() {
             for (server, &boot) in boots.iter().enumerate() {
                 self.is_registered(server, boot, None, todo);
             }

@@ -1,5 +1,6 @@
 //! What must hold of a run, beside what `fsck`'s oracles say of what is stored (`pandofs_check`): one oracle, one file.
 
+mod file_locks;
 mod linearizable;
 mod locks;
 mod numbers;
@@ -71,6 +72,11 @@ impl Moments {
     /// After each batch of a server.
     pub fn locks(&self, server: &Server) -> Result<(), Finding> {
         locks::check(server)
+    }
+
+    /// After each answer to a client.
+    pub fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
+        file_locks::check(clients)
     }
 
     /// A client was told this.

@@ -7,7 +7,7 @@ use crate::scenario::{Fault, Loss, Moment};
 use pandofs_check::ClusterDump;
 use pandofs_shard::Input;
 use pandofs_types::Ino;
-use pandofs_types::limits::{PING_INTERVAL, SESSION_TIMEOUT};
+use pandofs_types::limits::{CLIENT_TICK, SESSION_TIMEOUT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl World {
         self.gone.insert(session);
         let noticed = self.now + noticed.as_nanos() as Moment;
         self.put(noticed, Event::SessionGone { session });
-        let first = self.now + PING_INTERVAL.as_nanos() as Moment;
+        let first = self.now + CLIENT_TICK.as_nanos() as Moment;
         let session = self.clients[client].session;
         self.put(first, Event::Ping { client, session });
         for worker in 0..self.scenario.shape.workers {

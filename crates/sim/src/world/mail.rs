@@ -114,6 +114,9 @@ impl World {
                     }
                     let todo = self.clients[client].answer(&mut self.history, asker, result);
                     self.carry_out(client, todo);
+                    if let Err(what) = self.moments.file_locks(&self.clients) {
+                        self.found.get_or_insert(what);
+                    }
                 }
             }
             (to, letter) => unreachable!("{to:?} got {letter:?}"),

@@ -16,7 +16,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{
-    PING_INTERVAL, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
+    CLIENT_TICK, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
 };
 use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
@@ -212,7 +212,7 @@ impl World {
         for client in 0..self.clients.len() {
             let session = self.clients[client].session;
             self.put(
-                PING_INTERVAL.as_nanos() as Moment,
+                CLIENT_TICK.as_nanos() as Moment,
                 Event::Ping { client, session },
             );
         }
@@ -270,13 +270,19 @@ impl World {
 
     /// Until nothing is under way, and every oracle is content.
     fn rest(&mut self) -> Result<(), Finding> {
-        // Clients end, so that what they have open goes. Whatever they sent is there by then.
+        // Clients end, so that what they have open goes: not before servers that were restarted would give it away if they
+        // had not been told of it. Whatever clients sent is there by then.
+        let holds = |client: &Client| !client.held().is_empty() || !client.locks().is_empty();
+        let pause = match self.clients.iter().any(holds) {
+            true => SESSION_TIMEOUT.as_nanos() as Moment + GOODBYE_PAUSE,
+            false => GOODBYE_PAUSE,
+        };
         for client in 0..self.clients.len() {
-            self.put(self.now + GOODBYE_PAUSE, Event::Leave { client });
+            self.put(self.now + pause, Event::Leave { client });
         }
-        let end = self.now + REST_BOUND;
+        let end = self.now + pause + REST_BOUND;
         let mut quiet_since = None;
-        let left = self.now + 2 * GOODBYE_PAUSE;
+        let left = self.now + pause + GOODBYE_PAUSE;
         while self.now < left {
             self.step()?;
         }
@@ -326,9 +332,12 @@ impl World {
                 None => busy.push(ShardStatus::default()),
                 Some(process) => {
                     let statuses = process.shards.status();
-                    busy.extend(statuses.into_iter().filter(|status| {
-                        status.undecided + status.waiting + status.reclaiming > 0
-                    }));
+                    // All clients have ended, or will be found to be gone.
+                    let is_busy = |status: &ShardStatus| {
+                        let locks = status.locks + status.lock_waiters;
+                        status.undecided + status.waiting + status.reclaiming + locks > 0
+                    };
+                    busy.extend(statuses.into_iter().filter(is_busy));
                 }
             }
         }
@@ -462,7 +471,7 @@ impl World {
                     let (boots, mut todo) = (self.boots(), Vec::new());
                     self.clients[client].ping(&boots, &mut todo);
                     self.carry_out(client, todo);
-                    let next = self.now + PING_INTERVAL.as_nanos() as Moment;
+                    let next = self.now + CLIENT_TICK.as_nanos() as Moment;
                     self.put(next, Event::Ping { client, session });
                 }
             }

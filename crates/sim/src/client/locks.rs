@@ -1,0 +1,111 @@
+//! Locks that a client has on files: what it believes is kept by the client library's state machine, and told again to
+//! servers that were restarted.
+
+use super::{Call, Client, Todo};
+use pandofs_api::{Reply, Request};
+use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockRange, ShardId};
+
+/// Times that a client waits for a lock before it gives up.
+const WAITS: u32 = 3;
+
+impl Client {
+    /// The locks that it believes to have.
+    pub fn locks(&self) -> Vec<(Ino, FileLock)> {
+        let mut locks = self.locks.all();
+        locks.sort_by_key(|(ino, lock)| (*ino, lock.kind as u8, lock.owner, lock.range.first));
+        locks
+    }
+
+    /// What these shards of a restarted server are told of locks.
+    pub(super) fn relock(&self, shards: &[ShardId]) -> Vec<(ShardId, Request)> {
+        if !self.locks.is_used() {
+            return Vec::new();
+        }
+        let locks = match self.plant {
+            Some(crate::Plant::ForgetsFileLocks) => Vec::new(),
+            _ => self.locks(),
+        };
+        assert!(
+            locks.len() <= MAX_LOCKS_PER_MESSAGE,
+            "one message tells all"
+        );
+        let tell = |&shard: &ShardId| {
+            let locks = locks.clone();
+            (shard, Request::Relock { locks, last: true })
+        };
+        shards.iter().map(tell).collect()
+    }
+
+    /// A request is about to be made; whether there is no need to.
+    pub(super) fn begins(&self, request: &Request) -> bool {
+        match request {
+            Request::SetLock { ino, lock, .. } => {
+                self.locks.begin(*ino, lock.owner, lock);
+                false
+            }
+            // First: were it still told to a server that restarts, the server would keep it.
+            Request::Unlock {
+                ino,
+                kind,
+                owner,
+                range,
+            } => !self.locks.forget(*ino, *kind, *owner, *range),
+            _ => false,
+        }
+    }
+
+    /// What an answer to a request for a lock means; whether it has to be asked for again.
+    pub(super) fn locked(&mut self, call: &Call, result: &Result<Reply, FsError>) -> bool {
+        match (&call.asked.request, result) {
+            (Request::SetLock { ino, lock, .. }, Ok(_)) => {
+                let registration = call.registration;
+                let link = self.tellers.link(call.server);
+                let registrations = &link.registrations;
+                !self.locks.given(*ino, lock, registrations, registration)
+            }
+            (Request::SetLock { ino, lock, .. }, Err(FsError::WouldBlock))
+                if lock.kind == LockKind::Flock =>
+            {
+                // What it had is gone.
+                self.locks
+                    .forget(*ino, lock.kind, lock.owner, LockRange::WHOLE);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Somebody's lock is in the way, or the server does not know yet: the client waits a few times, and then asks
+    /// without waiting, which is the last word.
+    pub(super) fn not_yet(
+        &mut self,
+        worker: usize,
+        mut call: Call,
+        todo: &mut Vec<Todo>,
+    ) -> Option<Call> {
+        let Request::SetLock {
+            blocking, wait_ms, ..
+        } = &mut call.asked.request
+        else {
+            todo.push(Todo::Broken(format!("{:?} is to wait", call.asked)));
+            return None;
+        };
+        if !*blocking {
+            return Some(call);
+        }
+        call.waits += 1;
+        if call.waits >= WAITS {
+            (*blocking, *wait_ms) = (false, 0);
+        }
+        self.again(worker, call, 0, todo);
+        None
+    }
+
+    /// A server that was told locks has lost these.
+    pub(super) fn lost(&mut self, lost: &[(Ino, FileLock)]) {
+        for (ino, lock) in lost {
+            self.locks.lost(*ino, lock);
+        }
+    }
+}
