@@ -20,7 +20,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim bench bench-placement bench-walk clean
+.PHONY: help deps build install run test lint unit e2e sim fuzz bench bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +68,10 @@ e2e: ## End-to-end tests on a real mount only
 sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number
 	scripts/deps.sh build
 	cargo xtask sim --seeds $(or $(SEEDS),1000)
+
+fuzz: ## Give every decoder of bytes to libFuzzer, 30 s each; `make fuzz SECONDS=N` for longer
+	scripts/deps.sh build
+	scripts/fuzz.sh $(or $(SECONDS),30) $(TARGETS)
 
 bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and large files with fio (as root)
 	scripts/deps.sh build run bench

@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 33] = [
+const RULES: [Rule; 34] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -94,6 +94,7 @@ const RULES: [Rule; 33] = [
     tests("testkit"),
     tests("sim"),
     tests("golden"),
+    tests("decoders"),
 ];
 
 /// Libraries that one crate alone may name, so that replacing them touches one crate.

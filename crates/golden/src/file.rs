@@ -32,6 +32,21 @@ pub fn check(path: &str, rule: &str, fill: impl FnOnce(&mut Golden)) {
     }
 }
 
+/// What a golden file has pinned, by name.
+///
+/// # Panics
+/// When it cannot be read.
+pub fn read(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let text = fs::read_to_string(path);
+    match text
+        .map_err(|error| error.to_string())
+        .and_then(|text| parse(&text))
+    {
+        Ok(pinned) => pinned,
+        Err(why) => panic!("{}: {why}", path.display()),
+    }
+}
+
 impl Golden {
     /// Pins bytes under a name.
     ///

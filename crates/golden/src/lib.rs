@@ -10,7 +10,7 @@
 mod file;
 pub mod samples;
 
-pub use file::{BLESS, Golden, check};
+pub use file::{BLESS, Golden, check, read};
 
 /// Names the variants of an enum: `variants!(name_of, NAMES, Enum: A, B)` makes the function `name_of`,
 /// which gives a value's variant, and the constant `NAMES` of all of them. A variant that is left out

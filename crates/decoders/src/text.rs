@@ -1,0 +1,86 @@
+//! What people and other programs write.
+
+use pandofs_client::{layout_text, parse_layout};
+use pandofs_placement::ClusterMap;
+use pandofs_types::{Acl, Name};
+use pandofs_wire::address::Address;
+use pandofs_workload::Trace;
+
+/// A trace of two operations.
+pub const TRACE: &str = "{\"format\":1,\"clients\":1,\"prepare\":0}\n\
+    {\"id\":0,\"client\":0,\"op\":\"mkdir\",\"path\":\"/a\"}\n\
+    {\"id\":1,\"client\":0,\"after\":[0],\"op\":\"stat\",\"path\":\"/a\"}\n";
+
+pub fn cluster_file(bytes: &[u8]) -> bool {
+    let Ok(map) = std::str::from_utf8(bytes)
+        .map_err(|_| ())
+        .and_then(|text| ClusterMap::from_json(text).map_err(|_| ()))
+    else {
+        return false;
+    };
+    assert_eq!(ClusterMap::from_json(&map.to_json()).as_ref(), Ok(&map));
+    true
+}
+
+pub fn trace(bytes: &[u8]) -> bool {
+    let Ok(trace) = Trace::read(bytes) else {
+        return false;
+    };
+    let mut written = Vec::new();
+    if trace.write(&mut written).is_ok() {
+        assert_eq!(Trace::read(&*written).ok(), Some(trace));
+    }
+    true
+}
+
+pub fn address(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    match text.parse::<Address>() {
+        Ok(address) => {
+            assert_eq!(address.to_string().parse().as_ref(), Ok(&address));
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+pub fn layout(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    match parse_layout(text) {
+        Ok(choice) => {
+            assert_eq!(parse_layout(&layout_text(&choice)).as_ref(), Ok(&choice));
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+pub fn name(bytes: &[u8]) -> bool {
+    Name::new(bytes).is_ok_and(|name| {
+        assert_eq!(name.as_bytes(), bytes);
+        true
+    })
+}
+
+pub fn acl(bytes: &[u8]) -> bool {
+    match Acl::from_xattr(bytes) {
+        Ok(Some(acl)) => {
+            assert_eq!(Acl::from_xattr(&acl.to_xattr()), Ok(Some(acl)));
+            true
+        }
+        Ok(None) | Err(_) => false,
+    }
+}
+
+pub fn acls() -> Vec<Vec<u8>> {
+    let acls = pandofs_golden::samples::acls();
+    [acls.access, acls.default]
+        .iter()
+        .flatten()
+        .map(|acl| acl.to_xattr())
+        .collect()
+}
