@@ -340,6 +340,11 @@ pub const WALK_SPILL_CHUNK_ITEMS: usize = 16_384;
 pub const WALK_GIVEN_ITEMS: usize = 16_384;
 /// Items per worker in a rank's queue, below which a worker parts a large directory for others.
 pub const WALK_READY_ITEMS_PER_WORKER: usize = 2;
+/// Items in a rank's queue, below which a worker parts a large directory, while other ranks ask for work. One
+/// that asks gets some of them and does not ask again at once, so there have to be many.
+pub const WALK_READY_ITEMS_FOR_OTHERS: usize = 64;
+/// Items that a rank's own workers take after which it is not remembered any more that another rank asked.
+pub const WALK_ITEMS_BETWEEN_ASKERS: usize = 64;
 /// Refusals in a row after which an idle rank of a tree walk pauses.
 pub const WALK_DENIALS_BEFORE_PAUSE: u32 = 8;
 /// How long it pauses the first time; each further time twice as long.
@@ -364,6 +369,8 @@ pub const WALK_OPEN_DIRECTORIES: usize = 512;
 pub const WALK_LISTING_BYTES: usize = 64 << 10;
 /// Entries of a slice of a large directory: what one thread of a tree walk hands to another at once.
 pub const WALK_SLICE_ENTRIES: usize = 256;
+/// A directory's rest with fewer entries is no slice: whoever gets it has to open the directory.
+pub const WALK_LEAST_SLICE_ENTRIES: usize = 32;
 /// Ranges of one inode that are locked; a lock that would make it more is refused (`ENOLCK`).
 pub const MAX_LOCKS_PER_INODE: usize = 4_096;
 /// Ranges that are locked on one shard.

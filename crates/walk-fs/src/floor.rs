@@ -15,7 +15,7 @@ use pandofs_walk::{Command, Config, Event, Failure, Rank, RankId, Topology};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -42,8 +42,8 @@ pub struct Shared<D> {
     state: Mutex<State<D>>,
     /// One for each worker.
     pub bells: Vec<Condvar>,
-    /// Looked at without the lock.
-    pub short_of_work: AtomicBool,
+    /// Items that would be of use to others. Looked at without the lock.
+    pub wanted: AtomicUsize,
 }
 
 pub struct State<D> {
@@ -133,7 +133,7 @@ impl<'f, D: DirState> Floor<'f, D> {
                 commands: Vec::new(),
             }),
             bells: (0..options.workers).map(|_| Condvar::new()).collect(),
-            short_of_work: AtomicBool::new(false),
+            wanted: AtomicUsize::new(0),
         };
         Floor {
             options,
@@ -226,8 +226,8 @@ impl<'f, D: DirState> Floor<'f, D> {
                 mail.push_back((other, Event::Died { rank: me }));
             }
         }
-        let short = state.machine.is_short_of_work();
-        shared.short_of_work.store(short, Ordering::Relaxed);
+        let wanted = state.machine.wanted();
+        shared.wanted.store(wanted, Ordering::Relaxed);
         self.options.meter.set_queued(state.machine.queued());
     }
 

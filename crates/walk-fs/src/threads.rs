@@ -169,9 +169,8 @@ struct RankDesk<'d, D: DirState> {
 }
 
 impl<D: DirState> Desk<D> for RankDesk<'_, D> {
-    fn is_short_of_work(&self) -> bool {
-        let shared = self.floor.shared(self.rank);
-        shared.short_of_work.load(Ordering::Relaxed)
+    fn wanted(&self) -> usize {
+        self.floor.shared(self.rank).wanted.load(Ordering::Relaxed)
     }
 
     fn hand_over(&mut self, items: Vec<Item<D>>) {

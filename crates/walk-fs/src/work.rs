@@ -9,7 +9,9 @@ use crate::paths::Paths;
 use crate::slice::{self, Item};
 use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
-use pandofs_types::limits::{WALK_GIVEN_ITEMS, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES};
+use pandofs_types::limits::{
+    WALK_GIVEN_ITEMS, WALK_LEAST_SLICE_ENTRIES, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES,
+};
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
@@ -17,15 +19,15 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Entries between two looks at whether others have nothing to do.
+/// Entries between two looks at what others could do with.
 const LOOK_ENTRIES: usize = 64;
 /// Entries of a slice if each takes long.
 const SLOW_SLICE_ENTRIES: usize = 4;
 
 /// The other side of a thread: where its findings go.
 pub trait Desk<D> {
-    /// Whether others could do with a part of this item.
-    fn is_short_of_work(&self) -> bool;
+    /// How many parts of this item others could do with.
+    fn wanted(&self) -> usize;
     /// Takes items while this one goes on.
     fn hand_over(&mut self, items: Vec<Item<D>>);
     /// What this process was given of another one's directory is done.
@@ -142,12 +144,16 @@ impl<'w, V: Visitor> Worker<'w, V> {
                 if meter.is_stopped() {
                     break None;
                 }
-                let short = desk.is_short_of_work();
-                if short && let Err(error) = self.share(&mut raw, &mut place) {
-                    break Some(error);
+                let wanted = desk.wanted();
+                if wanted > 0 {
+                    match self.share(&mut raw, &mut place, wanted) {
+                        Err(error) => break Some(error),
+                        Ok(false) => break None,
+                        Ok(true) => {}
+                    }
                 }
                 // A directory may have more directories in it than fit in memory: the rank spills them.
-                if short || self.found.len() >= WALK_GIVEN_ITEMS {
+                if wanted > 0 || self.found.len() >= WALK_GIVEN_ITEMS {
                     desk.hand_over(std::mem::take(&mut self.found));
                 }
             }
@@ -175,39 +181,51 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    /// Makes a slice for others of names that have been read already, without reading more.
+    /// Makes up to this many slices for others of names that have been read already, without reading more. Whether
+    /// the walk goes on.
     fn share(
         &mut self,
         raw: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
         place: &mut Place<'_, V::Dir>,
-    ) -> Result<(), Errno> {
-        let mut slice = Vec::new();
-        let mut entries = 0;
-        let most = if self.options.slow_entries {
-            SLOW_SLICE_ENTRIES
+        slices: usize,
+    ) -> Result<bool, Errno> {
+        let (least, most) = if self.options.slow_entries {
+            (1, SLOW_SLICE_ENTRIES)
         } else {
-            WALK_SLICE_ENTRIES
+            (WALK_LEAST_SLICE_ENTRIES, WALK_SLICE_ENTRIES)
         };
-        while entries < most && (entries == 0 || !raw.is_buffer_empty()) {
-            match raw.next() {
-                None => break,
-                Some(Err(Errno::INTR)) => {}
-                Some(Err(error)) => return Err(error),
-                Some(Ok(entry)) => {
-                    if let Some(listed) = listed(&entry) {
-                        slice::push(&mut slice, listed.kind, listed.ino, listed.name);
-                        entries += 1;
+        let mut made = 0;
+        while made < slices && (made == 0 || !raw.is_buffer_empty()) {
+            made += 1;
+            let mut slice = Vec::new();
+            let mut entries = 0;
+            while entries < most && (entries == 0 || !raw.is_buffer_empty()) {
+                match raw.next() {
+                    None => break,
+                    Some(Err(Errno::INTR)) => {}
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(entry)) => {
+                        if let Some(listed) = listed(&entry) {
+                            slice::push(&mut slice, listed.kind, listed.ino, listed.name);
+                            entries += 1;
+                        }
+                    }
+                }
+            }
+            if entries >= least {
+                self.keep(place);
+                place.dir.add_part();
+                let slice = Item::Slice(Arc::clone(place.dir), slice.into_boxed_slice());
+                self.found.push(slice);
+            } else {
+                for (kind, ino, name) in slice::entries(&slice) {
+                    if !self.visit(place, Listed { kind, ino, name }) {
+                        return Ok(false);
                     }
                 }
             }
         }
-        if entries > 0 {
-            self.keep(place);
-            place.dir.add_part();
-            let slice = Item::Slice(Arc::clone(place.dir), slice.into_boxed_slice());
-            self.found.push(slice);
-        }
-        Ok(())
+        Ok(true)
     }
 
     fn slice(&mut self, dir: &Arc<Dir<V::Dir>>, entries: &[u8], desk: &mut impl Desk<V::Dir>) {
@@ -223,7 +241,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             visited: 0,
         };
         for (at, (kind, ino, name)) in (1..).zip(slice::entries(entries)) {
-            if at % LOOK_ENTRIES == 0 && !self.found.is_empty() && desk.is_short_of_work() {
+            if at % LOOK_ENTRIES == 0 && !self.found.is_empty() && desk.wanted() > 0 {
                 desk.hand_over(std::mem::take(&mut self.found));
             }
             if !self.visit(&mut place, Listed { kind, ino, name }) {

@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
 
@@ -273,6 +274,58 @@ fn directories_are_left_once_with_all_that_other_processes_had_of_them() {
         let expected = vec![(path.clone(), bytes), (path, bytes)];
         assert_eq!(roots.into_inner().unwrap(), expected, "{algorithm}");
         assert_eq!(left.into_inner(), 2 * directories, "{algorithm}");
+    }
+}
+
+/// Counts what its rank gets of one large directory. Until every rank has got some of it all of them are slow, so that
+/// the first one, which reads it, is not through before the others have asked.
+struct Sharer<'s> {
+    rank: usize,
+    seen: &'s [AtomicU64],
+}
+
+impl Visitor for Sharer<'_> {
+    type Dir = ();
+
+    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        if entry.depth() == 0 {
+            return Flow::Descend([0, 0]);
+        }
+        self.seen[self.rank].fetch_add(1, Ordering::Relaxed);
+        if self.seen.iter().any(|it| it.load(Ordering::Relaxed) == 0) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Flow::Skip
+    }
+}
+
+#[test]
+fn every_process_gets_some_of_one_large_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = 20_000;
+    for file in 0..files {
+        std::fs::write(dir.path().join(format!("f{file}")), "").unwrap();
+    }
+    for algorithm in ["deqs", "drqs", "h-deqs", "pa-drqs"] {
+        let algorithm: Algorithm = algorithm.parse().unwrap();
+        let seen: Vec<AtomicU64> = (0..6).map(|_| AtomicU64::new(0)).collect();
+        together(6, |processes| {
+            let options = Options {
+                algorithm,
+                workers: 1,
+                ..Options::default()
+            };
+            let rank = processes.rank() as usize;
+            let walked = processes.walk(&root_of(dir.path()), &options, |_| Sharer {
+                rank,
+                seen: &seen,
+            });
+            walked.unwrap();
+            processes.finish(&[], &options.meter).unwrap();
+        });
+        let seen: Vec<u64> = seen.into_iter().map(AtomicU64::into_inner).collect();
+        assert_eq!(seen.iter().sum::<u64>(), files, "{algorithm}");
+        assert!(seen.iter().all(|it| *it > 0), "{algorithm}: {seen:?}");
     }
 }
 

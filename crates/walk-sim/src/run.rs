@@ -7,8 +7,10 @@ use pandofs_walk::{Command, Config, Event, Failure, Message, Rank, RankId, Topol
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Entries that a worker takes on between two looks at whether others have nothing to do.
-const SLICE_ENTRIES: u64 = 1_024;
+/// Entries that a worker takes on between two looks at what others could do with.
+const LOOK_ENTRIES: u64 = 64;
+/// Entries of a slice that is made for others.
+const SLICE_ENTRIES: u64 = 256;
 /// Bytes of a message besides its items.
 const MESSAGE_BYTES: u64 = 32;
 
@@ -31,6 +33,13 @@ impl Costs {
         lstat_ns: 250_000,
         open_ns: 500_000,
         entry_ns: 2_000,
+    };
+    /// A file system whose metadata is in the memory of the machine.
+    pub const IN_MEMORY: Costs = Costs {
+        callback_ns: 50,
+        lstat_ns: 700,
+        open_ns: 2_500,
+        entry_ns: 100,
     };
 }
 
@@ -352,7 +361,7 @@ impl<'s> World<'s> {
 
     fn go_on(&mut self, at: RankId, worker: u32, mut left: Left, before_ns: u64) {
         let costs = self.simulation.costs;
-        let slice = left.files.min(SLICE_ENTRIES);
+        let slice = left.files.min(LOOK_ENTRIES);
         left.files -= slice;
         self.visit(at, slice);
         let time = before_ns + (costs.callback_ns + costs.lstat_ns) * slice;
@@ -363,10 +372,8 @@ impl<'s> World<'s> {
     /// done.
     fn worked(&mut self, at: RankId, worker: u32, mut left: Left) {
         if left.files > 0 {
-            while left.files > SLICE_ENTRIES
-                && self.ranks[at.0 as usize].machine.is_short_of_work()
-                && left.children.len() < SLICE_ENTRIES as usize
-            {
+            let wanted = self.ranks[at.0 as usize].machine.wanted();
+            while left.files > SLICE_ENTRIES && left.children.len() < wanted {
                 left.files -= SLICE_ENTRIES;
                 let depth = left.depth;
                 left.children.push(Item::Files {

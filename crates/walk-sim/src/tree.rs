@@ -32,6 +32,8 @@ pub struct Tree {
     pub seed: u64,
     /// The root included.
     pub directories: u64,
+    /// Files of the root, in place of a number that is drawn.
+    pub files_of_root: Option<u64>,
 }
 
 impl Tree {
@@ -42,6 +44,16 @@ impl Tree {
         Tree {
             seed,
             directories: directories.max(1),
+            files_of_root: None,
+        }
+    }
+
+    /// The worst case for walks that share whole directories.
+    pub fn one_directory(files: u64) -> Tree {
+        Tree {
+            seed: 0,
+            directories: 1,
+            files_of_root: Some(files),
         }
     }
 
@@ -50,6 +62,7 @@ impl Tree {
             id: Rng::new(self.seed).next_u64(),
             directories: self.directories,
             depth: 0,
+            files: self.files_of_root,
         }
     }
 
@@ -79,6 +92,7 @@ pub struct Directory {
     id: u64,
     directories: u64,
     depth: u32,
+    files: Option<u64>,
 }
 
 impl Directory {
@@ -94,6 +108,9 @@ impl Directory {
 
     /// Files right in it.
     pub fn files(&self) -> u64 {
+        if let Some(files) = self.files {
+            return files;
+        }
         let mut rng = Rng::new(self.id ^ 0xf11e_5000);
         let u = unit(&mut rng);
         // P(more than x) = offset / (x + offset).
@@ -112,6 +129,7 @@ impl Directory {
                 id: rng.next_u64(),
                 directories,
                 depth: self.depth + 1,
+                files: None,
             });
             left -= directories;
             table += 1.0;
@@ -141,6 +159,7 @@ mod tests {
         let tree = Tree {
             seed: 1,
             directories: 100_000,
+            files_of_root: None,
         };
         let mut stack = vec![tree.root()];
         let mut with = [0_u32; 2];
@@ -169,6 +188,7 @@ mod tests {
                     id: rng.next_u64(),
                     directories: 1,
                     depth: 0,
+                    files: None,
                 }
                 .files()
             })

@@ -110,3 +110,32 @@ fn work_is_spread() {
     let report = run(&it);
     assert!(speedup(&report) > 7.0, "{}", speedup(&report));
 }
+
+/// Nearly all nodes in one directory: each rank has its share of them, with a queue of its own too. With whole
+/// directories, or one slice for each request, the first rank has nearly all.
+#[test]
+fn one_directory_is_shared_by_all_ranks() {
+    for algorithm in [
+        Algorithm::Distributed(Split::Equal),
+        Algorithm::Distributed(Split::Random),
+        Algorithm::Proximity,
+    ] {
+        let mut it = Simulation {
+            grain: Grain::Directories,
+            tree: Tree::one_directory(500_000),
+            ..simulation(algorithm, 8, 0)
+        };
+        it.costs = Costs::IN_MEMORY;
+        let report = run(&it);
+        assert_eq!(report.nodes(), 500_001);
+        let shares: Vec<f64> = report
+            .ranks
+            .iter()
+            .map(|rank| rank.nodes as f64 / report.nodes() as f64)
+            .collect();
+        assert!(
+            shares.iter().all(|share| (0.03..0.5).contains(share)),
+            "{algorithm}: {shares:.2?}"
+        );
+    }
+}

@@ -9,7 +9,9 @@ use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::share::Sharer;
 use crate::topology::{RankId, Topology};
-use pandofs_types::limits::{WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS};
+use pandofs_types::limits::{
+    WALK_READY_ITEMS_PER_WORKER, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
+};
 
 /// What a rank is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,13 +139,14 @@ impl<T> Rank<T> {
         }
     }
 
-    /// Whether what a worker finds would be of use to others at once: a worker that reads a large
-    /// directory then tells of what it has found so far.
-    pub fn is_short_of_work(&self) -> bool {
+    /// How many items would be of use to others at once: a worker that reads a large directory then tells of
+    /// what it has found so far, and makes items of parts of it.
+    pub fn wanted(&self) -> usize {
         match &self.role {
-            Role::Sharer(sharer) => sharer.is_short_of_work(),
-            Role::Master(_) => false,
-            Role::Slave(_) => true,
+            Role::Sharer(sharer) => sharer.wanted(),
+            Role::Master(_) => 0,
+            // It has no queue, and the master tells nobody how long its own is.
+            Role::Slave(_) => WALK_READY_ITEMS_PER_WORKER,
         }
     }
 

@@ -9,7 +9,8 @@ use crate::rng::Rng;
 use crate::token::{Detector, Verdict};
 use crate::topology::RankId;
 use pandofs_types::limits::{
-    WALK_DENIALS_BEFORE_PAUSE, WALK_LONGEST_PAUSE, WALK_READY_ITEMS_PER_WORKER, WALK_SHORTEST_PAUSE,
+    WALK_DENIALS_BEFORE_PAUSE, WALK_ITEMS_BETWEEN_ASKERS, WALK_LONGEST_PAUSE,
+    WALK_READY_ITEMS_FOR_OTHERS, WALK_READY_ITEMS_PER_WORKER, WALK_SHORTEST_PAUSE,
 };
 use std::time::Duration;
 
@@ -30,8 +31,9 @@ pub struct Sharer<T> {
     /// Refusals since there was work.
     denials: u32,
     pause: Duration,
-    /// Somebody was refused since the queue last had items for them.
-    refused: bool,
+    /// Another rank asked, and since then its own workers have taken fewer items than would let that be forgotten.
+    /// So many are left.
+    asked: usize,
     detector: Detector,
 }
 
@@ -68,7 +70,7 @@ impl<T> Sharer<T> {
             asking: Asking::Nobody,
             denials: 0,
             pause: WALK_SHORTEST_PAUSE,
-            refused: false,
+            asked: 0,
             detector: Detector::new(),
         }
     }
@@ -107,8 +109,8 @@ impl<T> Sharer<T> {
         match message {
             Message::Ask => {
                 let items = self.queue.split(self.split, &mut self.rng);
+                self.asked = WALK_ITEMS_BETWEEN_ASKERS;
                 let message = if items.is_empty() {
-                    self.refused = true;
                     Message::Deny
                 } else {
                     self.detector.work_sent();
@@ -159,10 +161,8 @@ impl<T> Sharer<T> {
                 self.idle.push(worker);
                 break;
             };
+            self.asked = self.asked.saturating_sub(1);
             out.push(Command::Work { worker, item });
-        }
-        if self.queue.len() > 0 {
-            self.refused = false;
         }
         while let Some(items) = self.queue.spill() {
             out.push(Command::Spill { items });
@@ -215,9 +215,19 @@ impl<T> Sharer<T> {
         self.idle.len() == self.workers as usize && self.queue.total() == 0
     }
 
-    pub fn is_short_of_work(&self) -> bool {
-        let ready = WALK_READY_ITEMS_PER_WORKER * self.workers as usize;
-        (self.workers > 1 || self.refused) && self.queue.len() < ready
+    /// While one worker reads a directory with nearly all entries of a tree, the other ranks live on the
+    /// slices that it leaves here. One for each that is refused would not do: who gets so little is idle again
+    /// before the next one is answered, and this rank does nearly all of the work.
+    pub fn wanted(&self) -> usize {
+        let for_workers = match self.workers {
+            1 => 0,
+            workers => WALK_READY_ITEMS_PER_WORKER * workers as usize,
+        };
+        let for_others = match self.asked {
+            0 => 0,
+            _ => WALK_READY_ITEMS_FOR_OTHERS,
+        };
+        for_workers.max(for_others).saturating_sub(self.queue.len())
     }
 
     pub fn queued(&self) -> u64 {

@@ -1,6 +1,9 @@
 //! What a rank does, command by command.
 
-use pandofs_types::limits::{WALK_SHORTEST_PAUSE, WALK_SPILL_ABOVE_ITEMS};
+use pandofs_types::limits::{
+    WALK_ITEMS_BETWEEN_ASKERS, WALK_READY_ITEMS_FOR_OTHERS, WALK_READY_ITEMS_PER_WORKER,
+    WALK_SHORTEST_PAUSE, WALK_SPILL_ABOVE_ITEMS,
+};
 use pandofs_walk::{
     Algorithm, Colour, Command, Config, Event, Failure, Message, Rank, RankId, Split, Token,
     Topology,
@@ -96,9 +99,9 @@ fn a_thief_gets_the_oldest_while_the_victim_works() {
         step(&mut it, message(2, Message::Ask)),
         [send(2, Message::Deny)]
     );
-    assert!(it.is_short_of_work(), "somebody was refused");
+    assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS, "somebody asked");
     assert_eq!(step(&mut it, found(&[2, 3, 4])), []);
-    assert!(!it.is_short_of_work());
+    assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS - 3);
     assert_eq!(
         step(&mut it, message(2, Message::Ask)),
         [send(2, items(&[2, 3]))]
@@ -128,6 +131,22 @@ fn a_thief_gets_the_oldest_while_the_victim_works() {
             Command::Finished
         ]
     );
+}
+
+#[test]
+fn who_is_not_asked_any_more_makes_no_items_for_others() {
+    let config = Config::new(DEQS, 1);
+    let mut it = Rank::new(&config, &Topology::one_host(2), RankId(0));
+    assert_eq!(step(&mut it, start(&[0])), [work(0)]);
+    assert_eq!(it.wanted(), 0);
+    step(&mut it, message(1, Message::Ask));
+    let many: Vec<u32> = (1..=WALK_ITEMS_BETWEEN_ASKERS as u32).collect();
+    assert_eq!(step(&mut it, found(&many)), []);
+    for left in (1..=WALK_ITEMS_BETWEEN_ASKERS).rev() {
+        assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS - left);
+        assert_eq!(step(&mut it, done(&[])), [work(left as u32)]);
+    }
+    assert_eq!(it.wanted(), 0);
 }
 
 #[test]
@@ -173,7 +192,7 @@ fn workers_of_one_rank_share_its_queue() {
     let mut it = Rank::new(&config, &Topology::one_host(1), RankId(0));
     let work = |worker, item| Command::Work { worker, item };
     assert_eq!(step(&mut it, start(&[1])), [work(0, 1)]);
-    assert!(it.is_short_of_work());
+    assert_eq!(it.wanted(), 3 * WALK_READY_ITEMS_PER_WORKER);
     assert_eq!(step(&mut it, found(&[2])), [work(1, 2)]);
     assert_eq!(step(&mut it, done(&[3, 4, 5])), [work(0, 5), work(2, 4)]);
     assert_eq!(it.queued(), 1);

@@ -155,7 +155,9 @@ impl Walk {
             counts.vanished = ran.meter.vanished();
             counts.seconds = ran.elapsed.as_secs_f64();
             Output::last(&ran.meter).print(&if self.json {
-                serde_json::to_string_pretty(&counts)? + "\n"
+                let ranks = all.iter().map(|other| other.entries).collect();
+                let report = Report { counts, ranks };
+                serde_json::to_string_pretty(&report)? + "\n"
             } else {
                 counts.table()
             });
@@ -254,7 +256,11 @@ impl Walk {
         let last = Output::last(&options.meter);
         if self.list.is_none() {
             last.print(&if self.json {
-                serde_json::to_string_pretty(&done.counts)? + "\n"
+                let report = Report {
+                    counts: done.counts,
+                    ranks: vec![done.counts.entries],
+                };
+                serde_json::to_string_pretty(&report)? + "\n"
             } else {
                 done.counts.table()
             });
@@ -277,6 +283,14 @@ struct Done {
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    counts: Counts,
+    /// Entries that each process has visited.
+    ranks: Vec<u64>,
+}
+
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     entries: u64,
