@@ -26,6 +26,9 @@ pub trait DirState: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// An entry of the directory has [claimed](crate::Entry::claim) something before anybody else.
+    fn claimed(&self, _amount: u64) {}
+
     /// Takes up what another process has [gathered](Self::gathered) for this directory.
     ///
     /// # Errors
@@ -115,6 +118,17 @@ impl<D: DirState> Dir<D> {
             origin,
             state: D::elsewhere(seed),
         }
+    }
+
+    /// A directory of a walk that goes on, or what its roots are in. It is done when the parts are that are added, and
+    /// its parent is not before. What was known of it is to be added.
+    pub(crate) fn restored(parent: Option<&Arc<Dir<D>>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
+        if let Some(parent) = parent {
+            parent.add_part();
+        }
+        let mut dir = Dir::proxy(parent, name, seed, 0, None);
+        dir.pending = AtomicUsize::new(0);
+        dir
     }
 
     /// The same, of which the parent knows already.

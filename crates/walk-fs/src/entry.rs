@@ -1,5 +1,6 @@
 //! An entry of a directory, as a visitor sees it.
 
+use crate::claims::Key;
 use crate::dir::Dir;
 use crate::options::Follow;
 use crate::paths::Paths;
@@ -23,6 +24,8 @@ pub struct Entry<'a, D> {
     pub(crate) follow: Follow,
     /// What is put off.
     pub(crate) tasks: Vec<Box<[u8]>>,
+    /// What is claimed, with what the directory is told.
+    pub(crate) claims: Vec<(Key, u64)>,
 }
 
 impl<'a, D> Entry<'a, D> {
@@ -58,6 +61,13 @@ impl<'a, D> Entry<'a, D> {
     /// Puts off a part of the work: some thread calls [`crate::Visitor::task`] with this.
     pub fn later(&mut self, what: impl Into<Box<[u8]>>) {
         self.tasks.push(what.into());
+    }
+
+    /// Claims something that counts once in the whole walk, whichever process meets it: a file with several names, by
+    /// what [`Stat::identity`] says. If nobody has before, [`DirState::claimed`](crate::DirState::claimed) is called of
+    /// the directory that the entry is in, before that is left.
+    pub fn claim(&mut self, key: (u64, u64), amount: u64) {
+        self.claims.push((key, amount));
     }
 
     /// Its directory, open: for calls that take a directory and [`Entry::name`].

@@ -5,6 +5,7 @@
 //! the lock is let go, one after the other: two locks are never held at once. Those to other processes become
 //! letters, which the thread that speaks with these sends.
 
+use crate::claims::{self, Claim, Decided, Key, Open};
 use crate::dir::{Dir, DirState, Origin, Unreadable};
 use crate::letter::{self, Body, Letter, Loans};
 use crate::options::Options;
@@ -12,7 +13,7 @@ use crate::slice::Item;
 use crate::spill::Spill;
 use crate::threads::WalkError;
 use pandofs_walk::{Command, Config, Event, Failure, Rank, RankId, Topology};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,11 +28,13 @@ pub struct Floor<'f, D> {
     ranks: Vec<Shared<D>>,
     /// For ranks in other processes, of which each has one.
     away: Option<Away>,
+    decided: Arc<Decided>,
 }
 
 /// Letters that are to be sent.
 pub struct Away {
     walk: u32,
+    ranks: u32,
     letters: Mutex<VecDeque<(RankId, Vec<u8>)>>,
     /// Rung when there are letters, or a worker has ended.
     pub bell: Condvar,
@@ -55,7 +58,9 @@ pub struct State<D> {
     pub end: Option<End>,
     /// Parts of directories that other processes have.
     loans: Loans<D>,
-    /// Those that are back.
+    /// Claims that other processes have not answered.
+    claims: Open<D>,
+    /// Parts that are done elsewhere.
     pub returned: Vec<(Arc<Dir<D>>, usize)>,
     commands: Vec<Command<Item<D>>>,
 }
@@ -71,7 +76,9 @@ impl<D> State<D> {
         match &self.end {
             None => false,
             // Directories of which others have parts are not done.
-            Some(End::Finished) => self.loans.is_empty() && self.returned.is_empty(),
+            Some(End::Finished) => {
+                self.loans.is_empty() && self.returned.is_empty() && self.claims.is_empty()
+            }
             Some(_) => true,
         }
     }
@@ -90,17 +97,24 @@ impl<'f, D: DirState> Floor<'f, D> {
     pub fn alone(options: &'f Options) -> Floor<'f, D> {
         let topology = Topology::one_host(options.ranks);
         let all = 0..options.ranks;
-        Floor::new(options, &topology, all, None)
+        Floor::new(options, &topology, all, None, Arc::default())
     }
 
     /// One is here, the others in other processes.
-    pub fn among(options: &'f Options, topology: &Topology, me: RankId, walk: u32) -> Floor<'f, D> {
+    pub fn among(
+        options: &'f Options,
+        topology: &Topology,
+        me: RankId,
+        walk: u32,
+        decided: Arc<Decided>,
+    ) -> Floor<'f, D> {
         let away = Away {
             walk,
+            ranks: topology.ranks(),
             letters: Mutex::default(),
             bell: Condvar::new(),
         };
-        Floor::new(options, topology, me.0..me.0 + 1, Some(away))
+        Floor::new(options, topology, me.0..me.0 + 1, Some(away), decided)
     }
 
     fn new(
@@ -108,6 +122,7 @@ impl<'f, D: DirState> Floor<'f, D> {
         topology: &Topology,
         here: Range<u32>,
         away: Option<Away>,
+        decided: Arc<Decided>,
     ) -> Floor<'f, D> {
         let config = Config {
             algorithm: options.algorithm,
@@ -129,6 +144,7 @@ impl<'f, D: DirState> Floor<'f, D> {
                 spill: Spill::new(),
                 end: None,
                 loans: Loans::new(options.leaves),
+                claims: Open::new(),
                 returned: Vec::new(),
                 commands: Vec::new(),
             }),
@@ -140,6 +156,7 @@ impl<'f, D: DirState> Floor<'f, D> {
             first: here.start,
             ranks: here.map(RankId).map(shared).collect(),
             away,
+            decided,
         }
     }
 
@@ -254,6 +271,47 @@ impl<'f, D: DirState> Floor<'f, D> {
         Ok(())
     }
 
+    /// Decides on what was claimed, or asks those who do.
+    pub fn claim(&self, rank: RankId, claims: Vec<Claim<D>>) {
+        let (walk, ranks) = self.away.as_ref().map_or((0, 1), |it| (it.walk, it.ranks));
+        let mut asked: BTreeMap<u32, Vec<(u64, Key)>> = BTreeMap::new();
+        let mut answered = Vec::new();
+        let mut state = self.shared(rank).lock();
+        for claim in claims {
+            let decider = claims::decider(claim.key, ranks);
+            if ranks == 1 || decider == rank.0 {
+                let first = self.decided.is_first(walk, claim.key);
+                answered.push((claim, first));
+            } else {
+                let key = claim.key;
+                let number = state.claims.add(claim);
+                asked.entry(decider).or_default().push((number, key));
+            }
+        }
+        self.shared(rank).take_answers(&mut state, answered);
+        drop(state);
+        if let Some(away) = &self.away {
+            for (decider, claims) in asked {
+                let body = Body::Claim(claims);
+                away.post(RankId(decider), letter::write(&Letter { walk, body }));
+            }
+        }
+    }
+
+    /// Another process has decided.
+    pub fn claimed(&self, answers: Vec<(u64, bool)>) -> Result<(), Unreadable> {
+        for shared in &self.ranks {
+            let mut state = shared.lock();
+            let mut answered = Vec::new();
+            for (number, first) in &answers {
+                let claim = state.claims.answered(*number).ok_or(Unreadable)?;
+                answered.push((claim, *first));
+            }
+            shared.take_answers(&mut state, answered);
+        }
+        Ok(())
+    }
+
     /// What this process had of another one's directory is done.
     pub fn give_back(&self, origin: Origin, gathered: &[u8]) {
         if let Some(away) = &self.away {
@@ -301,6 +359,25 @@ impl<D> Shared<D> {
     pub fn lock(&self) -> MutexGuard<'_, State<D>> {
         // A thread that panics ends the walk (`Guard`); what it leaves behind is not used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_answers(&self, state: &mut State<D>, answered: Vec<(Claim<D>, bool)>)
+    where
+        D: DirState,
+    {
+        for (claim, first) in answered {
+            if first {
+                claim.dir.state().claimed(claim.amount);
+            }
+            // A worker takes it up: the directory may be left now, which is for a visitor.
+            match state.returned.last_mut() {
+                Some((dir, parts)) if Arc::ptr_eq(dir, &claim.dir) => *parts += 1,
+                _ => state.returned.push((claim.dir, 1)),
+            }
+        }
+        for bell in &self.bells {
+            bell.notify_one();
+        }
     }
 
     fn end(&self, state: &mut State<D>, end: End) {

@@ -75,6 +75,7 @@ impl<'a, D: DirState> Leaving<'a, D> {
             // What a link led to was entered, so it is looked at again by its name.
             follow: self.options.follow,
             tasks: Vec::new(),
+            claims: Vec::new(),
         };
         if self.options.follow != Follow::Never {
             entry.kind = FileType::Unknown;

@@ -5,6 +5,7 @@
 //! have no limit and no process needs to know what another one has seen. All processes of a walk are of one
 //! version (see `processes.rs`), so the format is pinned only against changes by accident.
 
+use crate::claims::Key;
 use crate::dir::{Dir, DirState, Origin, Unreadable};
 use crate::slice::Item;
 use pandofs_walk::{Colour, Message, RankId, Token};
@@ -50,6 +51,10 @@ pub enum Body<'l> {
     },
     /// The walk is to end.
     Stop,
+    /// To the process that decides on these keys: whether they were claimed before. Each with a number of the sender.
+    Claim(Vec<(u64, Key)>),
+    /// Whether they were the first.
+    Claimed(Vec<(u64, bool)>),
     /// To rank 0, for standard output: whole records.
     Output(#[serde(with = "serde_bytes")] &'l [u8]),
     /// To rank 0: nothing more comes, and this is what came out.
@@ -270,7 +275,13 @@ pub fn message<D: DirState>(
             items: unpack(parcel, from)?,
             found_messages,
         },
-        Body::Back { .. } | Body::Stop | Body::Output(_) | Body::Bye { .. } | Body::Close => {
+        Body::Back { .. }
+        | Body::Stop
+        | Body::Claim(_)
+        | Body::Claimed(_)
+        | Body::Output(_)
+        | Body::Bye { .. }
+        | Body::Close => {
             return Ok(None);
         }
     }))

@@ -34,6 +34,7 @@
 //! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open
 //! files are bounded whatever the tree, but for names of directories on the way to those that are open.
 
+mod claims;
 mod descriptors;
 mod dir;
 mod entry;

@@ -49,8 +49,8 @@ impl Meter {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What another process has counted: entries, directories, problems, vanished.
-    pub(crate) fn add_all(&self, counted: [u64; 4]) {
+    /// What another process has counted, or an earlier part of the walk: entries, directories, problems, vanished.
+    pub fn add_all(&self, counted: [u64; 4]) {
         let [entries, directories, problems, vanished] = counted;
         self.add_entries(entries);
         self.directories.fetch_add(directories, Ordering::Relaxed);
@@ -58,7 +58,8 @@ impl Meter {
         self.vanished.fetch_add(vanished, Ordering::Relaxed);
     }
 
-    pub(crate) fn all(&self) -> [u64; 4] {
+    /// What [`add_all`](Meter::add_all) takes.
+    pub fn all(&self) -> [u64; 4] {
         [
             self.entries(),
             self.directories(),

@@ -44,8 +44,8 @@ pub struct Options {
     pub leaves: bool,
     /// Each entry takes a visitor long, so that it is worth while to share after every one, and by few.
     pub slow_entries: bool,
-    /// Where items go once the walk is to be interrupted. Not with [`Options::leaves`]: what is known of a directory
-    /// that is walked is not written.
+    /// Where items go once the walk is to be interrupted. With them goes
+    /// what states of directories have gathered.
     pub saved: Option<Arc<Saved>>,
     /// Told how far the walk is, and asked whether to stop.
     pub meter: Arc<Meter>,

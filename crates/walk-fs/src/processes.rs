@@ -11,6 +11,7 @@
 //!
 //! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
 
+use crate::claims::Decided;
 use crate::dir::{Dir, DirState};
 use crate::floor::Floor;
 use crate::letter::{self, Body, Letter};
@@ -82,6 +83,7 @@ pub struct Processes<'l> {
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
+    decided: Arc<Decided>,
 }
 
 impl<'l> Processes<'l> {
@@ -119,6 +121,7 @@ impl<'l> Processes<'l> {
             sink: Box::new(sink),
             results: vec![None; of_ranks.len()],
             closed: false,
+            decided: Arc::default(),
             link,
         })
     }
@@ -162,7 +165,8 @@ impl<'l> Processes<'l> {
     ) -> Result<Walked<V>, WalkError> {
         let me = RankId(self.rank());
         self.walk += 1;
-        let floor = Floor::among(options, &self.topology, me, self.walk);
+        let decided = Arc::clone(&self.decided);
+        let floor = Floor::among(options, &self.topology, me, self.walk, decided);
         let top = Dir::top();
         let mut start = Vec::new();
         if me == RankId::ROOT {
@@ -341,9 +345,22 @@ impl<'l> Processes<'l> {
                 self.results[from as usize] = Some(result.to_vec());
             }
             Body::Close => self.closed = true,
+            // Others may still want to know when this process is through with its own part, and it has decided nothing
+            // of a walk that it has not begun.
+            Body::Claim(keys) => {
+                let answers = keys.into_iter();
+                let answers = answers
+                    .map(|(number, key)| (number, self.decided.is_first(letter.walk, key)))
+                    .collect();
+                let (walk, body) = (letter.walk, Body::Claimed(answers));
+                self.link.send(from, letter::write(&Letter { walk, body }));
+            }
             _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
             body if letter.walk == self.walk => match (body, floor) {
                 (Body::Stop, _) => meter.stop(),
+                (Body::Claimed(answers), Some(floor)) => {
+                    floor.claimed(answers).map_err(WalkError::Unreadable)?;
+                }
                 (
                     Body::Back {
                         loan,

@@ -106,6 +106,16 @@ impl Stat {
         }
     }
 
+    /// When it was made, if [`StatxFlags::BTIME`] was asked for and the file system knows.
+    pub fn born(&self) -> Option<Time> {
+        StatxFlags::from_bits_retain(self.0.stx_mask)
+            .contains(StatxFlags::BTIME)
+            .then_some(Time {
+                seconds: self.0.stx_btime.tv_sec,
+                nanoseconds: self.0.stx_btime.tv_nsec,
+            })
+    }
+
     /// Whether something is mounted here (Linux 5.8 and newer say so).
     pub fn is_mount_root(&self) -> bool {
         self.0.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)

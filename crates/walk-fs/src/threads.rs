@@ -3,6 +3,7 @@
 //! Whoever has something to tell a rank lets it step (`floor.rs`). So a thief is answered by the thief's own
 //! thread, while the victim's goes on with its item. Workers without an item sleep until there is one.
 
+use crate::claims::Claim;
 use crate::descriptors::Descriptors;
 use crate::dir::{Dir, DirState, Origin, Unreadable};
 use crate::floor::{End, Floor, State};
@@ -78,8 +79,8 @@ pub fn go_on<V: Visitor>(
     options: &Options,
     mut make: impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    let items = saved::load(saved).map_err(WalkError::Unreadable)?;
-    begin(Dir::top(), items, options, &mut make)
+    let (top, items) = saved::load(saved).map_err(WalkError::Unreadable)?;
+    begin(top, items, options, &mut make)
 }
 
 fn begin<V: Visitor>(
@@ -88,10 +89,6 @@ fn begin<V: Visitor>(
     options: &Options,
     make: &mut impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    assert!(
-        options.saved.is_none() || !options.leaves,
-        "directories that are left cannot be saved"
-    );
     let floor = Floor::alone(options);
     let mut items = items;
     for rank in floor.here() {
@@ -179,6 +176,10 @@ impl<D: DirState> Desk<D> for RankDesk<'_, D> {
             self.floor
                 .deliver(self.rank, Event::Found { worker, children });
         }
+    }
+
+    fn claim(&mut self, claims: Vec<Claim<D>>) {
+        self.floor.claim(self.rank, claims);
     }
 
     fn give_back(&mut self, origin: Origin, gathered: Vec<u8>) {

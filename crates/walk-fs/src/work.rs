@@ -1,5 +1,6 @@
 //! What a thread does with an item.
 
+use crate::claims::Claim;
 use crate::descriptors::{Descriptors, Handle};
 use crate::dir::{Dir, DirState, Origin};
 use crate::entry::Entry;
@@ -30,6 +31,8 @@ pub trait Desk<D> {
     fn wanted(&self) -> usize;
     /// Takes items while this one goes on.
     fn hand_over(&mut self, items: Vec<Item<D>>);
+    /// Takes claims, which are parts of their directories until they are answered.
+    fn claim(&mut self, claims: Vec<Claim<D>>);
     /// What this process was given of another one's directory is done.
     fn give_back(&mut self, origin: Origin, gathered: Vec<u8>);
 }
@@ -41,6 +44,7 @@ pub struct Worker<'w, V: Visitor> {
     visitor: V,
     paths: Paths<V::Dir>,
     found: Vec<Item<V::Dir>>,
+    claims: Vec<Claim<V::Dir>>,
     listing: Box<[MaybeUninit<u8>]>,
 }
 
@@ -73,6 +77,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             visitor,
             paths: Paths::new(),
             found: Vec::new(),
+            claims: Vec::new(),
             listing: Box::new_uninit_slice(WALK_LISTING_BYTES),
         }
     }
@@ -84,7 +89,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
     /// Does an item to its end; what was found and not handed over.
     pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
         if let Some(saved) = self.options.saved.as_ref().filter(|it| it.takes()) {
-            saved.save(item);
+            saved.save(&item);
             return Vec::new();
         }
         // Once the walk is to end, items are dropped.
@@ -109,8 +114,15 @@ impl<'w, V: Visitor> Worker<'w, V> {
                 dir
             }
         };
+        self.send_claims(desk);
         self.parts_done(dir, 1, desk);
         std::mem::take(&mut self.found)
+    }
+
+    fn send_claims(&mut self, desk: &mut impl Desk<V::Dir>) {
+        if !self.claims.is_empty() {
+            desk.claim(std::mem::take(&mut self.claims));
+        }
     }
 
     fn list(&mut self, dir: &Arc<Dir<V::Dir>>, desk: &mut impl Desk<V::Dir>) {
@@ -144,6 +156,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
                 if meter.is_stopped() {
                     break None;
                 }
+                self.send_claims(desk);
                 let wanted = desk.wanted();
                 if wanted > 0 {
                     match self.share(&mut raw, &mut place, wanted) {
@@ -284,6 +297,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             fields: options.fields,
             follow: options.follow,
             tasks: Vec::new(),
+            claims: Vec::new(),
         };
         // Names that come from a directory are there; roots have to be looked for.
         let mut enters = None;
@@ -310,6 +324,11 @@ impl<'w, V: Visitor> Worker<'w, V> {
             enters = None;
         }
         let (stat, tasks) = (entry.stat, entry.tasks);
+        for (key, amount) in entry.claims {
+            place.dir.add_part();
+            let dir = Arc::clone(place.dir);
+            self.claims.push(Claim { dir, key, amount });
+        }
         if !tasks.is_empty() {
             self.keep(place);
             for what in tasks {

@@ -136,6 +136,69 @@ fn all_ranks_together_find_what_find_does() {
     remove(dir);
 }
 
+/// Files with several names in directories all over, so that several ranks meet each of them.
+#[test]
+fn all_ranks_together_sum_up_what_du_does() {
+    let dir = tree();
+    for number in 0..40 {
+        let file = dir.path().join(format!("tree/large/linked{number}"));
+        std::fs::write(&file, vec![b'x'; 10_000]).unwrap();
+        for outer in 0..12 {
+            let name = format!("tree/{outer}/linked{number}");
+            std::fs::hard_link(&file, dir.path().join(name)).unwrap();
+        }
+    }
+    let gnu = |arguments: &[&str]| {
+        let output = Command::new("du")
+            .args(arguments)
+            .current_dir(dir.path())
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    for algorithm in ["h-deqs", "drqs", "pa-drqs", "cp"] {
+        for options in [&["-s", "-b"][..], &["-s", "--inodes"], &["-s", "-c"]] {
+            let how = [&["du", "--algorithm", algorithm], options, &["tree"]].concat();
+            let output = mpirun(5, dir.path(), &how);
+            assert!(output.status.success());
+            let mine = String::from_utf8(output.stdout).unwrap();
+            let theirs = gnu(&[options, &["tree"]].concat());
+            assert_eq!(mine, theirs, "{algorithm} {options:?}");
+        }
+    }
+    // Without files that count in one of several directories, each directory's line is the same.
+    let lines = |text: String| -> Vec<String> {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let options = ["-b", "--exclude=linked*", "--time", "tree"];
+    let output = mpirun(4, dir.path(), &[&["du"], &options[..]].concat());
+    let mine = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(lines(mine), lines(gnu(&options)));
+    let by = ["du", "--by", "size", "--json", "-b", "tree"];
+    let report = String::from_utf8(mpirun(4, dir.path(), &by).stdout).unwrap();
+    let files = find(dir.path(), &["tree", "-type", "f", "-printf", "%i\\0"]);
+    let files: std::collections::BTreeSet<Vec<u8>> = files.into_iter().collect();
+    let entries = format!("\"entries\": {},", files.len());
+    assert!(report.contains(&entries), "{entries} {report}");
+    remove(dir);
+}
+
+#[test]
+fn each_rank_says_what_its_share_was() {
+    let dir = tree();
+    let all = find(dir.path(), &["tree", "-print0"]).len() as u64;
+    let counts = mpirun(4, dir.path(), &["walk", "--json", "tree"]);
+    let counts: serde_json::Value = serde_json::from_slice(&counts.stdout).unwrap();
+    let ranks = counts["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 4);
+    assert_eq!(
+        ranks.iter().map(|it| it.as_u64().unwrap()).sum::<u64>(),
+        all
+    );
+    remove(dir);
+}
+
 #[test]
 fn all_ranks_together_remove_from_the_bottom_up() {
     let dir = tree();
@@ -154,7 +217,9 @@ fn what_fails_is_seen_in_the_exit_code() {
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("missing: No such file"), "{error}");
-    let output = mpirun(3, dir.path(), &["du", "."]);
+    let output = mpirun(3, dir.path(), &["du", "-s", ".", "missing"]);
+    assert_eq!(output.status.code(), Some(1));
+    let output = mpirun(3, dir.path(), &["tar", "-cf", "out.tar", "."]);
     assert!(!output.status.success());
 }
 

@@ -168,7 +168,7 @@ mod tests {
         let path = dir.path().join("checkpoint");
         let checkpoint = Checkpoint::new(&path, "walk /a".into());
         let saved = checkpoint.begin().unwrap();
-        assert_eq!(saved.finish().unwrap(), 0);
+        assert_eq!(saved.finish::<()>().unwrap(), 0);
         checkpoint.write(7_u64).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let version = env!("CARGO_PKG_VERSION");

@@ -71,6 +71,27 @@ pub fn human(bytes: u64) -> String {
     format!("{}E", u128::from(bytes).div_ceil(scale))
 }
 
+/// The same by thousands, as `du --si` has it: `1.5k`.
+pub fn human_thousands(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    if bytes < 1_000 {
+        return bytes.to_string();
+    }
+    let mut scale = 1_u128;
+    for unit in UNITS {
+        scale *= 1_000;
+        let tenths = (u128::from(bytes) * 10).div_ceil(scale);
+        if tenths < 100 {
+            return format!("{}.{}{unit}", tenths / 10, tenths % 10);
+        }
+        let whole = u128::from(bytes).div_ceil(scale);
+        if whole < 1_000 {
+            return format!("{whole}{unit}");
+        }
+    }
+    format!("{}E", u128::from(bytes).div_ceil(scale))
+}
+
 /// A bar of up to `width` characters, in eighths of one; a part that is not 0 is seen.
 pub fn bar(part: u64, whole: u64, width: usize) -> String {
     const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALGORITHMS, ours, run_in, stderr, tree};
+use common::{ALGORITHMS, killed, ours, run_in, stderr, tree};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
@@ -229,4 +229,41 @@ fn archives_go_to_and_fro() {
         let differ: Vec<_> = differ.map(|it| it.escape_ascii().to_string()).collect();
         assert!(unpacked == expected, "{unpack}: {differ:?}");
     }
+}
+
+#[test]
+fn digests_and_comparisons_that_are_killed_go_on() {
+    let (dir, _) = tree();
+    for more in [&["--files"][..], &["--attributes"]] {
+        let arguments = [&["sum"], more, &["tree"]].concat();
+        let (whole, parts) = (
+            ours(dir.path(), &arguments),
+            killed(dir.path(), &arguments, 6),
+        );
+        done(&parts);
+        assert_eq!(
+            common::sorted(&parts, b'\n'),
+            common::sorted(&whole, b'\n'),
+            "{more:?}"
+        );
+    }
+    done(&ours(dir.path(), &["cp", "tree", "other"]));
+    done(&killed(dir.path(), &["cmp", "-a", "tree", "other"], 6));
+    std::fs::write(dir.path().join("other/d1/f9"), "more").unwrap();
+    std::fs::remove_file(dir.path().join("tree/d1/f8")).unwrap();
+    std::fs::remove_file(dir.path().join("other/d1/f7")).unwrap();
+    let differences = killed(dir.path(), &["cmp", "tree", "other"], 8);
+    assert_eq!(
+        differences.status.code(),
+        Some(1),
+        "{}",
+        stderr(&differences)
+    );
+    let expected = [
+        "only in other: other/d1/f8",
+        "only in tree: tree/d1/f7",
+        "size differs: tree/d1/f9",
+    ];
+    let found = common::sorted(&differences, b'\n');
+    assert_eq!(found, expected.map(|line| line.as_bytes().to_vec()));
 }

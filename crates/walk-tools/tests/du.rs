@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 
 #[test]
 fn roots_in_other_roots_count_once() {
@@ -36,6 +36,28 @@ fn trees_have_the_same_sizes() {
         &["-x"],
         &["--apparent-size"],
         &["-sh"],
+        &["-k"],
+        &["-m", "-d", "1"],
+        &["-BM", "-s"],
+        &["-B", "4K"],
+        &["--block-size=1MB", "-s"],
+        &["--si"],
+        &["-b", "-h"],
+        &["-S"],
+        &["-S", "-c", "-s"],
+        &["-l"],
+        &["--inodes"],
+        &["--inodes", "-l", "-d", "1"],
+        &["-t", "50K"],
+        &["-b", "--threshold=-300K"],
+        &["--exclude", "*.c"],
+        &["--exclude=tree/d1/e*", "--exclude", "fifo"],
+        &["--time"],
+        &["--time=atime", "--time-style=full-iso"],
+        &["--time=ctime", "--time-style=+%s", "-d", "1"],
+        &["--time", "--time-style=iso", "-s"],
+        &["-L", "--exclude=dangling"],
+        &["-D", "-s"],
     ] {
         for roots in [&["tree"][..], &["tree/d0", "tree/d1/f7", "tree/d2/"]] {
             let theirs = run_in(dir.path(), "du", &[options, roots].concat());
@@ -133,4 +155,62 @@ fn a_missing_root_is_told_and_seen_in_the_exit_code() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("missing"));
     assert_eq!(sorted(&output, b'\n').len(), 1);
+}
+
+#[test]
+fn lines_end_with_a_nul_if_wanted() {
+    let (dir, _) = tree();
+    let theirs = sorted(&run_in(dir.path(), "du", &["-0", "tree"]), 0);
+    assert_eq!(sorted(&ours(dir.path(), &["du", "-0", "tree"]), 0), theirs);
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on() {
+    let (dir, _) = tree();
+    for options in [
+        &["-b", "-c"][..],
+        &["-S", "--time"],
+        &["--inodes"],
+        &["-l", "-d", "1"],
+    ] {
+        let theirs = run_in(dir.path(), "du", &[options, &["tree"]].concat());
+        let mine = killed(dir.path(), &[&["du"], options, &["tree"]].concat(), 6);
+        assert_eq!(stderr(&mine), "");
+        // A file with two names counts in the directory where one is met first; both are in one here.
+        assert_eq!(sorted(&mine, b'\n'), sorted(&theirs, b'\n'), "{options:?}");
+    }
+    let by = ["du", "--by", "size", "--json", "tree"];
+    let (whole, parts) = (ours(dir.path(), &by), killed(dir.path(), &by, 6));
+    assert_eq!(parts.stdout, whole.stdout);
+}
+
+#[test]
+fn a_page_shows_directories_and_tables() {
+    let (dir, _) = tree();
+    let output = ours(dir.path(), &["du", "--html", "page.html", "tree"]);
+    assert_eq!((stderr(&output), output.stdout.len()), (String::new(), 0));
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    for wanted in [
+        "<title>tree: ",
+        "<title>tree/d1: ",
+        "<title>tree/d0/e3/deeper: ",
+        "<h2>By user</h2>",
+        "<td>root</td>",
+        "under 64 KiB",
+        "under two years",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    // It needs nothing from elsewhere.
+    assert!(!page.contains("http") && !page.contains("<script"));
+    let bytes = run_in(dir.path(), "du", &["-s", "-B1", "tree"]).stdout;
+    let bytes: u64 = String::from_utf8(bytes)
+        .unwrap()
+        .split('\t')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let plain: String = page.chars().filter(|letter| *letter != ',').collect();
+    assert!(plain.contains(&format!("({bytes} bytes")), "{bytes}");
 }

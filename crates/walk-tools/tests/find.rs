@@ -4,11 +4,24 @@
 
 mod common;
 
-use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 use std::path::Path;
 
 /// Expressions, a word each; -print0 is added.
-const EXPRESSIONS: [&str; 72] = [
+const EXPRESSIONS: [&str; 85] = [
+    "tree -xtype f",
+    "tree -xtype l",
+    "tree -xtype d -o -xtype p",
+    "-L tree -xtype l",
+    "tree -mmin -90.5",
+    "tree -mtime -1.5",
+    "tree -mtime +0.5",
+    "tree -mtime 1.25",
+    "tree -mmin 61.5",
+    "tree -fstype proc",
+    "tree ! -fstype nonsense",
+    "tree -type f -used 0",
+    "tree -type f -used +1",
     "tree -newermt 2020-01-01",
     "tree ! -newermt @1700000000.5",
     "tree -daystart -mtime 0",
@@ -348,4 +361,109 @@ fn ls_is_the_same_but_for_spaces() {
             .status
             .success()
     );
+}
+
+#[test]
+fn formats_say_more_of_files() {
+    let (dir, _) = tree();
+    for format in ["%S %p\\0", "%F %p\\0"] {
+        let arguments = ["tree", "-printf", format];
+        let theirs = sorted(&run_in(dir.path(), "find", &arguments), 0);
+        let mine = ours(dir.path(), &[&["find"], &arguments[..]].concat());
+        assert_eq!(sorted(&mine, 0), theirs, "{format}");
+    }
+}
+
+#[test]
+fn roots_come_from_a_file() {
+    let (dir, _) = tree();
+    std::fs::write(dir.path().join("roots"), b"tree/d0\0tree/d1/e1\0").unwrap();
+    let expected = sorted(
+        &run_in(dir.path(), "find", &["tree/d0", "tree/d1/e1", "-print0"]),
+        0,
+    );
+    let mine = ours(dir.path(), &["find", "-files0-from", "roots", "-print0"]);
+    assert_eq!(sorted(&mine, 0), expected);
+    let both = ours(dir.path(), &["find", "tree", "-files0-from", "roots"]);
+    assert_eq!(both.status.code(), Some(1));
+    std::fs::write(dir.path().join("roots"), b"tree\0\0tree").unwrap();
+    let empty = ours(dir.path(), &["find", "-files0-from", "roots"]);
+    assert_eq!(empty.status.code(), Some(1));
+}
+
+#[test]
+fn ok_asks_before_it_runs() {
+    let (dir, _) = tree();
+    let answers = "printf 'y\\nn\\nYes\\n' | ";
+    for (action, name) in [("-ok", "tree/d0/e"), ("-okdir", "./e")] {
+        let line = format!(
+            "{answers} {} find --threads 1 tree/d0/e0 tree/d0/e1 tree/d0/e2 tree/d0/e3 -maxdepth 0 {action} echo {{}} ';'",
+            env!("CARGO_BIN_EXE_pandofs-walk")
+        );
+        let output = run_in(dir.path(), "sh", &["-c", &line]);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let name = if action == "-okdir" {
+            "tree/d0/e"
+        } else {
+            name
+        };
+        assert_eq!(printed, format!("{name}0\n{name}2\n"), "{action}");
+        assert_eq!(stderr(&output).matches("< echo ... tree/d0/e").count(), 4);
+    }
+}
+
+#[test]
+fn a_search_that_is_killed_goes_on() {
+    let (dir, _) = tree();
+    for expression in [
+        &["tree", "-print0"][..],
+        &["tree", "-depth", "-print0"],
+        &["tree", "-type", "f", "-size", "+1", "-printf", "%s %p\\0"],
+    ] {
+        let theirs = sorted(&run_in(dir.path(), "find", expression), 0);
+        let mine = killed(dir.path(), &[&["find"], expression].concat(), 6);
+        assert_eq!(stderr(&mine), "");
+        assert_eq!(sorted(&mine, 0), theirs, "{expression:?}");
+    }
+    let to_file = ["find", "tree", "-name", "*.c", "-fprint0", "found"];
+    let mine = killed(dir.path(), &to_file, 6);
+    assert_eq!(stderr(&mine), "");
+    let found = std::fs::read(dir.path().join("found")).unwrap();
+    let mut found: Vec<&[u8]> = found.split(|byte| *byte == 0).collect();
+    found.pop();
+    found.sort_unstable();
+    let theirs = run_in(dir.path(), "find", &["tree", "-name", "*.c", "-print0"]);
+    assert_eq!(found, sorted(&theirs, 0));
+    let other = ours(
+        dir.path(),
+        &["find", "--checkpoint", "state", "--resume", "tree"],
+    );
+    assert_eq!(other.status.code(), Some(1));
+}
+
+/// GNU find knows this only where it was built for it.
+#[test]
+fn times_of_birth_are_those_of_stat() {
+    let (dir, _) = tree();
+    let stat = run_in(dir.path(), "stat", &["-c", "%W", "tree/d0/fifo"]);
+    let seconds = String::from_utf8(stat.stdout).unwrap();
+    let seconds = seconds.trim();
+    let all = sorted(&run_in(dir.path(), "find", &["tree", "-print0"]), 0);
+    let born = |expression: &[&str]| {
+        let words = [&["find", "tree"], expression, &["-print0"]].concat();
+        sorted(&ours(dir.path(), &words), 0)
+    };
+    let since_2020 = born(&["-newerBt", "2020-01-01"]);
+    let fifo = ["find", "tree/d0/fifo", "-printf", "%B@"];
+    let printed = String::from_utf8(ours(dir.path(), &fifo).stdout).unwrap();
+    if matches!(seconds, "0" | "-") {
+        assert_eq!((since_2020.len(), &*printed), (0, ""), "nobody knows here");
+        return;
+    }
+    assert!(since_2020 == all);
+    assert!(printed.starts_with(&format!("{seconds}.")), "{printed}");
+    assert_eq!(born(&["-newerBt", "2099-01-01"]).len(), 0);
+    // Its files are said to be hours or years older than they were made, or just now.
+    let later = born(&["-type", "f", "-newermB", "tree/d0"]);
+    assert!(later.len() < all.len());
 }

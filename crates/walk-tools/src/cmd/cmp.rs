@@ -10,6 +10,7 @@ use crate::how::How;
 use crate::mirror::{DIRECTORY, Mirror, Mirrored, Slot};
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
 use crate::text::show;
 use anyhow::Result;
@@ -34,6 +35,8 @@ Examples:
       owners, permissions, times of modification and extended attributes too
   pandofs cmp --quick /home /backup/home
       files of the same size are taken to be the same
+  pandofs cmp --checkpoint state /archive /copy
+      hours of reading; if it ends too early, the same with --resume goes on from where it was
 
 What is compared is kinds, sizes, what is in files, and where links lead to.";
 
@@ -58,6 +61,8 @@ pub struct Cmp {
     /// Print what was counted as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    resumable: Resumable,
     /// One tree
     #[arg(value_name = "ONE")]
     one: OsString,
@@ -99,31 +104,53 @@ impl Cmp {
         options.slow_entries = !self.quick;
         options.leaves = self.attributes;
         let excluded = patterns(&self.exclude)?;
-        let output = Output::new(&options.meter, crew);
-        let mut counts = Counts::default();
         let mut interrupted = false;
+        let list = self.resumable.list(crew, &options.meter)?;
+        let files: Vec<_> = list.file().into_iter().collect();
+        let asked = format!(
+            "cmp of {:?} and {:?}, attributes {}, quick {}, without {:?}, one file system {}",
+            self.one, self.other, self.attributes, self.quick, self.exclude, self.one_file_system
+        );
+        let (mut parts, before) =
+            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+        let Found { back, mut counts } = before.unwrap_or_default();
+        let meter = Arc::clone(&options.meter);
         // There and back: what only the other tree has is not met in the first.
-        for (there, one, other) in [
-            (true, &self.one, &self.other),
-            (false, &self.other, &self.one),
-        ] {
+        for there in [true, false] {
+            if there && back {
+                continue;
+            }
+            let (one, other) = if there {
+                (&self.one, &self.other)
+            } else {
+                (&self.other, &self.one)
+            };
             let mirror = Mirror::new([(&**one, &**other)])?;
             options.leaves = there && self.attributes;
-            let ran = session::run(crew, std::slice::from_ref(one), &options, true, |_| {
-                Comparer {
-                    cmp: self,
-                    there,
-                    mirror: &mirror,
-                    excluded: &excluded,
-                    meter: Arc::clone(&options.meter),
-                    copying: Copying::new(),
-                    counts: Counts::default(),
-                    out: output.part(),
-                }
-            })?;
-            ran.visitors.iter().for_each(|it| counts.add(&it.counts));
+            let make = |_| Comparer {
+                cmp: self,
+                there,
+                mirror: &mirror,
+                excluded: &excluded,
+                meter: Arc::clone(&meter),
+                copying: Copying::new(),
+                counts: Counts::default(),
+                out: list.output.part(),
+            };
+            let take = |comparers: Vec<Comparer<'_>>, _| {
+                comparers.iter().for_each(|it| counts.add(&it.counts));
+                Ok(Found {
+                    back: !there,
+                    counts,
+                })
+            };
+            let root = std::slice::from_ref(one);
+            let ran = parts.run(crew, root, &mut options, true, make, take)?;
+            counts.seconds = ran.elapsed.as_secs_f64();
+            if parts.is_put_off(&ran) {
+                return session::finish(Outcome::Interrupted, &list.output);
+            }
             interrupted |= ran.interrupted;
-            counts.seconds += ran.elapsed.as_secs_f64();
         }
         let seconds = counts.seconds;
         let Some(all) = crew.gather(counts, &options.meter)? else {
@@ -134,6 +161,7 @@ impl Cmp {
         counts.problems = options.meter.problems();
         counts.vanished = options.meter.vanished();
         counts.seconds = seconds;
+        list.finish()?;
         let last = Output::last(&options.meter);
         if self.json {
             last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
@@ -148,8 +176,17 @@ impl Cmp {
         } else {
             Outcome::Done
         };
-        session::finish(outcome, &output)
+        parts.finish()?;
+        Ok(outcome)
     }
+}
+
+/// What was found so far.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Found {
+    /// On the way back.
+    back: bool,
+    counts: Counts,
 }
 
 /// A directory that is compared.

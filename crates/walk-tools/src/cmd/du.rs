@@ -1,35 +1,52 @@
 //! `du`
 
 use crate::crew::Crew;
+use crate::du::html::{Area, Areas, LEVELS, page};
+use crate::du::names::{Names, apart, has_several};
+use crate::du::tables::{By, Tables};
+use crate::du::units::{Unit, size};
+use crate::find::expression::Which;
+use crate::find::glob::Glob;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
-use crate::text::{bar, count, human};
-use anyhow::Result;
+use crate::text::{count, human, shown};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use pandofs_walk_fs::{
-    DirState, Entry, FileType, Flow, Leaving, Problem, Stat, StatxFlags, Visitor,
+    DirState, Entry, FileType, Flow, Follow, Leaving, Problem, Stat, StatxFlags, Unreadable,
+    Visitor,
 };
-use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
 Examples:
   pandofs du -sh /home/*
-  pandofs du -h -d 1 -x /
+  pandofs du -h -d 1 -x --time /
   pandofs du --by user /scratch
       who has how much, with a chart
   pandofs du --by age --json /scratch | jq .groups
+  pandofs du --html usage.html /scratch
+      a page with a map of the directories, and tables by user, group, age and size
+  mpirun -n 20 pandofs du -sh /scratch
+  pandofs du --checkpoint state /scratch > sizes
+      a walk of days; if it ends too early, the same with --resume goes on from where it was
 
-Sizes are what is on disk, in KiB, unless -h, -b or --apparent-size is given. A file with several
-names counts once, in the directory where one of its names is met first. Directories come in no
-order, but after all that is in them. A root that is in another one counts there alone. Apparent sizes include those of the directories themselves.";
+Sizes are what is on disk, in KiB, unless -h, -b, -B or --apparent-size is given. A file with
+several names counts once, in the directory where one of its names is met first, over several
+processes too (there -a shows such files in each process that meets one). Directories come in no
+order, but after all that is in them. A root that is in another one counts there alone. Apparent
+sizes include those of the directories themselves.";
 
 /// Sum up the space that trees take, by directory or by owner, age or size
 #[derive(Args, Clone, Debug)]
@@ -49,15 +66,57 @@ pub struct Du {
     /// Sizes as people read them: 1.5M
     #[arg(short, long)]
     human_readable: bool,
+    /// The same by thousands
+    #[arg(long)]
+    si: bool,
     /// What files hold, rather than what they take on disk
     #[arg(long)]
     apparent_size: bool,
     /// The same, in bytes
     #[arg(short, long)]
     bytes: bool,
+    /// Sizes in units of this: 512, 4K, M
+    #[arg(short = 'B', long, value_name = "SIZE", value_parser = Unit::parse)]
+    block_size: Option<Unit>,
+    /// Sizes in KiB
+    #[arg(short)]
+    k: bool,
+    /// Sizes in MiB
+    #[arg(short)]
+    m: bool,
+    /// Numbers of entries rather than sizes
+    #[arg(long)]
+    inodes: bool,
     /// The sum of all roots as well
     #[arg(short = 'c', long, conflicts_with = "by")]
     total: bool,
+    /// Sizes of directories without those in them
+    #[arg(short = 'S', long)]
+    separate_dirs: bool,
+    /// Count files with several names as often as they are met
+    #[arg(short = 'l', long)]
+    count_links: bool,
+    /// Only what is at least this large; with a minus, at most
+    #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true, value_parser = threshold)]
+    threshold: Option<Threshold>,
+    /// The latest modification of anything below as well (or atime, ctime)
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "mtime")]
+    time: Option<TimeOf>,
+    /// How times look: full-iso, long-iso, iso or +FORMAT
+    #[arg(long, value_name = "STYLE", default_value = "long-iso")]
+    time_style: String,
+    /// Leave out entries with such a name (or path, if there is a '/' in it), and all below them
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<OsString>,
+    /// Follow symbolic links
+    #[arg(short = 'L', long)]
+    dereference: bool,
+    /// Follow those that are roots
+    #[arg(short = 'D', short_alias = 'H', long)]
+    dereference_args: bool,
+    /// End lines with a NUL
+    #[arg(short = '0', long)]
+    null: bool,
     /// Stay on the file systems of the roots
     #[arg(short = 'x', long)]
     one_file_system: bool,
@@ -67,6 +126,11 @@ pub struct Du {
     /// Print JSON
     #[arg(long, requires = "by")]
     json: bool,
+    /// Write a page for browsers to this file, rather than printing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "summarize", "max_depth", "all"])]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    resumable: Resumable,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -75,296 +139,417 @@ pub struct Du {
     roots: Vec<OsString>,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum By {
-    /// Who owns it
-    User,
-    /// Which group it is of
-    Group,
-    /// When it was modified
-    Age,
-    /// How large it is; regular files
-    Size,
+/// Which time `--time` is about.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum TimeOf {
+    Mtime,
+    #[value(alias = "access", alias = "use")]
+    Atime,
+    #[value(alias = "status")]
+    Ctime,
+}
+
+/// What is shown only.
+#[derive(Clone, Copy, Debug)]
+enum Threshold {
+    AtLeast(u64),
+    AtMost(u64),
+}
+
+fn threshold(text: &str) -> Result<Threshold, String> {
+    match text.strip_prefix('-') {
+        Some(text) => size(text).map(Threshold::AtMost),
+        None => size(text).map(Threshold::AtLeast),
+    }
+}
+
+/// A file with several names that one process met, for tables: another one may have met it too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Linked {
+    identity: (u64, u64),
+    groups: Vec<Option<u64>>,
+    bytes: u64,
+}
+
+/// What was found so far.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Found {
+    total: u64,
+    tables: Tables,
+    areas: Areas,
+    linked: Vec<Linked>,
+    /// Of files with several names; only of a process alone.
+    names: Vec<(u64, u64)>,
+    /// When it began: ages count from there.
+    now: i64,
 }
 
 impl Du {
     /// # Errors
     /// When the walk or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        crew.alone("du")?;
         let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
-        options.fields = StatxFlags::TYPE
+        options.fields = self.fields();
+        options.follow = if self.dereference {
+            Follow::Always
+        } else if self.dereference_args {
+            Follow::Roots
+        } else {
+            Follow::Never
+        };
+        options.leaves = self.by.is_none();
+        let list = self.resumable.list(crew, &options.meter)?;
+        let wanted = Wanted {
+            tables: match (self.by, &self.html) {
+                (Some(by), _) => vec![by],
+                (None, Some(_)) => By::ALL.to_vec(),
+                (None, None) => Vec::new(),
+            },
+            excluded: self.exclude.iter().map(pattern).collect(),
+            unit: self.unit(),
+            several: crew.is_several(),
+        };
+        let files: Vec<_> = list.file().into_iter().collect();
+        let asked = self.asked();
+        let (mut parts, found) =
+            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut found = found.unwrap_or(Found {
+            now: now.map_or(0, |now| now.as_secs() as i64),
+            ..Found::default()
+        });
+        let names = Names::default();
+        names.add(&std::mem::take(&mut found.names));
+        let total = AtomicU64::new(found.total);
+        let now = found.now;
+        let roots = apart(&self.roots);
+        let lists = self.by.is_none() && self.html.is_none();
+        let make = |_| Summer {
+            du: self,
+            wanted: &wanted,
+            names: &names,
+            total: &total,
+            now,
+            tables: Tables::default(),
+            linked: Vec::new(),
+            areas: Areas::default(),
+            out: list.output.part(),
+        };
+        let take = |visitors: Vec<Summer<'_>>, _| {
+            for visitor in visitors {
+                found.tables.add(&visitor.tables);
+                found.areas.add(&visitor.areas);
+                found.linked.extend_from_slice(&visitor.linked);
+            }
+            found.total = total.load(Ordering::Relaxed);
+            let mut found = found.clone();
+            found.names = names.all();
+            Ok(found)
+        };
+        let ran = parts.run(crew, &roots, &mut options, lists, make, take)?;
+        if parts.is_put_off(&ran) {
+            return session::finish(ran.outcome(), &list.output);
+        }
+        // What was claimed of roots that are files.
+        found.total += ran.top.state().bytes.load(Ordering::Relaxed);
+        let Some(all) = crew.gather(found, &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
+        let mut found = Found::default();
+        let mut seen = HashSet::new();
+        for theirs in all {
+            found.total += theirs.total;
+            found.tables.add(&theirs.tables);
+            found.areas.add(&theirs.areas);
+            for it in theirs.linked {
+                if seen.insert(it.identity) {
+                    found.tables.count(&wanted.tables, &it.groups, it.bytes);
+                }
+            }
+        }
+        list.finish()?;
+        let last = Output::last(&ran.meter);
+        let apparent = self.apparent_size || self.bytes;
+        if let Some(by) = self.by {
+            let report = found.tables.report(0, by, apparent);
+            last.print(&if self.json {
+                report.json()?
+            } else {
+                report.chart(|bytes| {
+                    if self.bytes || self.inodes {
+                        count(bytes)
+                    } else {
+                        human(bytes)
+                    }
+                })
+            });
+        } else if let Some(path) = &self.html {
+            let html = self.page(&found, &wanted, &ran);
+            std::fs::write(path, html).with_context(|| path.display().to_string())?;
+        } else if self.total {
+            let end = if self.null { '\0' } else { '\n' };
+            // The latest time of all is not known: each root has its own.
+            last.print(&format!("{}\ttotal{end}", wanted.unit.shown(found.total)));
+        }
+        parts.finish()?;
+        session::finish(ran.outcome(), &last)
+    }
+
+    fn fields(&self) -> StatxFlags {
+        let mut fields = StatxFlags::TYPE
             | StatxFlags::SIZE
             | StatxFlags::BLOCKS
             | StatxFlags::NLINK
             | StatxFlags::INO;
-        options.fields |= match self.by {
+        fields |= match self.by {
             Some(By::User) => StatxFlags::UID,
             Some(By::Group) => StatxFlags::GID,
             Some(By::Age) => StatxFlags::MTIME,
             Some(By::Size) | None => StatxFlags::empty(),
         };
-        let output = Output::new(&options.meter, crew);
-        let names = Names::default();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_secs() as i64);
-        let total = AtomicU64::new(0);
-        let roots = apart(&self.roots);
-        let ran = session::run(crew, &roots, &options, self.by.is_none(), |_| Summer {
-            du: self,
-            names: &names,
-            total: &total,
-            now,
-            groups: BTreeMap::new(),
-            out: output.part(),
-        })?;
-        let outcome = ran.outcome();
-        let mut groups: BTreeMap<u64, Sum> = BTreeMap::new();
-        for visitor in ran.visitors {
-            for (group, sum) in &visitor.groups {
-                groups.entry(*group).or_default().add(sum);
+        if self.html.is_some() {
+            fields |= StatxFlags::UID | StatxFlags::GID | StatxFlags::MTIME;
+        }
+        fields
+            | match self.time {
+                Some(TimeOf::Mtime) => StatxFlags::MTIME,
+                Some(TimeOf::Atime) => StatxFlags::ATIME,
+                Some(TimeOf::Ctime) => StatxFlags::CTIME,
+                None => StatxFlags::empty(),
             }
+    }
+
+    /// What was asked for, but for how fast and where it is kept.
+    fn asked(&self) -> String {
+        let mut asked = self.clone();
+        asked.how = How::default();
+        asked.resumable = Resumable::default();
+        format!("{asked:?}")
+    }
+
+    fn unit(&self) -> Unit {
+        if let Some(unit) = &self.block_size {
+            unit.clone()
+        } else if self.human_readable {
+            Unit::Human
+        } else if self.si {
+            Unit::Thousands
+        } else if self.bytes || self.inodes {
+            Unit::Blocks(1, String::new())
+        } else {
+            let size = if self.m { 1 << 20 } else { 1 << 10 };
+            Unit::Blocks(size, String::new())
         }
-        if let Some(by) = self.by {
-            output.print(&self.report(by, &groups)?);
-        } else if self.total {
-            let size = self.size(total.into_inner());
-            output.print(&format!("{size}\ttotal\n"));
-        }
-        session::finish(outcome, &output)
     }
 
     fn measure(&self, stat: &Stat) -> u64 {
-        if self.apparent_size || self.bytes {
+        if self.inodes {
+            1
+        } else if self.apparent_size || self.bytes {
             stat.size()
         } else {
             stat.blocks() * 512
         }
     }
 
-    fn size(&self, bytes: u64) -> String {
-        if self.human_readable {
-            human(bytes)
-        } else if self.bytes {
-            bytes.to_string()
-        } else {
-            bytes.div_ceil(1024).to_string()
+    fn moment(&self, stat: &Stat) -> i64 {
+        let which = match self.time {
+            None => return i64::MIN,
+            Some(TimeOf::Mtime) => Which::Modified,
+            Some(TimeOf::Atime) => Which::Accessed,
+            Some(TimeOf::Ctime) => Which::Changed,
+        };
+        let time = which.of(stat);
+        let seconds = time.seconds.saturating_mul(1_000_000_000);
+        seconds.saturating_add(i64::from(time.nanoseconds))
+    }
+
+    /// Nanoseconds since 1970, in the zone where we are.
+    fn show_moment(&self, moment: i64) -> String {
+        let Ok(at) = Timestamp::from_nanosecond(i128::from(moment)) else {
+            return moment.to_string();
+        };
+        let local = at.to_zoned(TimeZone::system());
+        let text = |format: &str| local.strftime(format).to_string();
+        match self.time_style.as_str() {
+            "full-iso" => {
+                let fraction = moment.rem_euclid(1_000_000_000);
+                text("%Y-%m-%d %H:%M:%S") + &format!(".{fraction:09}") + &text(" %z")
+            }
+            "iso" => text("%Y-%m-%d"),
+            style => text(style.strip_prefix('+').unwrap_or("%Y-%m-%d %H:%M")),
         }
     }
 
-    fn report(&self, by: By, groups: &BTreeMap<u64, Sum>) -> Result<String> {
-        let mut rows: Vec<Row> = groups
-            .iter()
-            .map(|(group, sum)| Row {
-                name: by.name(*group),
-                entries: sum.entries,
-                bytes: sum.bytes,
-            })
+    fn page(&self, found: &Found, wanted: &Wanted, ran: &session::Ran<Summer<'_>>) -> String {
+        let apparent = self.apparent_size || self.bytes;
+        let reports: Vec<_> = (0..)
+            .zip(&wanted.tables)
+            .map(|(number, by)| found.tables.report(number, *by, apparent))
             .collect();
-        if matches!(by, By::User | By::Group) {
-            rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
-        }
-        let report = Report {
-            by,
-            apparent: self.apparent_size || self.bytes,
-            bytes: rows.iter().map(|row| row.bytes).sum(),
-            entries: rows.iter().map(|row| row.entries).sum(),
-            groups: rows,
+        let roots: Vec<String> = self.roots.iter().map(|it| shown(it.as_bytes())).collect();
+        let what = if apparent {
+            "what files hold"
+        } else {
+            "on disk"
         };
-        if self.json {
-            return Ok(serde_json::to_string_pretty(&report)? + "\n");
-        }
-        let shown = |bytes| {
-            if self.bytes {
-                count(bytes)
-            } else {
-                human(bytes)
-            }
-        };
-        let mut text = String::new();
-        let most = report.groups.iter().map(|row| row.bytes).max().unwrap_or(0);
-        for row in &report.groups {
-            let line = format!(
-                "{:<22} {:>14} {:>16}  {}",
-                row.name,
-                count(row.entries),
-                shown(row.bytes),
-                bar(row.bytes, most, 40)
-            );
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        let (entries, bytes) = (count(report.entries), shown(report.bytes));
-        Ok(text + &format!("{:<22} {entries:>14} {bytes:>16}\n", "all"))
+        let written = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
+        let facts = [
+            ("Trees", roots.join(", ")),
+            (
+                "Size",
+                format!(
+                    "{} ({} bytes, {what})",
+                    human(found.total),
+                    count(found.total)
+                ),
+            ),
+            ("Entries", count(ran.meter.entries())),
+            ("Could not be looked at", count(ran.meter.problems())),
+            ("Written", written),
+        ];
+        page(
+            &format!("Usage of {}", roots.join(", ")),
+            &found.areas,
+            &reports,
+            &facts,
+        )
     }
 }
 
-/// Without roots that are in others, which would count twice: the first of those is left that are the same.
-fn apart(roots: &[OsString]) -> Vec<OsString> {
-    let real: Vec<Option<PathBuf>> = roots
-        .iter()
-        .map(|root| {
-            // A link that is a root is not followed.
-            let path = Path::new(root);
-            if path.is_symlink() {
-                return None;
-            }
-            path.canonicalize().ok()
-        })
-        .collect();
-    let is_in_another = |at: usize| {
-        let Some(path) = &real[at] else { return false };
-        real.iter().enumerate().any(|(other, above)| {
-            other != at
-                && above
-                    .as_ref()
-                    .is_some_and(|above| path.starts_with(above) && (path != above || other < at))
-        })
-    };
-    let kept = (0..roots.len()).filter(|at| !is_in_another(*at));
-    kept.map(|at| roots[at].clone()).collect()
+fn pattern(pattern: &OsString) -> (bool, Glob) {
+    let bytes = pattern.as_bytes();
+    (bytes.contains(&b'/'), Glob::new(bytes, false))
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
-#[derive(Serialize)]
-struct Report {
-    by: By,
-    /// Whether bytes are what files hold, rather than what they take on disk.
-    apparent: bool,
-    entries: u64,
-    bytes: u64,
-    groups: Vec<Row>,
+/// What the options come to.
+struct Wanted {
+    tables: Vec<By>,
+    excluded: Vec<(bool, Glob)>,
+    unit: Unit,
+    /// Other processes may meet other names of a file.
+    several: bool,
 }
 
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    entries: u64,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    entries: u64,
-    bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, other: &Sum) {
-        self.entries += other.entries;
-        self.bytes += other.bytes;
-    }
-}
-
-const DAY: i64 = 86_400;
-/// Seconds since the last change, and what is younger than that.
-const AGES: [(i64, &str); 7] = [
-    (DAY, "under a day"),
-    (7 * DAY, "under a week"),
-    (30 * DAY, "under 30 days"),
-    (90 * DAY, "under 90 days"),
-    (365 * DAY, "under a year"),
-    (730 * DAY, "under two years"),
-    (i64::MAX, "older"),
-];
-/// Bytes, and what has fewer.
-const SIZES: [(u64, &str); 9] = [
-    (1, "empty"),
-    (4 << 10, "under 4 KiB"),
-    (64 << 10, "under 64 KiB"),
-    (1 << 20, "under 1 MiB"),
-    (16 << 20, "under 16 MiB"),
-    (256 << 20, "under 256 MiB"),
-    (4 << 30, "under 4 GiB"),
-    (64 << 30, "under 64 GiB"),
-    (u64::MAX, "larger"),
-];
-
-impl By {
-    /// Which group an entry is of, if any.
-    fn group(self, stat: &Stat, now: i64) -> Option<u64> {
-        match self {
-            By::User => Some(u64::from(stat.uid())),
-            By::Group => Some(u64::from(stat.gid())),
-            By::Age => {
-                let age = now.saturating_sub(stat.modified().seconds);
-                let class = AGES.iter().position(|(below, _)| age < *below);
-                Some(class.unwrap_or(AGES.len() - 1) as u64)
-            }
-            By::Size if stat.kind() != FileType::RegularFile => None,
-            By::Size => {
-                let class = SIZES.iter().position(|(below, _)| stat.size() < *below);
-                Some(class.unwrap_or(SIZES.len() - 1) as u64)
-            }
-        }
-    }
-
-    fn name(self, group: u64) -> String {
-        match self {
-            By::User => crate::find::users::user_name(group as u32),
-            By::Group => crate::find::users::group_name(group as u32),
-            By::Age => AGES[group as usize].1.to_owned(),
-            By::Size => SIZES[group as usize].1.to_owned(),
-        }
-    }
-}
-
-/// Files with several names of which one was met. In parts, so that threads rarely wait for one another.
-#[derive(Debug, Default)]
-struct Names([Mutex<HashSet<(u64, u64)>>; 16]);
-
-impl Names {
-    /// Whether it is the first name of its file.
-    fn is_first(&self, stat: &Stat) -> bool {
-        if stat.links() <= 1 || stat.kind() == FileType::Directory {
-            return true;
-        }
-        let part = &self.0[(stat.ino() % 16) as usize];
-        let mut seen = part.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(stat.identity())
-    }
-}
-
-/// Bytes of a directory and of what is below it.
+/// A directory and what is below it.
 #[derive(Debug)]
-struct Below(AtomicU64);
+struct Below {
+    bytes: AtomicU64,
+    /// The latest time, nanoseconds since 1970.
+    moment: AtomicI64,
+}
+
+impl Below {
+    fn add_both(&self, bytes: u64, moment: i64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.moment.fetch_max(moment, Ordering::Relaxed);
+    }
+}
 
 impl DirState for Below {
     fn new(seed: [u64; 2]) -> Below {
-        Below(AtomicU64::new(seed[0]))
+        Below {
+            bytes: AtomicU64::new(seed[0]),
+            moment: AtomicI64::new(seed[1] as i64),
+        }
+    }
+
+    fn elsewhere(seed: [u64; 2]) -> Below {
+        Below::new([0, seed[1]])
+    }
+
+    fn gathered(&self) -> Vec<u8> {
+        let bytes = self.bytes.load(Ordering::Relaxed).to_le_bytes();
+        let moment = self.moment.load(Ordering::Relaxed).to_le_bytes();
+        [bytes, moment].concat()
+    }
+
+    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
+        let (bytes, moment) = gathered.split_first_chunk::<8>().ok_or(Unreadable)?;
+        let moment = moment.try_into().map_err(|_| Unreadable)?;
+        self.add_both(u64::from_le_bytes(*bytes), i64::from_le_bytes(moment));
+        Ok(())
+    }
+
+    fn claimed(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 struct Summer<'s> {
     du: &'s Du,
+    wanted: &'s Wanted,
     names: &'s Names,
-    /// Of all roots.
+    /// Of all roots that are directories.
     total: &'s AtomicU64,
     now: i64,
-    groups: BTreeMap<u64, Sum>,
+    tables: Tables,
+    linked: Vec<Linked>,
+    areas: Areas,
     out: Part,
 }
 
 impl Summer<'_> {
-    fn line(&mut self, bytes: u64, path: &[u8]) {
-        let size = self.du.size(bytes);
+    fn line(&mut self, bytes: u64, moment: i64, path: &[u8]) {
+        let shown = match self.du.threshold {
+            None => true,
+            Some(Threshold::AtLeast(least)) => bytes >= least,
+            Some(Threshold::AtMost(most)) => bytes <= most,
+        };
+        if !shown {
+            return;
+        }
+        let size = self.wanted.unit.shown(bytes);
         let out = self.out.bytes();
         out.extend_from_slice(size.as_bytes());
         out.push(b'\t');
+        if self.du.time.is_some() {
+            out.extend_from_slice(self.du.show_moment(moment).as_bytes());
+            out.push(b'\t');
+        }
         out.extend_from_slice(path);
-        out.push(b'\n');
+        out.push(if self.du.null { 0 } else { b'\n' });
         self.out.end_record();
     }
 
     fn is_shown(&self, depth: u32) -> bool {
         self.du.by.is_none()
+            && self.du.html.is_none()
             && if self.du.summarize {
                 depth == 0
             } else {
                 self.du.max_depth.is_none_or(|most| depth <= most)
             }
+    }
+
+    fn is_excluded(&self, entry: &mut Entry<'_, Below>) -> bool {
+        self.wanted.excluded.iter().any(|(of_path, glob)| {
+            if *of_path {
+                glob.matches(entry.path())
+            } else {
+                glob.matches(entry.name().to_bytes())
+            }
+        })
+    }
+
+    /// Counts it in tables. Of files with several names other processes may do the same.
+    fn count(&mut self, stat: &Stat, bytes: u64, is_claimed: bool) {
+        let tables = &self.wanted.tables;
+        if tables.is_empty() {
+            return;
+        }
+        let groups: Vec<Option<u64>> = tables.iter().map(|by| by.group(stat, self.now)).collect();
+        if is_claimed {
+            let identity = stat.identity();
+            self.linked.push(Linked {
+                identity,
+                groups,
+                bytes,
+            });
+        } else {
+            self.tables.count(tables, &groups, bytes);
+        }
     }
 }
 
@@ -375,44 +560,57 @@ impl Visitor for Summer<'_> {
         if self.du.one_file_system && entry.kind() == FileType::Directory && entry.is_elsewhere() {
             return Flow::Skip;
         }
-        let Ok(stat) = entry.stat() else {
-            return Flow::Skip;
-        };
-        let bytes = self.du.measure(stat);
-        let is_directory = stat.kind() == FileType::Directory;
-        if !self.names.is_first(stat) {
+        if !self.wanted.excluded.is_empty() && self.is_excluded(entry) {
             return Flow::Skip;
         }
-        if let Some(by) = self.du.by {
-            if let Some(group) = by.group(stat, self.now) {
-                let sum = Sum { entries: 1, bytes };
-                self.groups.entry(group).or_default().add(&sum);
-            }
+        let Ok(stat) = entry.stat().copied() else {
+            return Flow::Skip;
+        };
+        let (bytes, moment) = (self.du.measure(&stat), self.du.moment(&stat));
+        let has_several = has_several(&stat) && !self.du.count_links;
+        if has_several && !self.names.is_first(&stat) {
+            return Flow::Skip;
+        }
+        let is_claimed = has_several && self.wanted.several;
+        self.count(&stat, bytes, is_claimed);
+        if self.du.by.is_some() {
             return Flow::Descend([0, 0]);
         }
-        if is_directory {
-            return Flow::Descend([bytes, 0]);
+        if stat.kind() == FileType::Directory {
+            return Flow::Descend([bytes, moment as u64]);
         }
-        match entry.dir() {
-            Some(dir) => dir.state().0.fetch_add(bytes, Ordering::Relaxed),
-            None => self.total.fetch_add(bytes, Ordering::Relaxed),
-        };
+        if is_claimed {
+            entry.holder().state().add_both(0, moment);
+            entry.claim(stat.identity(), bytes);
+        } else {
+            // Of roots that are files as well: what all roots are in is added to the total at the end.
+            entry.holder().state().add_both(bytes, moment);
+        }
         let depth = entry.depth();
         if (self.du.all || depth == 0) && self.is_shown(depth) {
-            self.line(bytes, entry.path());
+            self.line(bytes, moment, entry.path());
         }
         Flow::Skip
     }
 
     fn leave(&mut self, leaving: &mut Leaving<'_, Below>) {
         let dir = leaving.dir();
-        let (bytes, depth) = (dir.state().0.load(Ordering::Relaxed), dir.depth());
-        match dir.parent() {
-            Some(parent) => parent.state().0.fetch_add(bytes, Ordering::Relaxed),
-            None => self.total.fetch_add(bytes, Ordering::Relaxed),
-        };
+        let (bytes, depth) = (dir.state().bytes.load(Ordering::Relaxed), dir.depth());
+        let moment = dir.state().moment.load(Ordering::Relaxed);
+        let parent = dir.parent();
+        let added = if self.du.separate_dirs { 0 } else { bytes };
+        if let Some(parent) = parent {
+            parent.state().add_both(added, moment);
+        }
+        if parent.is_none() || self.du.separate_dirs {
+            self.total.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if self.du.html.is_some() && depth <= LEVELS {
+            let path = leaving.path().to_vec();
+            self.areas.push(Area { bytes, path, depth });
+        }
         if self.is_shown(depth) {
-            self.line(bytes, leaving.path());
+            self.line(bytes, moment, leaving.path());
         }
     }
 

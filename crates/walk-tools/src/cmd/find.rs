@@ -7,10 +7,12 @@ use crate::find::parse::{Query, parse};
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Time, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, StatxFlags, Time, Visitor};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::IsTerminal;
@@ -25,16 +27,19 @@ Examples:
   pandofs find . -name core -exec gzip {} ';'
   pandofs find . -name '*.c' -print0 | xargs -0 wc -l
   pandofs find --threads 16 /nfs -user alice -delete
+  pandofs find --checkpoint state /scratch -mtime +900 -print0 > old
+      a search of days; if it ends too early, the same with --resume goes on from where it was
 
 Roots and expression are those of GNU find, and so is what is printed, but for the order:
 directories are searched in parallel, and each comes before what is in it (with -depth and
 -delete after it). Known are
-  -name -iname -path -ipath -lname -ilname -regex -iregex -regextype -type -size -empty
-  -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newerXY
-  -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile
+  -name -iname -path -ipath -lname -ilname -regex -iregex -regextype -type -xtype -size -empty
+  -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newerXY (X, Y: a B c m; Y: t) -used
+  -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile -fstype
   -readable -writable -executable
   -maxdepth -mindepth -xdev -depth -follow -H -L -P  ! -not -a -and -o -or , ( ) -true -false
-  -daystart -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete -exec -execdir -prune -quit
+  -daystart -files0-from -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete
+  -exec -execdir -ok -okdir -prune -quit
 and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in
 it) and all below them. Commands of -exec run in each thread, so some run at once. Options of
 this help come first.";
@@ -45,6 +50,8 @@ this help come first.";
 pub struct Find {
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    resumable: Resumable,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -67,8 +74,13 @@ impl Find {
         options.slow_entries = !query.execs.is_empty();
         options.follow = query.follow;
         options.one_file_system = query.one_file_system;
-        let output = Output::new(&options.meter, crew);
-        let failed = AtomicBool::new(false);
+        if query.needs_birth {
+            options.fields |= StatxFlags::BTIME;
+        }
+        if query.execs.iter().any(|exec| exec.asks) {
+            crew.alone("-ok")?;
+        }
+        let list = self.resumable.list(crew, &options.meter)?;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -79,34 +91,59 @@ impl Find {
         // A launcher of processes may have made a terminal for them.
         let terminal = std::io::stdout().is_terminal() && !crew.is_several();
         let files = query.files.iter().map(|name| {
-            let file = if crew.is_several() {
+            if crew.is_several() {
                 bail!("-fprint and the like do not work over several processes");
-            } else {
-                File::create(name)
-            };
-            let file = file.with_context(|| name.display().to_string())?;
-            Ok(Output::file(&options.meter, file))
+            }
+            self.resumable.file(name.as_ref())
         });
-        let files: Vec<Output> = files.collect::<Result<_>>()?;
-        let ran = session::run(crew, &query.roots, &options, true, |_| Finder {
+        let files: Vec<File> = files.collect::<Result<_>>()?;
+        let appended: Vec<&File> = list.file().into_iter().chain(&files).collect();
+        let asked = format!("find {:?}", self.words);
+        let (mut parts, found) =
+            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &appended)?;
+        let before = found.unwrap_or(Found {
+            failed: false,
+            now: (now.seconds, now.nanoseconds),
+        });
+        let failed = AtomicBool::new(before.failed);
+        let now = Time {
+            seconds: before.now.0,
+            nanoseconds: before.now.1,
+        };
+        let outputs = files
+            .iter()
+            .map(|file| Ok(Output::file(&options.meter, file.try_clone()?)));
+        let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
+        let make = |_| Finder {
             query: &query,
-            out: output.part(),
-            files: files.iter().map(Output::part).collect(),
+            out: list.output.part(),
+            files: outputs.iter().map(Output::part).collect(),
             names: query.execs.iter().map(|_| Names::default()).collect(),
             now,
             terminal,
             failed: &failed,
             meter: Arc::clone(&options.meter),
-        })?;
-        let mut ran = ran;
-        for mut finder in std::mem::take(&mut ran.visitors) {
-            finder.out.flush();
-            finder.files.iter_mut().for_each(Part::flush);
-            if !ran.interrupted {
-                for (exec, names) in query.execs.iter().zip(&mut finder.names) {
-                    exec.run_batch(names, &failed);
+        };
+        let take = |finders: Vec<Finder<'_>>, interrupted: bool| {
+            for mut finder in finders {
+                finder.out.flush();
+                finder.files.iter_mut().for_each(Part::flush);
+                // After Ctrl-C nothing is begun any more, unless it goes on later, without them.
+                if !interrupted || self.resumable.is_wanted() {
+                    for (exec, names) in query.execs.iter().zip(&mut finder.names) {
+                        exec.run_batch(names, &failed);
+                    }
                 }
             }
+            Ok(Found {
+                failed: failed.load(Ordering::Relaxed),
+                now: before.now,
+            })
+        };
+        let mut how = options.clone();
+        let ran = parts.run(crew, &query.roots, &mut how, true, make, take)?;
+        if parts.is_put_off(&ran) {
+            return session::finish(ran.outcome(), &list.output);
         }
         let Some(failed) = crew.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
             return Ok(Outcome::Done);
@@ -115,11 +152,21 @@ impl Find {
         if outcome == Outcome::Done && failed.contains(&true) {
             outcome = Outcome::Incomplete;
         }
-        for (file, name) in files.iter().zip(&query.files) {
+        for (file, name) in outputs.iter().zip(&query.files) {
             file.finish().with_context(|| name.display().to_string())?;
         }
-        session::finish(outcome, &output)
+        list.finish()?;
+        parts.finish()?;
+        Ok(outcome)
     }
+}
+
+/// What a checkpoint keeps.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Found {
+    failed: bool,
+    /// When it began: ages count from there.
+    now: (i64, u32),
 }
 
 struct Finder<'f> {

@@ -7,6 +7,7 @@ use crate::lattice::Set;
 use crate::mirror::refuse_doubles;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
 use anyhow::{Context, Result, bail};
 use blake3::hazmat::{
@@ -37,6 +38,8 @@ Examples:
   pandofs sum --check sums
       whether all is as it was
   mpirun -n 8 --hostfile hosts pandofs sum /scratch/results
+  pandofs sum --checkpoint state --files /archive > sums
+      hours of reading; if it ends too early, the same with --resume goes on from where it was
 
 A file's digest is its BLAKE3. A tree's depends on the names in it, on what kind each is, on what
 is in files and where links lead to; with --attributes on owners, permissions and times of
@@ -64,6 +67,8 @@ pub struct Sum {
     /// Print digests and counts as JSON
     #[arg(long, conflicts_with_all = ["check", "files"])]
     json: bool,
+    #[command(flatten)]
+    resumable: Resumable,
     /// What to sum up
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
@@ -102,31 +107,45 @@ impl Sum {
         let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
-        let output = Output::new(&options.meter, crew);
-        let found = Found::default();
-        let mut ran = session::run(crew, &roots, &options, self.files, |_| Summer {
+        let list = self.resumable.list(crew, &options.meter)?;
+        let files: Vec<_> = list.file().into_iter().collect();
+        let asked = format!(
+            "sum of {roots:?}, files {}, attributes {}, one file system {}",
+            self.files, self.attributes, self.one_file_system
+        );
+        let (mut parts, before) =
+            Parts::begin::<Done>(&self.resumable, crew, &options.meter, asked, &files)?;
+        let (mut bytes, digests, broken) = before.unwrap_or_default();
+        let digests = digests.into_iter().collect();
+        let found = Found(Mutex::new(Roots { digests, broken }));
+        let meter = Arc::clone(&options.meter);
+        let make = |_| Summer {
             sum: self,
             roots: &roots,
             found: &found,
-            meter: Arc::clone(&options.meter),
+            meter: Arc::clone(&meter),
             buffer: vec![0; 1 << 20].into_boxed_slice(),
             bytes: 0,
-            out: output.part(),
-        })?;
-        let mut bytes = 0;
-        for (number, mut summer) in std::mem::take(&mut ran.visitors).into_iter().enumerate() {
-            if number == 0 && crew.is_first() {
-                summer.finish_larges(&ran.top, b"");
-            }
-            bytes += summer.bytes;
+            out: list.output.part(),
+        };
+        let take = |summers: Vec<Summer<'_>>, _| -> Result<Done> {
+            bytes += summers.iter().map(|summer| summer.bytes).sum::<u64>();
+            Ok(found.done(bytes))
+        };
+        let ran = parts.run(crew, &roots, &mut options, self.files, make, take)?;
+        if parts.is_put_off(&ran) {
+            return session::finish(ran.outcome(), &list.output);
         }
-        let mine = std::mem::take(&mut *found.lock());
-        let Some(all) = crew.gather((bytes, mine.digests, mine.broken), &ran.meter)? else {
+        if crew.is_first() {
+            make(0).finish_larges(&ran.top, b"");
+        }
+        let Some(all) = crew.gather(found.done(bytes), &ran.meter)? else {
             return Ok(Outcome::Done);
         };
+        list.finish()?;
         let mut digests = Digests::new();
         for (_, some, _) in &all {
-            digests.extend(some.iter().map(|(name, digest)| (name.clone(), *digest)));
+            digests.extend(some.iter().cloned());
         }
         // What was not read wholly has none.
         for broken in all.iter().flat_map(|(_, _, broken)| broken) {
@@ -163,9 +182,13 @@ impl Sum {
             }
         }
         last.finish().context("standard output")?;
-        session::finish(outcome, &output)
+        parts.finish()?;
+        Ok(outcome)
     }
 }
+
+/// Bytes that were read, digests of roots, and roots of which something could not be read.
+type Done = (u64, Vec<(Vec<u8>, [u8; 32])>, Vec<Vec<u8>>);
 
 /// Says of each that is wanted whether it is so; whether some are not.
 fn report_check(wanted: &Digests, found: &Digests, out: &Output) -> bool {
@@ -259,6 +282,13 @@ struct Roots {
 }
 
 impl Found {
+    fn done(&self, bytes: u64) -> Done {
+        let roots = self.lock();
+        let digests = roots.digests.iter();
+        let digests = digests.map(|(name, digest)| (name.clone(), *digest));
+        (bytes, digests.collect(), roots.broken.clone())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Roots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

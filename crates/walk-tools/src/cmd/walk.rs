@@ -1,23 +1,21 @@
 //! `walk`
 
-use crate::checkpoint::{Checkpoint, Timer};
 use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parquet::{Rows, Table};
+use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
 use crate::text::{count, human, show};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, Stat, StatxFlags, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Problem, Stat, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,20 +48,8 @@ pub struct Walk {
     /// Follow symbolic links; one that leads back to a directory above it is reported
     #[arg(short = 'L', long)]
     follow: bool,
-    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end
-    #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
-    /// Seconds between two times
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 300,
-        requires = "checkpoint"
-    )]
-    checkpoint_interval: u64,
-    /// Go on from what --checkpoint has written
-    #[arg(long, requires = "checkpoint")]
-    resume: bool,
+    #[command(flatten)]
+    resumable: Resumable,
     /// Where a list goes, rather than to standard output: what is not in a checkpoint is cut off it
     #[arg(short, long, value_name = "FILE", requires = "list")]
     output: Option<PathBuf>,
@@ -117,8 +103,16 @@ impl Walk {
             Some(file) => Output::file(&options.meter, file.try_clone()?),
             None => Output::new(&options.meter, crew),
         };
+        let files: Vec<&File> = file.iter().collect();
+        let asked = format!(
+            "walk of {:?}, list {:?}, one file system {}, follow {}",
+            self.roots, self.list, self.one_file_system, self.follow
+        );
+        let (mut parts, found) =
+            Parts::begin(&self.resumable, crew, &options.meter, asked, &files)?;
+        let mut counts: Counts = found.unwrap_or_default();
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
-        if self.list == Some(Format::Csv) && crew.is_first() && !self.resume {
+        if self.list == Some(Format::Csv) && crew.is_first() && !self.resumable.goes_on() {
             output.print(header);
         }
         let lists = self.list.is_some();
@@ -130,21 +124,19 @@ impl Walk {
             table: table.as_ref(),
             rows: Rows::default(),
         };
-        if let Some(path) = &self.checkpoint {
-            return self.in_parts(path, options, &output, file.as_ref(), make);
-        }
-        let ran = session::run(crew, &self.roots, &options, lists, make)?;
-        let mut counts = Counts::default();
-        for visitor in &ran.visitors {
-            counts.add(&visitor.counts);
-        }
-        let mut ran = ran;
-        for visitor in &mut ran.visitors {
-            if let Some(table) = &table {
-                visitor.rows.flush(table);
+        let take = |mut visitors: Vec<Walker<'_>>, _| {
+            for visitor in &mut visitors {
+                counts.add(&visitor.counts);
+                if let Some(table) = &table {
+                    visitor.rows.flush(table);
+                }
             }
+            Ok(counts)
+        };
+        let ran = parts.run(crew, &self.roots, &mut options, lists, make, take)?;
+        if parts.is_put_off(&ran) {
+            return session::finish(ran.outcome(), &output);
         }
-        ran.visitors.clear();
         let Some(all) = crew.gather(counts, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
@@ -167,13 +159,14 @@ impl Walk {
         if let Some(table) = table {
             table.finish()?;
         }
+        parts.finish()?;
         session::finish(outcome, &output)
     }
 }
 
 impl Walk {
     fn open_output(&self, crew: &Crew<'_>) -> Result<Option<File>> {
-        if self.checkpoint.is_some() {
+        if self.resumable.is_wanted() {
             crew.alone("--checkpoint")?;
             if self.list == Some(Format::Parquet) || self.list.is_some() && self.output.is_none() {
                 bail!("--checkpoint of a list needs --output, and another format than Parquet");
@@ -185,101 +178,8 @@ impl Walk {
         if crew.is_several() || self.list == Some(Format::Parquet) {
             bail!("--output does not work with Parquet, nor over several processes");
         }
-        let mut options = File::options();
-        options.append(true).create(true);
-        let file = options
-            .open(path)
-            .with_context(|| path.display().to_string())?;
-        if !self.resume {
-            file.set_len(0)?;
-        }
-        Ok(Some(file))
+        Ok(Some(self.resumable.file(path)?))
     }
-
-    /// Walks with interruptions, at which what was done is written down.
-    fn in_parts<'w>(
-        &self,
-        path: &Path,
-        mut options: Options,
-        output: &Output,
-        file: Option<&File>,
-        make: impl Fn(usize) -> Walker<'w> + Copy,
-    ) -> Result<Outcome> {
-        let asked = format!(
-            "walk of {:?}, list {:?}, one file system {}, follow {}",
-            self.roots, self.list, self.one_file_system, self.follow
-        );
-        let checkpoint = Checkpoint::new(path, asked);
-        let mut done = Done::default();
-        let mut rest = None;
-        if self.resume {
-            let (found, reader) = checkpoint.read::<Done>()?;
-            if let Some(file) = file {
-                file.set_len(found.output_bytes)?;
-            }
-            done = found;
-            rest = Some(reader);
-        }
-        let before = done.counts;
-        loop {
-            let saved = checkpoint.begin()?;
-            options.saved = Some(Arc::clone(&saved));
-            let interval = Duration::from_secs(self.checkpoint_interval);
-            let mut ran = {
-                let _timer = Timer::start(&saved, interval)?;
-                match rest.take() {
-                    Some(mut reader) => session::go_on(&mut reader, &options, false, make)?,
-                    None => session::run(&mut Crew::Alone, &self.roots, &options, false, make)?,
-                }
-            };
-            for visitor in std::mem::take(&mut ran.visitors) {
-                done.counts.add(&visitor.counts);
-            }
-            output.finish().context("the list")?;
-            done.counts.problems = before.problems + ran.meter.problems();
-            done.counts.vanished = before.vanished + ran.meter.vanished();
-            done.counts.seconds += ran.elapsed.as_secs_f64();
-            if let Some(file) = file {
-                file.sync_all()?;
-                done.output_bytes = file.metadata()?.len();
-            }
-            if saved.finish().context("the checkpoint")? == 0 {
-                break;
-            }
-            checkpoint.write(done)?;
-            if ran.interrupted {
-                return Ok(Outcome::Interrupted);
-            }
-            rest = Some(checkpoint.read::<Done>()?.1);
-        }
-        checkpoint.remove()?;
-        let last = Output::last(&options.meter);
-        if self.list.is_none() {
-            last.print(&if self.json {
-                let report = Report {
-                    counts: done.counts,
-                    ranks: vec![done.counts.entries],
-                };
-                serde_json::to_string_pretty(&report)? + "\n"
-            } else {
-                done.counts.table()
-            });
-        }
-        last.finish().context("standard output")?;
-        Ok(if done.counts.problems > 0 {
-            Outcome::Incomplete
-        } else {
-            Outcome::Done
-        })
-    }
-}
-
-/// What a checkpoint knows besides the items.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Done {
-    counts: Counts,
-    /// Of the list.
-    output_bytes: u64,
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.

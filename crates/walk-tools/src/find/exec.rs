@@ -1,10 +1,12 @@
 //! `-exec` and its kind.
 
+use crate::text::shown;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of the names in one command line: a quarter of what Linux always allows, which leaves room for
 /// the environment.
@@ -18,13 +20,29 @@ pub struct Exec {
     pub in_directory: bool,
     /// With many names at once (`+`).
     pub batch: bool,
+    /// The user is asked before.
+    pub asks: bool,
 }
 
 impl Exec {
     /// Runs it for one entry. Whether it ended well.
     pub fn run(&self, path: &[u8], directory: BorrowedFd<'_>, failed: &AtomicBool) -> bool {
         let words: Vec<OsString> = self.words.iter().map(|word| replace(word, path)).collect();
+        if self.asks {
+            // One question and what comes of it at a time.
+            static ASKING: Mutex<()> = Mutex::new(());
+            let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+            return self.is_wanted(path) && self.start(words, Some(directory), failed);
+        }
         self.start(words, Some(directory), failed)
+    }
+
+    fn is_wanted(&self, path: &[u8]) -> bool {
+        let program = self.words.first().map_or("".as_ref(), |word| &**word);
+        eprint!("< {} ... {} > ? ", program.display(), shown(path));
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        read.is_ok() && answer.trim_start().starts_with(['y', 'Y'])
     }
 
     /// Runs it for the names gathered, and forgets them. That it failed is seen in the exit code.
@@ -58,6 +76,10 @@ impl Exec {
             if fd.as_raw_fd() >= 0 {
                 command.current_dir(format!("/proc/self/fd/{}", fd.as_raw_fd()));
             }
+        }
+        if self.asks {
+            // What comes there is answers.
+            command.stdin(Stdio::null());
         }
         match command.status() {
             Ok(status) => status.success(),

@@ -1,13 +1,17 @@
 //! What an expression is, and what it does with an entry.
 
 use crate::find::exec::{Exec, Names};
+use crate::find::filesystems::FileSystems;
 use crate::find::format::{self, Format};
 use crate::find::glob::Glob;
 use crate::output::Part;
 use crate::text::{show, shown};
 use pandofs_walk_fs::{Entry, FileType, Meter, Stat, Time};
 use regex::bytes::Regex;
-use rustix::fs::{Access, AtFlags, Mode, OFlags, RawDir, accessat, openat, readlinkat, unlinkat};
+use rustix::fs::{
+    Access, AtFlags, Mode, OFlags, RawDir, StatxFlags, accessat, openat, readlinkat, statx,
+    unlinkat,
+};
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
@@ -33,10 +37,16 @@ pub enum Test {
     LinkName(Glob),
     Regex(Regex),
     Kind(Vec<FileType>),
+    /// Of what a link leads to; of the link itself, if links are followed.
+    OtherKind(Vec<FileType>, bool),
+    /// The kind of file system.
+    FileSystem(String, FileSystems),
     /// Units of so many bytes, each part of one counts.
     Size(Compare, u64),
     /// Units of so many seconds, back from now, or from then.
-    Age(Which, Compare, i64, Option<Time>),
+    Age(Which, Age, Option<Time>),
+    /// Days from the last change to the last access.
+    Used(Age),
     Newer(Which, Time),
     User(Compare),
     Group(Compare),
@@ -72,16 +82,33 @@ pub enum Which {
     Accessed,
     Changed,
     Modified,
+    /// Only file systems know it that keep it.
+    Born,
 }
 
 impl Which {
+    /// Where nobody knows when a file was made, it is as old as can be.
     pub fn of(self, stat: &Stat) -> Time {
         match self {
             Which::Accessed => stat.accessed(),
             Which::Changed => stat.changed(),
             Which::Modified => stat.modified(),
+            Which::Born => stat.born().unwrap_or(Time {
+                seconds: i64::MIN,
+                nanoseconds: 0,
+            }),
         }
     }
+}
+
+/// `+1.5` units is more, `-1.5` less, `1.5` just so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    pub sign: Ordering,
+    /// Nanoseconds.
+    pub number: i128,
+    /// Seconds.
+    pub unit: i64,
 }
 
 /// `+7` is more, `-7` less, `7` just so.
@@ -151,6 +178,7 @@ impl Test {
                 let kind = entry.kind();
                 kinds.contains(&kind)
             }
+            Test::OtherKind(kinds, followed) => kinds.contains(&other_kind(entry, *followed)),
             Test::Empty => is_empty(entry),
             Test::Access(access) => {
                 accessat(entry.dir_fd(), entry.name(), *access, AtFlags::empty()).is_ok()
@@ -165,9 +193,11 @@ impl Test {
     fn holds_for(&self, stat: &Stat, now: Time) -> bool {
         match self {
             Test::Size(compare, unit) => compare.holds(stat.size().div_ceil(*unit)),
-            Test::Age(which, compare, unit, from) => {
-                age_holds(*compare, *unit, which.of(stat), from.unwrap_or(now))
+            Test::Age(which, age, from) => age.holds(which.of(stat), from.unwrap_or(now)),
+            Test::Used(age) => {
+                stat.accessed() > stat.changed() && age.holds(stat.changed(), stat.accessed())
             }
+            Test::FileSystem(name, all) => all.of(stat.device()) == name,
             Test::Newer(which, than) => which.of(stat) > *than,
             Test::User(compare) => compare.holds(u64::from(stat.uid())),
             Test::Group(compare) => compare.holds(u64::from(stat.gid())),
@@ -189,27 +219,46 @@ impl Test {
             | Test::LinkName(_)
             | Test::Regex(_)
             | Test::Kind(_)
+            | Test::OtherKind(..)
             | Test::Empty
             | Test::Access(_) => unreachable!("they need no attributes"),
         }
     }
 }
 
-/// Days are counted down: `-mtime 0` is under a day old, `-mtime +0` a day or more. Minutes are counted up:
-/// `-mmin 1` is up to a minute old. So it is in GNU find.
-fn age_holds(compare: Compare, unit: i64, time: Time, now: Time) -> bool {
-    let nanoseconds =
-        |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
-    let age = nanoseconds(now) - nanoseconds(time);
-    let unit_ns = i128::from(unit) * 1_000_000_000;
-    let number = i128::from(compare.number);
-    match compare.sign {
-        Ordering::Less => age < number * unit_ns,
-        Ordering::Greater if unit == DAY => age >= (number + 1) * unit_ns,
-        Ordering::Greater => age > number * unit_ns,
-        Ordering::Equal if unit == DAY => age.div_euclid(unit_ns) == number,
-        Ordering::Equal => age > (number - 1) * unit_ns && age <= number * unit_ns,
+impl Age {
+    /// Days are counted down: `-mtime 0` is under a day old, `-mtime +0` a day or more. Minutes are counted up:
+    /// `-mmin 1` is up to a minute old. So it is in GNU find.
+    fn holds(self, time: Time, now: Time) -> bool {
+        let nanoseconds =
+            |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+        let age = nanoseconds(now) - nanoseconds(time);
+        let unit = i128::from(self.unit) * 1_000_000_000;
+        let number = self.number;
+        match self.sign {
+            Ordering::Less => age < number,
+            Ordering::Greater if self.unit == DAY => age >= number + unit,
+            Ordering::Greater => age > number,
+            Ordering::Equal if self.unit == DAY => (number..number + unit).contains(&age),
+            Ordering::Equal => age > number - unit && age <= number,
+        }
     }
+}
+
+fn other_kind(entry: &mut Entry<'_, ()>, followed: bool) -> FileType {
+    let kind = entry.kind();
+    if kind != FileType::Symlink && !followed {
+        return kind;
+    }
+    let flags = if followed {
+        AtFlags::SYMLINK_NOFOLLOW
+    } else {
+        AtFlags::empty()
+    };
+    // A link that leads nowhere stays one.
+    statx(entry.dir_fd(), entry.name(), flags, StatxFlags::TYPE).map_or(kind, |stat| {
+        FileType::from_raw_mode(u32::from(stat.stx_mode))
+    })
 }
 
 /// Seconds.
@@ -359,12 +408,13 @@ mod tests {
             seconds: 1_000_000,
             nanoseconds: 0,
         };
-        let holds = |sign, number, unit, age: i64| {
+        let holds = |sign, number: i64, unit, age: i64| {
             let time = Time {
                 seconds: 1_000_000 - age,
                 nanoseconds: 0,
             };
-            age_holds(Compare { sign, number }, unit, time, now)
+            let number = i128::from(number * unit) * 1_000_000_000;
+            Age { sign, number, unit }.holds(time, now)
         };
         use Ordering::{Equal, Greater, Less};
         assert!(holds(Equal, 0, DAY, 5) && !holds(Equal, 1, DAY, 5));

@@ -1,6 +1,7 @@
 //! `-printf` and `-ls`.
 
 use crate::find::expression::Which;
+use crate::find::filesystems::FileSystems;
 use crate::find::permissions::letters;
 use crate::find::users::{group_name, user_name};
 use anyhow::{Result, bail};
@@ -9,6 +10,7 @@ use jiff::tz::TimeZone;
 use pandofs_walk_fs::{Entry, FileType, Time};
 use rustix::fs::{AtFlags, StatxFlags, readlinkat, statx};
 use std::io::Write;
+use std::sync::OnceLock;
 
 /// What `-printf` writes.
 #[derive(Debug, Default)]
@@ -61,6 +63,12 @@ impl Format {
             parts.push(Part::Bytes(plain));
         }
         Ok(Format { parts })
+    }
+
+    /// Whether it says when files were made.
+    pub fn needs_birth(&self) -> bool {
+        let born = |part: &Part| matches!(part, Part::Time { which, .. } if *which == Which::Born);
+        self.parts.iter().any(born)
     }
 
     /// Appends what it says of the entry.
@@ -146,13 +154,14 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
     }
     match letter {
         Some('%') => Ok(Part::Bytes(b"%".to_vec())),
-        Some(which @ ('A' | 'C' | 'T')) => {
+        Some(which @ ('A' | 'B' | 'C' | 'T')) => {
             let Some(field) = next().filter(|field| "@+YmdHIMSTDFaAbBhjklpyZsRc".contains(*field))
             else {
                 bail!("%{which} needs one of @ + Y m d H I M S T D F R a A b B h j k l p y Z s c");
             };
             let which = match which {
                 'A' => Which::Accessed,
+                'B' => Which::Born,
                 'C' => Which::Changed,
                 _ => Which::Modified,
             };
@@ -167,7 +176,7 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
             let field = 'c';
             Ok(Part::Time { which, field, pad })
         }
-        Some(directive) if "bdDfgGhHiklmMnpPsuUyY".contains(directive) => {
+        Some(directive) if "bdDfFgGhHiklmMnpPsSuUyY".contains(directive) => {
             // Other numbers are texts to GNU find.
             pad.zeros &= matches!(directive, 'd' | 'm');
             Ok(Part::Directive { directive, pad })
@@ -258,6 +267,11 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
                 'i' => written(out, stat.ino()),
                 'D' => written(out, stat.dev()),
                 'n' => written(out, stat.links()),
+                'F' => written(
+                    out,
+                    mounted().map_or("unknown", |all| all.of(stat.device())),
+                ),
+                'S' => written(out, sparseness(stat.size(), stat.blocks())),
                 'm' => written(out, format_args!("{:o}", stat.mode() & 0o7777)),
                 'M' => written(out, letters(stat.mode())),
                 'U' => written(out, stat.uid()),
@@ -267,6 +281,30 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
                 other => unreachable!("%{other} was not read"),
             }
         }
+    }
+}
+
+fn mounted() -> Option<&'static FileSystems> {
+    static MOUNTED: OnceLock<Option<FileSystems>> = OnceLock::new();
+    MOUNTED.get_or_init(|| FileSystems::mounted().ok()).as_ref()
+}
+
+/// What a file takes on disk for each byte that it holds; six digits, as C's `%g` has them.
+fn sparseness(size: u64, blocks: u64) -> String {
+    if size == 0 {
+        return "1".to_owned();
+    }
+    let value = blocks as f64 * 512.0 / size as f64;
+    let before = if value >= 1.0 {
+        value.log10() as usize + 1
+    } else {
+        0
+    };
+    let text = format!("{value:.*}", 6_usize.saturating_sub(before));
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
@@ -299,6 +337,9 @@ fn kind_letter(kind: FileType) -> u8 {
 }
 
 fn write_time(time: Time, field: char, out: &mut Vec<u8>) {
+    if time.seconds == i64::MIN {
+        return;
+    }
     // GNU find writes ten digits of nanoseconds.
     let fraction = format!(".{:09}0", time.nanoseconds);
     if field == '@' {

@@ -2,9 +2,11 @@
 
 pub mod exec;
 pub mod expression;
+pub mod filesystems;
 pub mod format;
 pub mod glob;
 pub mod parse;
 pub mod permissions;
 pub mod regexes;
 pub mod users;
+pub mod values;

@@ -1,19 +1,18 @@
 //! Reads a command line of find: options, roots, expression.
 
 use crate::find::exec::Exec;
-use crate::find::expression::{Action, Compare, DAY, Expression, Permissions, Test, Which};
+use crate::find::expression::{Action, Age, Compare, DAY, Expression, Test, Which};
+use crate::find::filesystems::FileSystems;
 use crate::find::format::Format;
 use crate::find::glob::Glob;
 use crate::find::regexes::{self, Syntax};
-use crate::find::{permissions, users};
+use crate::find::users;
+use crate::find::values::{age, compare, just, kinds, moment, permissions_test, size, tomorrow};
 use anyhow::{Context, Result, bail};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
-use pandofs_walk_fs::{FileType, Follow, Time};
-use rustix::fs::Access;
-use std::cmp::Ordering;
-use std::ffi::{OsStr, OsString};
+use pandofs_walk_fs::{Follow, Time};
+use rustix::fs::{Access, AtFlags, CWD, StatxFlags, statx};
+use std::ffi::{CString, OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
@@ -33,6 +32,8 @@ pub struct Query {
     pub excluded: Vec<(bool, Glob)>,
     /// What is written to besides standard output, by name.
     pub files: Vec<OsString>,
+    /// When files were made is asked for.
+    pub needs_birth: bool,
 }
 
 /// # Errors
@@ -55,6 +56,7 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
             depth_first: false,
             excluded: Vec::new(),
             files: Vec::new(),
+            needs_birth: false,
         },
         ages_from: None,
     };
@@ -240,6 +242,7 @@ impl<'p> Parser<'p> {
             "-noleaf" | "-ignore_readdir_race" | "-noignore_readdir_race" | "-nowarn" | "-warn" => {
             }
             "-daystart" => self.ages_from = Some(tomorrow()?),
+            "-files0-from" => self.roots_from()?,
             "-regextype" => self.syntax = Syntax::named(self.text(name)?)?,
             "--exclude" => self.exclude(name)?,
             "-true" => {}
@@ -253,7 +256,7 @@ impl<'p> Parser<'p> {
         let action = match name {
             "-print" => Action::Print,
             "-print0" => Action::Print0,
-            "-printf" => Action::Printf(Format::parse(self.argument(name)?.as_bytes())?),
+            "-printf" => Action::Printf(self.format(name)?),
             "-ls" => Action::Ls,
             "-fprint" | "-fprint0" | "-fls" => {
                 let file = self.file(name)?;
@@ -266,14 +269,14 @@ impl<'p> Parser<'p> {
             }
             "-fprintf" => {
                 let file = self.file(name)?;
-                let format = Format::parse(self.argument(name)?.as_bytes())?;
+                let format = self.format(name)?;
                 Action::To(file, Box::new(Action::Printf(format)))
             }
             "-delete" => {
                 self.query.depth_first = true;
                 Action::Delete
             }
-            "-exec" | "-execdir" => self.exec(name)?,
+            "-exec" | "-execdir" | "-ok" | "-okdir" => self.exec(name)?,
             "-prune" => {
                 self.prunes = true;
                 return Ok(Some(Action::Prune));
@@ -285,6 +288,12 @@ impl<'p> Parser<'p> {
         Ok(Some(action))
     }
 
+    fn format(&mut self, of: &str) -> Result<Format> {
+        let format = Format::parse(self.argument(of)?.as_bytes())?;
+        self.query.needs_birth |= format.needs_birth();
+        Ok(format)
+    }
+
     /// The number of a file that is written. One that is named twice is one file.
     fn file(&mut self, of: &str) -> Result<usize> {
         let name = self.argument(of)?;
@@ -293,6 +302,30 @@ impl<'p> Parser<'p> {
             self.query.files.push(name.to_owned());
             self.query.files.len() - 1
         }))
+    }
+
+    /// `-files0-from FILE`: roots, each with a NUL after it.
+    fn roots_from(&mut self) -> Result<()> {
+        let name = "-files0-from";
+        let file = self.argument(name)?;
+        if !self.query.roots.is_empty() {
+            bail!("{name}: roots are on the command line already");
+        }
+        let list = if file == "-" {
+            let mut list = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut list)?;
+            list
+        } else {
+            std::fs::read(file).with_context(|| format!("{name}: {}", file.display()))?
+        };
+        let list = list.strip_suffix(b"\0").unwrap_or(&list);
+        for root in list.split(|byte| *byte == 0) {
+            if root.is_empty() {
+                bail!("{name}: {}: a name is empty", file.display());
+            }
+            self.query.roots.push(OsStr::from_bytes(root).to_owned());
+        }
+        Ok(())
     }
 
     fn exec(&mut self, name: &str) -> Result<Action> {
@@ -314,10 +347,15 @@ impl<'p> Parser<'p> {
         if batch && words[..words.len() - 1].iter().any(|word| word == "{}") {
             bail!("{name} with '+' takes one '{{}}', at its end");
         }
-        let in_directory = name == "-execdir";
+        let in_directory = name.ends_with("dir");
+        let asks = name.starts_with("-ok");
+        if asks && batch {
+            bail!("{name} asks of each entry, so it takes no '+'");
+        }
         self.query.execs.push(Exec {
             words,
             in_directory,
+            asks,
             // Names of different directories cannot go together; each directory's would be few.
             batch: batch && !in_directory,
         });
@@ -341,6 +379,12 @@ impl<'p> Parser<'p> {
                 )?)
             }
             "-type" => Test::Kind(kinds(self.text(name)?)?),
+            "-xtype" => {
+                let kinds = kinds(self.text(name)?)?;
+                Test::OtherKind(kinds, self.query.follow == Follow::Always)
+            }
+            "-fstype" => Test::FileSystem(self.text(name)?.to_owned(), FileSystems::mounted()?),
+            "-used" => Test::Used(self.days(name, DAY)?),
             "-size" => size(self.text(name)?)?,
             "-empty" => Test::Empty,
             "-links" => Test::Links(self.compare(name)?),
@@ -404,7 +448,13 @@ impl<'p> Parser<'p> {
 
     /// `-atime` and the like. From midnight after `-daystart`, for what comes after it.
     fn age(&mut self, name: &str, which: Which, unit: i64) -> Result<Test> {
-        Ok(Test::Age(which, self.compare(name)?, unit, self.ages_from))
+        Ok(Test::Age(which, self.days(name, unit)?, self.ages_from))
+    }
+
+    /// A number of units, which need not be whole.
+    fn days(&mut self, name: &str, unit: i64) -> Result<Age> {
+        let text = self.text(name)?;
+        age(text, unit).with_context(|| format!("{name}: '{text}' is no number like 7, +7 or -0.5"))
     }
 
     /// `-newermt '2026-02-03 12:00'`
@@ -415,66 +465,44 @@ impl<'p> Parser<'p> {
                 "{name}: '{text}' is no date like 2026-02-03, '2026-02-03 12:00' or @1700000000"
             )
         })?;
+        self.query.needs_birth |= of == Which::Born;
         Ok(Test::Newer(of, time))
     }
 
     fn newer(&mut self, name: &str, of: Which, than: Which) -> Result<Test> {
         let file = self.argument(name)?;
-        let it = std::fs::metadata(file);
-        let it = it.with_context(|| format!("{name}: {}", file.display()))?;
-        let (seconds, nanoseconds) = match than {
-            Which::Accessed => (it.atime(), it.atime_nsec()),
-            Which::Changed => (it.ctime(), it.ctime_nsec()),
-            Which::Modified => (it.mtime(), it.mtime_nsec()),
+        let file_of = CString::new(file.as_bytes())?;
+        let stat = statx(CWD, &file_of, AtFlags::empty(), FIELDS | StatxFlags::BTIME);
+        let stat = stat.with_context(|| format!("{name}: {}", file.display()))?;
+        let known = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        if than == Which::Born && !known {
+            bail!("{name}: {}: nobody knows when it was made", file.display());
+        }
+        let time = match than {
+            Which::Accessed => stat.stx_atime,
+            Which::Changed => stat.stx_ctime,
+            Which::Modified => stat.stx_mtime,
+            Which::Born => stat.stx_btime,
         };
-        let nanoseconds = nanoseconds as u32;
+        self.query.needs_birth |= of == Which::Born;
         Ok(Test::Newer(
             of,
             Time {
-                seconds,
-                nanoseconds,
+                seconds: time.tv_sec,
+                nanoseconds: time.tv_nsec,
             },
         ))
     }
 }
 
-/// The end of today, where we are. GNU find counts from there after `-daystart`.
-fn tomorrow() -> Result<Time> {
-    let end = Zoned::now().start_of_day().and_then(|day| day.tomorrow());
-    let end = end.context("-daystart: today has no end")?;
-    Ok(Time {
-        seconds: end.timestamp().as_second(),
-        nanoseconds: 0,
-    })
-}
-
-/// A date, with or without a time, in the zone where we are unless it says another; or seconds since 1970.
-fn moment(text: &str) -> Option<Time> {
-    let time = |at: Timestamp| Time {
-        seconds: at.as_second(),
-        nanoseconds: at.subsec_nanosecond() as u32,
-    };
-    if let Some(seconds) = text.strip_prefix('@') {
-        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-        let digits = format!("{fraction:0<9}");
-        return Some(Time {
-            seconds: whole.parse().ok()?,
-            nanoseconds: digits.get(..9)?.parse().ok()?,
-        });
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(time(at));
-    }
-    let local: DateTime = text.parse().ok()?;
-    let zoned = local.to_zoned(TimeZone::system()).ok()?;
-    Some(time(zoned.timestamp()))
-}
+const FIELDS: StatxFlags = StatxFlags::BASIC_STATS;
 
 fn which(letter: u8) -> Option<Which> {
     match letter {
         b'a' => Some(Which::Accessed),
         b'c' => Some(Which::Changed),
         b'm' => Some(Which::Modified),
+        b'B' => Some(Which::Born),
         _ => None,
     }
 }
@@ -487,75 +515,6 @@ fn one_or(mut parts: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -
             many(parts)
         }
     }
-}
-
-fn just(number: u32) -> Compare {
-    Compare {
-        sign: Ordering::Equal,
-        number: u64::from(number),
-    }
-}
-
-fn compare(text: &str) -> Option<Compare> {
-    let (sign, digits) = match text.as_bytes().first()? {
-        b'+' => (Ordering::Greater, &text[1..]),
-        b'-' => (Ordering::Less, &text[1..]),
-        _ => (Ordering::Equal, text),
-    };
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = digits.parse().ok().filter(|_| plain)?;
-    Some(Compare { sign, number })
-}
-
-fn size(text: &str) -> Result<Test> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "b" | "" => 512,
-        "c" => 1,
-        "w" => 2,
-        "k" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        "T" => 1 << 40,
-        "P" => 1 << 50,
-        _ => bail!("-size: '{text}' has no unit of c, w, b, k, M, G, T and P"),
-    };
-    let compare = compare(digits);
-    Ok(Test::Size(
-        compare.with_context(|| format!("-size: '{text}' is no size like 10k, +10M or -1G"))?,
-        unit,
-    ))
-}
-
-fn kinds(text: &str) -> Result<Vec<FileType>> {
-    text.split(',')
-        .map(|letter| {
-            Ok(match letter {
-                "f" => FileType::RegularFile,
-                "d" => FileType::Directory,
-                "l" => FileType::Symlink,
-                "p" => FileType::Fifo,
-                "s" => FileType::Socket,
-                "c" => FileType::CharacterDevice,
-                "b" => FileType::BlockDevice,
-                _ => bail!("-type: '{letter}' is none of f, d, l, p, s, c and b"),
-            })
-        })
-        .collect()
-}
-
-fn permissions_test(text: &str) -> Result<Test> {
-    let bits =
-        |text| permissions::parse(text).with_context(|| format!("-perm: '{text}' is no mode"));
-    Ok(Test::Permissions(
-        if let Some(all) = text.strip_prefix('-') {
-            Permissions::AllOf(bits(all)?)
-        } else if let Some(any) = text.strip_prefix('/') {
-            Permissions::AnyOf(bits(any)?)
-        } else {
-            Permissions::Exactly(bits(text)?)
-        },
-    ))
 }
 
 #[cfg(test)]

@@ -96,3 +96,55 @@ pub fn sorted(output: &Output, end: u8) -> Vec<Vec<u8>> {
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+/// Runs a tool with a checkpoint at every moment and kills it again and again, each time once it has written one, until
+/// it comes to its end; what that prints.
+pub fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
+    let state = dir.join("state");
+    let mut left = kills;
+    let mut resume: &[&str] = &[];
+    let end = std::time::Instant::now() + Duration::from_secs(120);
+    loop {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_pandofs-walk"))
+            .arg(arguments[0])
+            .args(["--checkpoint", "state", "--checkpoint-interval", "0"])
+            .args(resume)
+            .args(&arguments[1..])
+            .current_dir(dir)
+            .stdout(File::create(dir.join("printed")).unwrap())
+            .stderr(File::create(dir.join("said")).unwrap())
+            .spawn()
+            .unwrap();
+        let before = std::fs::read(&state).ok();
+        loop {
+            assert!(std::time::Instant::now() < end);
+            if let Some(status) = run.try_wait().unwrap() {
+                assert!(!state.exists(), "nothing is left of it");
+                assert!(!dir.join("state.list").exists());
+                let stdout = std::fs::read(dir.join("printed")).unwrap();
+                let stderr = std::fs::read(dir.join("said")).unwrap();
+                return Output {
+                    status,
+                    stdout,
+                    stderr,
+                };
+            }
+            // One more checkpoint than at the start of this run.
+            let now = std::fs::read(&state).ok();
+            if left > 0 && now.is_some() && now != before {
+                left -= 1;
+                run.kill().unwrap();
+                run.wait().unwrap();
+                if !state.exists() {
+                    // It had; from the beginning.
+                    let _ = std::fs::remove_file(dir.join("state.list"));
+                    resume = &[];
+                } else {
+                    resume = &["--resume"];
+                }
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+}

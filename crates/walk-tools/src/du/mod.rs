@@ -1,0 +1,6 @@
+//! What `du` is made of: units, tables, the page.
+
+pub mod html;
+pub mod names;
+pub mod tables;
+pub mod units;
