@@ -153,7 +153,7 @@ fn all_ranks_together_sum_up_what_du_does() {
             .args(arguments)
             .current_dir(dir.path())
             .output();
-        String::from_utf8(output.unwrap().stdout).unwrap()
+        String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
     };
     for algorithm in ["h-deqs", "drqs", "pa-drqs", "cp"] {
         for options in [&["-s", "-b"][..], &["-s", "--inodes"], &["-s", "-c"]] {
