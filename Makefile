@@ -61,7 +61,7 @@ unit: ## Unit, property, model and conformance tests only
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
 	cargo build --release --package pandofs-cli --package pandofs-trials --package pandofs-bench \
-		--package pandofs-posix --package pandofs-walk-mpi $(MPI)
+		--package pandofs-posix --package pandofs-walk-bench --package pandofs-walk-mpi $(MPI)
 	cargo build --release $(BENCHMARKS)
 	scripts/e2e.sh $(PANDOFS)
 

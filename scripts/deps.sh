@@ -12,7 +12,7 @@ set -euo pipefail
 
 missing=()
 reasons=()
-# Programs from crates.io, each "NAME VERSION".
+# Programs from crates.io, each "NAME VERSION FLAGS".
 programs=()
 
 # need PACKAGE REASON: PACKAGE is to be installed.
@@ -26,9 +26,9 @@ need_command() {
     command -v "$1" >/dev/null 2>&1 || need "$2" "$3"
 }
 
-# need_program CRATE VERSION: the program of that crate.
+# need_program CRATE VERSION [FLAGS]: the program of that crate, built with such flags.
 need_program() {
-    grep -qs "^\"$1 $2 (" "$("$(dirname "$0")/cargo-target.sh")/programs/.crates.toml" || programs+=("$1 $2")
+    grep -qs "^\"$1 $2 (" "$("$(dirname "$0")/cargo-target.sh")/programs/.crates.toml" || programs+=("$*")
 }
 
 need_postgresql() {
@@ -151,12 +151,13 @@ for group in "$@"; do
         ;;
     bench-walk)
         need_command bfs bfs "a walker to compare with"
-        need_command bc bc "divides times"
         command -v fd >/dev/null || need_command fdfind fd-find "a walker to compare with"
         need_rust
         need_program diskus 0.9.0
         need_program du-dust 1.2.7
         need_program parallel-disk-usage 0.24.0
+        # Without its terminal interface, which is not measured.
+        need_program dua-cli 2.32.2 --no-default-features
         ;;
     *)
         echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk)" >&2
@@ -194,12 +195,13 @@ install_packages() {
 }
 
 install_programs() {
-    local program name version root
+    local program name version flags root
     root=$("$(dirname "$0")/cargo-target.sh")/programs
     for program in "${programs[@]}"; do
-        read -r name version <<<"$program"
+        read -r name version flags <<<"$program"
         echo "deps: building $name $version from crates.io"
-        cargo install --quiet --locked --version "$version" --root "$root" "$name"
+        # shellcheck disable=SC2086 # flags are words
+        cargo install --quiet --locked --version "$version" --root "$root" $flags "$name"
     done
 }
 

@@ -5,7 +5,7 @@ set -euo pipefail
 . ./_common.sh
 
 programs=$(dirname "$PANDOFS")
-for program in pandofs-bench examples/memfs examples/wire_bench examples/store_bench examples/log_bench; do
+for program in pandofs-bench pandofs-walk-bench examples/memfs examples/wire_bench examples/store_bench examples/log_bench; do
     [[ -x $programs/$program ]] || fail "$programs/$program is missing: make e2e builds it"
 done
 
@@ -39,3 +39,23 @@ done
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000
 "$programs/examples/log_bench" --ops 500 --dir "$SCRATCH"
+
+# What 'make bench-walk' runs: the paper's figures, on real ranks too where there is MPI, and other walkers, as far as they
+# are installed.
+"$programs/pandofs-walk-bench" tree balanced --files 300 "$SCRATCH/tree"
+real=()
+if command -v mpirun >/dev/null && [[ -x $programs/pandofs-mpi ]]; then
+    export TMPDIR=/tmp
+    real=(--real "$SCRATCH/tree" --pandofs-mpi "$programs/pandofs-mpi" --ranks 1,3 --runs 1)
+fi
+"$programs/pandofs-walk-bench" figures --divide 10000 --out "$SCRATCH/figures.html" "${real[@]}" 2>"$SCRATCH/log" ||
+    fail "$(cat "$SCRATCH/log")"
+for figure in 'Figure 3a' 'Figure 3b' 'Figure 4' 'Figure 5' 'Figure 6'; do
+    grep -q "$figure" "$SCRATCH/figures.html" || fail "no $figure"
+done
+FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
+    "$SCRATCH/walked" >"$SCRATCH/table"
+cat "$SCRATCH/table"
+for walker in find pandofs floor ignore du; do
+    expect_equal "trees of $walker" "$(grep -c "^  $walker " "$SCRATCH/table")" 3
+done

@@ -43,6 +43,12 @@ enum Command {
         /// The command that is linked to MPI
         #[arg(long)]
         pandofs_mpi: Option<PathBuf>,
+        /// Numbers of real ranks
+        #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+        ranks: Vec<u32>,
+        /// Runs of each number of real ranks, of which the fastest counts
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
     },
     /// The sum of all sizes, by nothing but getdents64 and statx
     Floor {
@@ -75,10 +81,12 @@ fn main() -> Result<()> {
             seed,
             real,
             pandofs_mpi,
+            ranks,
+            runs,
         } => {
             let simulated = figures::run(divide.max(1), seed);
             let real = match (&real, &pandofs_mpi) {
-                (Some(tree), Some(program)) => Some(real::run(program, tree)?),
+                (Some(tree), Some(program)) => Some(real::run(program, tree, &ranks, runs)?),
                 _ => None,
             };
             std::fs::write(&out, page::page(&simulated, real.as_ref()))?;

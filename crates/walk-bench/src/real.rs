@@ -5,10 +5,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Ranks that are started.
-const RANKS: [u32; 4] = [1, 2, 4, 8];
-/// Of each the fastest of so many runs counts.
-const RUNS: usize = 3;
 pub const ALGORITHMS: [&str; 4] = ["cp", "drqs", "deqs", "h-drqs"];
 
 pub struct Real {
@@ -21,16 +17,17 @@ pub struct Real {
     pub processor_times: Vec<(f64, f64)>,
 }
 
-pub fn run(program: &Path, tree: &Path) -> Result<Real> {
+/// Of each number of ranks the fastest of so many runs counts.
+pub fn run(program: &Path, tree: &Path, ranks: &[u32], runs: usize) -> Result<Real> {
     let mut entries = 0;
     let mut times = Vec::new();
     let mut processor_times = Vec::new();
     for algorithm in ALGORITHMS {
         let mut points = Vec::new();
-        for ranks in RANKS {
+        for ranks in ranks.iter().copied() {
             let mut best = f64::INFINITY;
             let mut least = f64::INFINITY;
-            for _ in 0..RUNS {
+            for _ in 0..runs {
                 let before = children_seconds();
                 let started = Instant::now();
                 let output = Command::new("mpirun")
