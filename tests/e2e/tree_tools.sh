@@ -107,6 +107,31 @@ grep -q '^~ from/a/f10$' planned
 grep -q '^+ from/a/f12$' planned
 "$PANDOFS" sync --delete from to
 same from to
+# A link to a directory, and a file, where there is a directory: rsync makes room for it too, and what is elsewhere stays.
+mkdir elsewhere && echo kept >elsewhere/file
+rm -r to/a/b to/empty && ln -s ../../elsewhere to/a/b && echo file >to/empty
+"$PANDOFS" sync --dry-run from to >planned
+[[ -L to/a/b ]]
+grep -q '^+ from/a/b$' planned
+"$PANDOFS" sync from to
+touch -r from to && touch -r from/a to/a
+same from to
+[[ $(ls elsewhere) == file ]]
+# One of two names of a file in the copy is another file now: the other name keeps what is in it.
+mkdir apart joined && echo one >apart/x && echo two >apart/y && echo two >joined/x && ln joined/x joined/y
+touch -d 2003-03-03 apart/x && touch -r joined/x apart/y
+"$PANDOFS" sync apart joined
+[[ $(cat joined/x) == one && $(cat joined/y) == two ]]
+# A link to a directory is a link, as a root too, and leads to one with a slash behind it.
+ln -s from/a toa
+"$PANDOFS" cp toa link && [[ -L link ]]
+"$PANDOFS" cp -T toa/ followed && [[ ! -L followed ]]
+same from/a followed
+mkdir real && ln -s real target-link
+"$PANDOFS" sync from/a/b target-link
+[[ -L target-link ]]
+same from/a/b real
+rm -rf followed link toa target-link real elsewhere apart joined
 # Same size, same time, another content.
 head -c $((15 * 37)) /dev/zero >to/a/f15
 touch -r from/a/f15 to/a/f15

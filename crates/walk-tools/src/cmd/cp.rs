@@ -108,6 +108,7 @@ impl Cp {
             dry_run: self.dry_run,
             clears: false,
             verbose: self.verbose,
+            replaces: false,
             excluded: patterns(&self.exclude)?,
         };
         let base = if into {

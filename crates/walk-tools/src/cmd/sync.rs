@@ -93,6 +93,7 @@ impl Sync {
             dry_run: self.dry_run,
             clears: self.delete,
             verbose: self.verbose,
+            replaces: true,
             excluded: patterns(&self.exclude)?,
         };
         let base = if exists {

@@ -38,6 +38,8 @@ pub struct Wanted {
     /// What is in the way is removed before; in a dry run it is still there.
     pub clears: bool,
     pub verbose: bool,
+    /// Files and links make room for directories.
+    pub replaces: bool,
     /// Names, or paths, that are left out.
     pub excluded: Vec<(bool, Glob)>,
 }
@@ -219,11 +221,16 @@ impl<'c> Copier<'c> {
             stat.kind() == FileType::Directory || (is_root && stat.kind() == FileType::Symlink)
         };
         if let Some(old) = existing {
-            return if is_directory(old) {
-                Ok(Flow::Descend([0, 0]))
-            } else {
-                in_the_way
-            };
+            if is_directory(old) {
+                return Ok(Flow::Descend([0, 0]));
+            }
+            if !self.shared.wanted.replaces {
+                return in_the_way;
+            }
+            // A link too, also one to a directory: what it leads to is no part of the copy.
+            if !self.shared.wanted.dry_run {
+                unlinkat(way.to, way.to_name, AtFlags::empty()).map_err(Trouble::Write)?;
+            }
         }
         if self.shared.wanted.dry_run {
             self.told("+", entry);
