@@ -1,15 +1,20 @@
 #!/bin/bash
-# e2e.sh PANDOFS [NAME...]: runs the end-to-end tests in tests/e2e, or those named (without .sh), one
-# after the other. Each is a script that gets the binary's path in $PANDOFS and an empty scratch folder
-# in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs something that is not there,
-# as root's rights, and is left out. Files that begin with '_' are parts of tests, not tests.
+# e2e.sh PANDOFS [NAME...]: runs the end-to-end tests in tests/e2e, or those named (without .sh), as many at once as
+# there are processors, PANDOFS_JOBS=N at once if that is set. Each is a script that gets the binary's path in
+# $PANDOFS and an empty scratch folder in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs
+# something that is not there, as root's rights, and is left out. A test with a line '# alone' and the reason runs
+# when no other does. Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
+# Each test is a process group of its own, so that it can be ended with all that it started, and is told of
+# SIGINT, which a shell keeps from what it runs in the background otherwise.
+set -m
 PANDOFS=$(realpath "$1")
 shift
 export PANDOFS
 # What scripts/deps.sh built from crates.io.
 PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
+JOBS=${PANDOFS_JOBS:-$(nproc)}
 
 if [[ $# -gt 0 ]]; then
     tests=("${@/%/.sh}")
@@ -20,14 +25,25 @@ else
     done
 fi
 
-passed=0
-skipped=0
-failed=()
-for test in "${tests[@]}"; do
+RESULTS=$(mktemp -d "${TMPDIR:-/tmp}/pandofs-e2e-results.XXXXXX")
+# shellcheck disable=SC2329 # called by a trap
+end_all() {
+    trap - INT TERM EXIT
+    for group in $(jobs -p); do
+        kill -TERM -- "-$group" 2>/dev/null
+    done
+    wait
+    rm -rf "$RESULTS"
+}
+trap 'end_all; exit 130' INT TERM
+trap end_all EXIT
+
+# run_test FILE: prints how it went, all at once, and leaves a word about it in $RESULTS.
+run_test() {
+    local test=$1 started=$SECONDS code log result
     SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/pandofs-e2e.XXXXXX")
     export SCRATCH
     log=$SCRATCH/.log
-    started=$SECONDS
     bash "$test" >"$log" 2>&1 </dev/null
     code=$?
     # A test that failed may have left a mount behind. Its servers may be gone, so that it would not
@@ -36,23 +52,47 @@ for test in "${tests[@]}"; do
         umount --lazy "$mounted" 2>/dev/null || fusermount3 -uz "$mounted"
     done < <(awk -v scratch="$SCRATCH/" 'index($2, scratch) == 1 { print $2 }' /proc/self/mounts | sort -r)
     if [[ $code -eq 0 ]]; then
+        result=passed
         printf 'ok      %-32s %4d s\n' "${test%.sh}" $((SECONDS - started))
-        passed=$((passed + 1))
     elif [[ $code -eq 77 ]]; then
+        result=skipped
         printf 'skipped %-32s %s\n' "${test%.sh}" "$(tail -n 1 "$log")"
-        skipped=$((skipped + 1))
     else
+        result=failed
         printf 'FAILED  %-32s %4d s\n' "${test%.sh}" $((SECONDS - started))
         tail -n 60 "$log" | sed 's/^/        /'
         find "$SCRATCH" -xdev -name '*log.txt' -size +0 2>/dev/null | while read -r server_log; do
             echo "        --- the end of ${server_log#"$SCRATCH"/}"
             tail -n 15 "$server_log" | sed 's/^/        /'
         done
-        failed+=("${test%.sh}")
-    fi
+    fi >"$RESULTS/$test.told"
+    flock "$RESULTS" cat "$RESULTS/$test.told"
+    touch "$RESULTS/$test.$result"
     rm -rf --one-file-system "$SCRATCH"
+}
+
+alone=()
+for test in "${tests[@]}"; do
+    if grep -q '^# alone: ' "$test" 2>/dev/null; then
+        alone+=("$test")
+        continue
+    fi
+    while [[ $(jobs -rp | wc -l) -ge $JOBS ]]; do
+        wait -n
+    done
+    run_test "$test" &
+done
+wait
+for test in "${alone[@]}"; do
+    run_test "$test" &
+    wait
 done
 
+count() {
+    find "$RESULTS" -name "*.$1" | wc -l
+}
+passed=$(count passed)
 echo
-echo "e2e: $passed passed, ${#failed[@]} failed, $skipped skipped"
-[[ ${#failed[@]} -eq 0 && $passed -gt 0 ]]
+echo "e2e: $passed passed, $((${#tests[@]} - passed - $(count skipped))) failed, $(count skipped) skipped"
+find "$RESULTS" -name '*.failed' -printf 'failed: %f\n' | sed 's/\.sh\.failed$//' | sort
+[[ $((passed + $(count skipped))) -eq ${#tests[@]} && $passed -gt 0 ]]

@@ -10,6 +10,7 @@
 if [[ -z ${NAMESPACE-} ]]; then
     NAMESPACE=own exec unshare --mount --propagation private bash "$0"
 fi
+drop_other_mounts
 mkdir "$SCRATCH/bin"
 ln -s "$PANDOFS" "$SCRATCH/bin/pandofs"
 ln -s "$PANDOFS" "$SCRATCH/bin/mount.fuse.pandofs"

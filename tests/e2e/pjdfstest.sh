@@ -7,6 +7,7 @@ if [[ $(id -u) -eq 0 && -z ${OWN_MOUNTS:-} ]]; then
 fi
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
+[[ -z ${OWN_MOUNTS:-} ]] || drop_other_mounts
 
 # As many test cases as this version of it has on Linux; ext4 passes them all.
 CASES=398

@@ -1,6 +1,7 @@
 #!/bin/bash
 # One server of four has a slow disk: what needs that disk is slow and nothing fails, however long it takes; what does
 # not is as fast as ever, on that server too.
+# alone: it compares how long the same takes at different times.
 # shellcheck source=tests/e2e/_faults.sh
 . ./_faults.sh
 
