@@ -86,6 +86,23 @@ pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(Cluste
     Ok((dump, records))
 }
 
+/// The servers' processes, by which it shows that one was started again.
+///
+/// # Errors
+/// [`ServerAway`].
+pub fn pids(map: &ClusterMap) -> Result<Vec<u32>> {
+    let pid = |server: &ServerInfo| {
+        let status = AdminConnection::open(map.fs, server)
+            .and_then(|mut connection| connection.status())
+            .map_err(|error| ServerAway {
+                server: server.id,
+                error,
+            })?;
+        Ok(status.pid)
+    };
+    map.servers.iter().map(pid).collect()
+}
+
 fn ask(map: &ClusterMap, server: &ServerInfo, records: &AtomicU64) -> Result<Part, AdminError> {
     let mut connection = AdminConnection::open(map.fs, server)?;
     let mut shards = Vec::new();

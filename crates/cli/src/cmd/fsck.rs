@@ -33,8 +33,9 @@ It looks at everything that is stored and changes nothing. While the file system
 operation over several servers may be seen on one of them and not yet on the next, which looks like a
 problem and is none: when something is found it is looked for again, up to 5 times with 1 s between,
 and only what is found each time in the same words is reported. What changed all the while is counted
-as undecided; check again when it is quieter. What a killed server may leave behind for a while is
-waited for, up to a minute or so.";
+as undecided; check again when it is quieter. What a server that was killed or stopped may leave behind
+for a while is waited for, up to a minute or so. What is not, because of --patience or as a server has
+started again meanwhile, is told and is no problem; so is what the data of stopped servers has of this kind.";
 
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]
@@ -48,6 +49,9 @@ pub struct Fsck {
     /// With --offline: a server's directory, once for each [default: those of --data]
     #[arg(long, value_name = "DIR", requires = "offline")]
     server_data: Vec<PathBuf>,
+    /// Do not wait for what a killed server may leave behind for longer than that, as 20s
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, conflicts_with = "offline")]
+    patience: Option<Duration>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -59,6 +63,8 @@ pub struct Checked {
     pub problems: Vec<Problem>,
     /// Seen each time, but never twice the same.
     pub undecided: Vec<Problem>,
+    /// What a killed or stopped server may leave behind and the running ones clear away.
+    pub passing: Vec<Problem>,
     pub records: u64,
     pub passes: usize,
 }
@@ -74,8 +80,12 @@ impl Checked {
             0 => String::new(),
             count => format!(", {count} undecided: they changed all the while"),
         };
+        let passing = match self.passing.len() {
+            0 => String::new(),
+            count => format!(", {count} left behind for a while"),
+        };
         format!(
-            "{found}{undecided}; {} records, {passes}",
+            "{found}{undecided}{passing}; {} records, {passes}",
             units::count(self.records)
         )
     }
@@ -90,7 +100,10 @@ impl Fsck {
         let checked = if self.offline {
             self.check_offline(&cluster)
         } else {
-            check_online(&cluster, &mut |records| shown.set_position(records))
+            let patience = self.patience.unwrap_or(Duration::MAX);
+            check_online(&cluster, patience, &mut |records| {
+                shown.set_position(records);
+            })
         };
         shown.finish_and_clear();
         let checked = match checked {
@@ -113,6 +126,9 @@ impl Fsck {
             }
             if checked.problems.len() > SHOWN {
                 text.push_str(&format!("… and {} more\n", checked.problems.len() - SHOWN));
+            }
+            for passing in checked.passing.iter().take(SHOWN) {
+                text.push_str(&format!("no problem yet: {passing}\n"));
             }
             crate::print(&format!("{text}{}\n", checked.summary()))?;
         }
@@ -153,13 +169,14 @@ impl Fsck {
             );
         }
         let (dump, records) = dump::offline(&cluster.map, &directories)?;
+        let (problems, passing) = check(&dump)
+            .into_iter()
+            .partition(|problem| problem.patience.is_zero());
         Ok(Checked {
-            // The rest goes away by itself once the servers run.
-            problems: check(&dump)
-                .into_iter()
-                .filter(|problem| problem.patience.is_zero())
-                .collect(),
+            problems,
             undecided: Vec::new(),
+            // It goes away by itself once the servers run.
+            passing,
             records,
             passes: 1,
         })
@@ -177,37 +194,57 @@ fn damaged(unreadable: dump::Unreadable) -> Checked {
     Checked {
         problems: vec![problem],
         undecided: Vec::new(),
+        passing: Vec::new(),
         records: 0,
         passes: 1,
     }
 }
 
-/// Checks a file system in use; `progress` gets the number of records read so far.
+/// Checks a file system in use; `progress` gets the number of records read so far. What a killed server may leave behind
+/// for longer than `patience` is not waited for.
 ///
 /// # Errors
 /// [`dump::ServerAway`] when a server does not answer, [`dump::Unreadable`] when it cannot read its store.
-pub fn check_online(cluster: &Cluster, progress: &mut dyn FnMut(u64)) -> Result<Checked> {
+pub fn check_online(
+    cluster: &Cluster,
+    patience: Duration,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Checked> {
     let started = Instant::now();
+    let mut pids = dump::pids(&cluster.map)?;
+    let mut all_ran_since = started;
     let mut checks = Vec::new();
     let mut records = 0;
     loop {
         let (dump, count) = dump::online(&cluster.map, &mut |read| progress(records + read))?;
         records += count;
-        checks.push(check(&dump));
-        let mut found = lasting(&checks);
-        let mut checked = Checked {
-            problems: Vec::new(),
-            undecided: found.unsettled,
-            records,
-            passes: checks.len(),
-        };
+        let (awaited, mut passing): (Vec<_>, Vec<_>) = check(&dump)
+            .into_iter()
+            .partition(|problem| problem.patience <= patience);
+        checks.push(awaited);
+        let pids_now = dump::pids(&cluster.map)?;
+        if pids_now != pids {
+            // The time that it takes to clear away begins again with a server's start.
+            (pids, all_ran_since) = (pids_now, Instant::now());
+        }
+        let found = lasting(&checks);
         let enough = checks.len() >= PASSES;
-        let patient = |problem: &Problem| problem.patience > started.elapsed();
-        if (enough && !found.problems.iter().any(patient))
-            || (found.problems.is_empty() && checked.undecided.is_empty())
+        let waits = |problem: &Problem| problem.patience > started.elapsed();
+        if (enough && !found.problems.iter().any(waits))
+            || (found.problems.is_empty() && found.unsettled.is_empty())
         {
-            checked.problems.append(&mut found.problems);
-            return Ok(checked);
+            let (young, problems): (Vec<_>, Vec<_>) = found
+                .problems
+                .into_iter()
+                .partition(|problem| problem.patience > all_ran_since.elapsed());
+            passing.extend(young);
+            return Ok(Checked {
+                problems,
+                undecided: found.unsettled,
+                passing,
+                records,
+                passes: checks.len(),
+            });
         }
         std::thread::sleep(PAUSE);
     }
@@ -237,6 +274,7 @@ fn json(checked: &Checked) -> Result<String> {
         passes: usize,
         problems: Vec<Found<'c>>,
         undecided: Vec<Found<'c>>,
+        passing: Vec<Found<'c>>,
     }
     fn list(problems: &[Problem]) -> Vec<Found<'_>> {
         problems
@@ -254,6 +292,7 @@ fn json(checked: &Checked) -> Result<String> {
         passes: checked.passes,
         problems: list(&checked.problems),
         undecided: list(&checked.undecided),
+        passing: list(&checked.passing),
     };
     Ok(serde_json::to_string_pretty(&report).context("cannot write JSON")? + "\n")
 }
@@ -273,6 +312,7 @@ mod tests {
         let mut checked = Checked {
             problems: vec![],
             undecided: vec![],
+            passing: vec![],
             records: 1_234,
             passes: 1,
         };
@@ -284,6 +324,16 @@ mod tests {
             checked.summary(),
             "1 problem, 1 undecided: they changed all the while; 1,234 records, 5 passes"
         );
+        checked.problems.clear();
+        checked.passing = checked.undecided.clone();
+        assert_eq!(
+            checked.summary(),
+            "no problem, 1 undecided: they changed all the while, 1 left behind for a while; 1,234 records, 5 passes"
+        );
+        let sound: serde_json::Value = serde_json::from_str(&json(&checked).unwrap()).unwrap();
+        assert_eq!(sound["clean"], true);
+        assert_eq!(sound["passing"][0]["subject"], "inode 0.6 on shard 0");
+        checked.problems = vec![problem("inode 0.5 on shard 0")];
         let json: serde_json::Value = serde_json::from_str(&json(&checked).unwrap()).unwrap();
         assert_eq!(json["clean"], false);
         assert_eq!(json["problems"][0]["check"], "links");
