@@ -1,11 +1,13 @@
 #!/bin/bash
-# A server is killed at one after the other of its fault points: before and after each kind of record is written to its
-# log, before its messages leave, when others' have come, around forces and flushes; and the recovery from all that.
-# After each kill everything is as it must be, and fsck finds nothing. There are some 250; without PANDOFS_FAULTS=N it
-# is 50 of them, which PANDOFS_SEED draws.
+# Servers are killed at every one of their fault points, of which there are some 250: before and after each kind of record
+# is written to the log, before messages leave, when others' have come, around forces and flushes; and the recovery from all
+# that. All servers are told to die at the next point where none has died yet, also in the recovery of one that has. After
+# that the operation succeeds, every server comes back, fsck finds nothing and the whole tree is what it must be, before
+# anybody may die again. In each round one more is killed at a random moment.
+# PANDOFS_FAULTS=N stops at N points, and PANDOFS_SEED draws the random moments.
 source ./_trial.sh
 
 export PANDOFS_FAULT_POINTS=$SCRATCH/points
 mkdir "$PANDOFS_FAULT_POINTS"
 trial fault-points --cluster "$CLUSTER" --points "$PANDOFS_FAULT_POINTS" --pandofs "$PANDOFS" \
-    --seed "${PANDOFS_SEED:-1}" --most "${PANDOFS_FAULTS:-50}"
+    --seed "${PANDOFS_SEED:-1}" ${PANDOFS_FAULTS:+--most "$PANDOFS_FAULTS"}

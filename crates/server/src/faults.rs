@@ -7,7 +7,12 @@
 //!
 //! - appends to `server-N.seen` each point that it passes for the first time since its start, a line each;
 //! - appends to `server-N.died` a point at which it ends;
-//! - takes a point from `server-N.armed`, which it removes, and ends itself with SIGKILL when it comes to it.
+//! - takes an order from `server-N.armed`, which it removes, and ends itself with SIGKILL at the first point that the
+//!   order does not spare. The order's first line is a part of the names of the points that it is about (all of them
+//!   have the empty one), and each further line a point that it spares. An order without a line takes the last one back.
+//!
+//! The order says what to spare, not where to die: many points come by chance and seldom, and so a server dies at a
+//! point when it comes there for the first time.
 //!
 //! A point is a [`Stage`] and what is at that stage, in words: `Appended request Mkdir`,
 //! `Sending Commit Do Insert, Decide`.
@@ -54,7 +59,29 @@ pub(crate) struct Faults {
     died_path: PathBuf,
     seen_file: File,
     seen: BTreeSet<String>,
-    armed: Option<String>,
+    order: Option<Order>,
+}
+
+/// Where to die.
+#[derive(Debug, PartialEq, Eq)]
+struct Order {
+    part: String,
+    spared: BTreeSet<String>,
+}
+
+impl Order {
+    /// `None` for one that takes back what was ordered before.
+    fn read(text: &str) -> Option<Order> {
+        let mut lines = text.lines().map(str::to_string);
+        Some(Order {
+            part: lines.next()?,
+            spared: lines.collect(),
+        })
+    }
+
+    fn is_about(&self, point: &str) -> bool {
+        point.contains(&self.part) && !self.spared.contains(point)
+    }
 }
 
 impl Faults {
@@ -76,7 +103,7 @@ impl Faults {
             died_path: folder.join(format!("server-{server}.died")),
             seen_file: open_to_append(&seen_path)?,
             seen: BTreeSet::new(),
-            armed: None,
+            order: None,
         })
     }
 
@@ -86,9 +113,9 @@ impl Faults {
     /// The system's.
     pub fn look(&mut self) -> io::Result<()> {
         match fs::read_to_string(&self.armed_path) {
-            Ok(point) => {
+            Ok(text) => {
                 fs::remove_file(&self.armed_path)?;
-                self.armed = Some(point.trim_end().to_string());
+                self.order = Order::read(&text);
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -102,7 +129,11 @@ impl Faults {
     /// When the note cannot be written.
     pub fn pass(&mut self, stage: Stage, what: &dyn Display) -> io::Result<()> {
         let point = format!("{stage:?} {what}");
-        if self.armed.as_deref() == Some(&point) {
+        if self
+            .order
+            .as_ref()
+            .is_some_and(|order| order.is_about(&point))
+        {
             let mut died_file = open_to_append(&self.died_path)?;
             died_file.write_all(format!("{point}\n").as_bytes())?;
             kill_process(getpid(), Signal::KILL)?;
@@ -173,20 +204,26 @@ mod tests {
         let mut faults = Faults::open(folder.path(), ServerId(3)).unwrap();
         let seen = || fs::read_to_string(folder.path().join("server-3.seen")).unwrap();
         faults.look().unwrap();
-        assert_eq!(faults.armed, None);
+        assert_eq!(faults.order, None);
         for what in ["a", "b", "a"] {
             faults.pass(Stage::Appended, &what).unwrap();
         }
         assert_eq!(seen(), "Appended a\nAppended b\n");
 
         let order = folder.path().join("server-3.armed");
-        fs::write(&order, "Applied c\n").unwrap();
+        fs::write(&order, "Applied\nApplied c\n").unwrap();
         faults.look().unwrap();
-        assert_eq!(faults.armed.as_deref(), Some("Applied c"));
         assert!(!order.exists());
-        // The same thing at another stage is another point.
+        // What is spared is passed, and what the order is not about.
+        faults.pass(Stage::Applied, &"c").unwrap();
         faults.pass(Stage::Appended, &"c").unwrap();
-        assert_eq!(seen(), "Appended a\nAppended b\nAppended c\n");
+        assert_eq!(seen(), "Appended a\nAppended b\nApplied c\nAppended c\n");
+        let taken = faults.order.as_ref().unwrap();
+        assert!(taken.is_about("Applied d"));
+        assert!(!taken.is_about("Applied c") && !taken.is_about("Appended d"));
+        fs::write(&order, "").unwrap();
+        faults.look().unwrap();
+        assert_eq!(faults.order, None);
         // A server that was started again notes them again, after those of before.
         let mut again = Faults::open(folder.path(), ServerId(3)).unwrap();
         again.pass(Stage::Appended, &"a").unwrap();
@@ -194,6 +231,14 @@ mod tests {
             seen().lines().filter(|line| *line == "Appended a").count(),
             2
         );
+    }
+
+    #[test]
+    fn an_order_without_a_part_is_about_all_that_it_does_not_spare() {
+        let order = Order::read("\nForced the log\n").unwrap();
+        assert!(order.is_about("Forcing the log"));
+        assert!(!order.is_about("Forced the log"));
+        assert_eq!(Order::read(""), None);
     }
 
     #[test]

@@ -84,13 +84,19 @@ pub fn ms(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }
 
-/// Checks the whole file system with the `pandofs` program.
+/// Checks the whole file system with the `pandofs` program; what may be left behind for longer than `patience` is left
+/// out.
 ///
 /// # Errors
 /// What it found.
-pub fn fsck(pandofs: &Path, cluster: &Path) -> Result<()> {
+pub fn fsck(pandofs: &Path, cluster: &Path, patience: Option<Duration>) -> Result<()> {
     let mut command = Command::new(pandofs);
     command.arg("fsck").arg("--cluster").arg(cluster);
+    if let Some(patience) = patience {
+        command
+            .arg("--patience")
+            .arg(format!("{}s", patience.as_secs()));
+    }
     let output = command
         .output()
         .with_context(|| format!("cannot run {}", pandofs.display()))?;

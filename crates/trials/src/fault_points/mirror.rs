@@ -1,5 +1,6 @@
 //! A tree that is changed through the client library, beside what it must be.
 
+use super::hunt::Hunt;
 use crate::cluster::{CALLER, name};
 use anyhow::{Context, Result, bail, ensure};
 use pandofs_api::{NewNode, XattrMode};
@@ -28,10 +29,11 @@ struct Inode {
 }
 
 /// Each change must succeed the first time it is asked for: the library repeats what a killed server may or may not
-/// have done, and the servers do it once.
+/// have done, and the servers do it once. Where a server has died in the meantime everything is looked at after it.
 #[derive(Debug)]
 pub struct Mirror<'a> {
     client: &'a Client,
+    hunt: &'a Hunt<'a>,
     root: Ino,
     inodes: Vec<Inode>,
     /// By path below the root; several of a file with several names.
@@ -39,13 +41,22 @@ pub struct Mirror<'a> {
 }
 
 impl<'a> Mirror<'a> {
-    pub fn new(client: &'a Client, root: Ino) -> Mirror<'a> {
+    pub fn new(client: &'a Client, hunt: &'a Hunt<'a>, root: Ino) -> Mirror<'a> {
         Mirror {
             client,
+            hunt,
             root,
             inodes: Vec::new(),
             paths: BTreeMap::new(),
         }
+    }
+
+    /// Looks at everything if a server has died.
+    ///
+    /// # Errors
+    /// What is not as it must be.
+    pub fn check(&self) -> Result<()> {
+        self.hunt.check(|| self.verify())
     }
 
     /// # Errors
@@ -81,6 +92,7 @@ impl<'a> Mirror<'a> {
         let (dir, name) = self.at(path)?;
         let ino = self.client.mkdir(&CALLER, dir, &name, 0o755)?.ino;
         self.made(path, ino, FileKind::Dir, 0o755, &[]);
+        self.check()?;
         Ok(ino)
     }
 
@@ -99,7 +111,11 @@ impl<'a> Mirror<'a> {
 
     pub fn file(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let ino = self.create(path, content)?;
-        Ok(self.client.release(ino)?)
+        // What was written is reported now, and not after a while or not at all.
+        self.client.fsync(&CALLER, ino)?;
+        self.check()?;
+        self.client.release(ino)?;
+        self.check()
     }
 
     /// Of a file that is open.
@@ -113,7 +129,7 @@ impl<'a> Mirror<'a> {
             inode.content.resize(end, 0);
         }
         inode.content[offset..end].copy_from_slice(content);
-        Ok(())
+        self.check()
     }
 
     pub fn unnamed(&mut self, dir: &str, path: &str, content: &[u8]) -> Result<()> {
@@ -126,7 +142,7 @@ impl<'a> Mirror<'a> {
         self.client.link(&CALLER, made.ino, dir, &name)?;
         self.client.release(made.ino)?;
         self.made(path, made.ino, FileKind::File, 0o644, content);
-        Ok(())
+        self.check()
     }
 
     pub fn symlink(&mut self, path: &str, target: &str) -> Result<()> {
@@ -135,7 +151,7 @@ impl<'a> Mirror<'a> {
             .client
             .symlink(&CALLER, dir, &name, target.as_bytes())?;
         self.made(path, node.ino, FileKind::Symlink, 0o777, target.as_bytes());
-        Ok(())
+        self.check()
     }
 
     pub fn fifo(&mut self, path: &str) -> Result<()> {
@@ -144,7 +160,7 @@ impl<'a> Mirror<'a> {
             .client
             .mknod(&CALLER, dir, &name, NewNode::Fifo, 0o600)?;
         self.made(path, node.ino, FileKind::Fifo, 0o600, &[]);
-        Ok(())
+        self.check()
     }
 
     pub fn link(&mut self, path: &str, new: &str) -> Result<()> {
@@ -153,7 +169,7 @@ impl<'a> Mirror<'a> {
         self.client
             .link(&CALLER, self.inodes[index].ino, dir, &name)?;
         self.paths.insert(new.to_string(), index);
-        Ok(())
+        self.check()
     }
 
     pub fn rename(&mut self, path: &str, new: &str) -> Result<()> {
@@ -165,7 +181,7 @@ impl<'a> Mirror<'a> {
             .into_iter()
             .map(|(other, index)| (moved(&other, path, new), index))
             .collect();
-        Ok(())
+        self.check()
     }
 
     pub fn exchange(&mut self, path: &str, other: &str) -> Result<()> {
@@ -179,21 +195,21 @@ impl<'a> Mirror<'a> {
                 _ => (moved(&found, other, path), index),
             })
             .collect();
-        Ok(())
+        self.check()
     }
 
     pub fn unlink(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         self.client.unlink(&CALLER, dir, &name)?;
         self.paths.remove(path);
-        Ok(())
+        self.check()
     }
 
     pub fn rmdir(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         self.client.rmdir(&CALLER, dir, &name)?;
         self.paths.remove(path);
-        Ok(())
+        self.check()
     }
 
     pub fn chmod(&mut self, path: &str, mode: u16) -> Result<()> {
@@ -205,7 +221,7 @@ impl<'a> Mirror<'a> {
         let inode = &mut self.inodes[index];
         self.client.setattr(&CALLER, inode.ino, set)?;
         inode.mode = mode;
-        Ok(())
+        self.check()
     }
 
     pub fn truncate(&mut self, path: &str, size: usize) -> Result<()> {
@@ -217,7 +233,7 @@ impl<'a> Mirror<'a> {
         let inode = &mut self.inodes[index];
         self.client.setattr(&CALLER, inode.ino, set)?;
         inode.content.resize(size, 0);
-        Ok(())
+        self.check()
     }
 
     pub fn set_attribute(&mut self, path: &str, value: Option<&[u8]>) -> Result<()> {
@@ -231,7 +247,7 @@ impl<'a> Mirror<'a> {
             None => self.client.removexattr(&CALLER, inode.ino, ATTRIBUTE)?,
         }
         inode.attribute = value.map(<[u8]>::to_vec);
-        Ok(())
+        self.check()
     }
 
     /// The whole tree is what it must be.

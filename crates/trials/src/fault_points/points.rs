@@ -1,7 +1,6 @@
 //! The files by which servers and a trial speak about fault points; see `pandofs-server`'s `faults`.
 
 use anyhow::{Context, Result};
-use pandofs_api::ServerStatus;
 use pandofs_types::ServerId;
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,28 +23,23 @@ impl Points {
     ///
     /// # Errors
     /// When the notes cannot be read.
-    pub fn seen(&self, servers: &[ServerStatus]) -> Result<BTreeSet<String>> {
+    pub fn seen(&self, servers: &[ServerId]) -> Result<BTreeSet<String>> {
         let mut all = BTreeSet::new();
-        for server in servers {
-            all.extend(self.noted(server.id, "seen")?);
+        for &server in servers {
+            all.extend(self.noted(server, "seen")?);
         }
         Ok(all)
     }
 
-    /// Whether one of the servers has died at this point.
+    /// Where a server has died so far, in this order.
     ///
     /// # Errors
     /// When the notes cannot be read.
-    pub fn died_at(&self, point: &str, servers: &[ServerId]) -> Result<bool> {
-        for &server in servers {
-            if self.noted(server, "died")?.contains(point) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    pub fn died(&self, server: ServerId) -> Result<Vec<String>> {
+        self.noted(server, "died")
     }
 
-    fn noted(&self, server: ServerId, what: &str) -> Result<BTreeSet<String>> {
+    fn noted(&self, server: ServerId, what: &str) -> Result<Vec<String>> {
         let path = self.folder.join(format!("server-{server}.{what}"));
         match fs::read_to_string(&path) {
             // A server that is killed while it writes leaves a line without its end.
@@ -54,24 +48,42 @@ impl Points {
                 .filter_map(|line| line.strip_suffix('\n'))
                 .map(str::to_string)
                 .collect()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error).with_context(|| path.display().to_string()),
         }
     }
 
-    /// Tells a server where to die. It finds either nothing or the whole of it.
+    /// Tells a server to die at the next point with `part` in its name that is none of these.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn arm(&self, server: ServerId, point: &str) -> Result<()> {
+    pub fn arm(&self, server: ServerId, part: &str, spared: &BTreeSet<String>) -> Result<()> {
+        let mut order = format!("{part}\n");
+        for point in spared {
+            order.push_str(point);
+            order.push('\n');
+        }
+        self.order(server, &order)
+    }
+
+    /// Takes back what a server was told.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn disarm(&self, server: ServerId) -> Result<()> {
+        self.order(server, "")
+    }
+
+    /// The server finds either nothing or the whole of it.
+    fn order(&self, server: ServerId, order: &str) -> Result<()> {
         let path = self.folder.join(format!("server-{server}.armed"));
         let new = self.folder.join(format!("server-{server}.new"));
-        fs::write(&new, point).with_context(|| new.display().to_string())?;
+        fs::write(&new, order).with_context(|| new.display().to_string())?;
         fs::rename(&new, &path).with_context(|| path.display().to_string())
     }
 
     /// Whether the server has an order that it has not read.
-    pub fn is_armed(&self, server: ServerId) -> bool {
+    pub fn has_order(&self, server: ServerId) -> bool {
         self.folder.join(format!("server-{server}.armed")).exists()
     }
 }

@@ -1,5 +1,6 @@
 //! One round of work, with every kind of operation that changes the name space.
 
+use super::hunt::Hunt;
 use super::mirror::Mirror;
 use crate::cluster::{CALLER, fresh_directory};
 use anyhow::{Context, Result, ensure};
@@ -26,7 +27,7 @@ const LARGE: usize = 100_000;
 ///
 /// # Errors
 /// What was not as it must be, or the file system's.
-pub fn play(client: &Client) -> Result<()> {
+pub fn play(client: &Client, hunt: &Hunt<'_>) -> Result<()> {
     let (name, root) = fresh_directory(client, Ino::ROOT, "fault-points")?;
     // So that what is in one directory is on several shards.
     let settings = DirSettings {
@@ -34,7 +35,7 @@ pub fn play(client: &Client) -> Result<()> {
         ..DirSettings::default()
     };
     client.set_dir_settings(&CALLER, root, settings)?;
-    let mut tree = Mirror::new(client, root);
+    let mut tree = Mirror::new(client, hunt, root);
     directories(&mut tree).context("directories")?;
     files(&mut tree).context("files")?;
     names(&mut tree).context("names")?;
@@ -44,7 +45,8 @@ pub fn play(client: &Client) -> Result<()> {
     tree.verify()?;
     tree.remove_all()?;
     client.rmdir(&CALLER, Ino::ROOT, &name)?;
-    Ok(())
+    // There is no tree any more.
+    hunt.check(|| Ok(()))
 }
 
 fn directories(tree: &mut Mirror<'_>) -> Result<()> {
@@ -130,13 +132,16 @@ fn open_files(client: &Client, tree: &mut Mirror<'_>) -> Result<()> {
         range: LockRange { first: 0, last: 9 },
     };
     client.try_lock(ino, 1, lock)?;
+    tree.check()?;
     tree.unlink("b/open")?;
     tree.unlink("c/open")?;
     client.write(&CALLER, ino, 6, b"gone")?;
+    tree.check()?;
     let read = client.read(&CALLER, ino, 0, LARGE)?;
     ensure!(read == b"to be goneved", "an open file reads as {read:?}");
     client.unlock(ino, 1, LockKind::Record, 1, lock.range)?;
-    Ok(client.release(ino)?)
+    client.release(ino)?;
+    tree.check()
 }
 
 /// A directory that splits, has files with other names elsewhere, and becomes one partition again.

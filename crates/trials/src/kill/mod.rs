@@ -351,7 +351,7 @@ impl<'o> Trial<'o> {
         let Some(pandofs) = &self.options.pandofs else {
             return Ok(());
         };
-        fsck(pandofs, &self.options.common.cluster)
+        fsck(pandofs, &self.options.common.cluster, None)
     }
 }
 
