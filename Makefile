@@ -20,7 +20,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim fuzz bench bench-placement bench-walk clean
+.PHONY: help deps build install run test lint unit e2e sim soak fuzz bench bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +68,11 @@ e2e: ## End-to-end tests on a real mount only
 sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number
 	scripts/deps.sh build
 	cargo xtask sim --seeds $(or $(SEEDS),1000)
+
+soak: ## kill -9 at random for ten minutes under load, with every check; `make soak MINUTES=N`
+	scripts/deps.sh build run
+	cargo build --release --package pandofs-cli --package pandofs-trials
+	scripts/soak.sh $(PANDOFS) $(or $(MINUTES),10)
 
 fuzz: ## Give every decoder of bytes to libFuzzer, 30 s each; `make fuzz SECONDS=N` for longer
 	scripts/deps.sh build

@@ -1,6 +1,8 @@
 # kill -9 of a server under load, eight times, most of them with a log of about 50 MB: it serves again in
 # under 10 s, nothing that was acknowledged is missing, nothing is there twice, and fsck finds nothing.
-# PANDOFS_RUNS=N makes it another number of kills.
+# PANDOFS_RUNS=N makes it another number of kills; with PANDOFS_MINUTES=N they come at random moments for that long.
 source ./_trial.sh
 
-trial kill --cluster "$CLUSTER" --rounds "${PANDOFS_RUNS:-8}" --seed "${PANDOFS_SEED:-1}" --pandofs "$PANDOFS"
+how=(--rounds "${PANDOFS_RUNS:-8}")
+[[ -z ${PANDOFS_MINUTES:-} ]] || how=(--minutes "$PANDOFS_MINUTES")
+trial kill --cluster "$CLUSTER" "${how[@]}" --seed "${PANDOFS_SEED:-1}" --pandofs "$PANDOFS"

@@ -51,6 +51,9 @@ pub struct Options {
     /// become too long, and one at a random moment
     #[arg(long, default_value_t = 8)]
     rounds: u32,
+    /// Kills at random moments for so many minutes, however many that are; instead of --rounds
+    #[arg(long, conflicts_with = "rounds")]
+    minutes: Option<f64>,
     /// All kills at random moments, without making logs grow
     #[arg(long)]
     random_moments: bool,
@@ -63,6 +66,12 @@ pub struct Options {
     /// The `pandofs` program, to check the file system with after each round
     #[arg(long)]
     pandofs: Option<PathBuf>,
+}
+
+impl Options {
+    fn has_random_moments(&self) -> bool {
+        self.random_moments || self.minutes.is_some()
+    }
 }
 
 /// When a round's kill is due.
@@ -120,14 +129,21 @@ impl Signals {
 pub fn run(options: &Options) -> Result<()> {
     let mut trial = Trial::prepare(options)?;
     let mut longest = Duration::ZERO;
-    for round in 0..options.rounds {
+    let begun = Instant::now();
+    let is_over = |round| match options.minutes {
+        Some(minutes) => begun.elapsed().as_secs_f64() >= 60.0 * minutes,
+        None => round == options.rounds,
+    };
+    let mut round = 0;
+    while !is_over(round) {
         let context = || format!("round {round} of --seed {}", options.common.seed);
         let kill = trial.round(round).with_context(context)?;
         longest = longest.max(kill.serves);
+        round += 1;
     }
     println!(
-        "kill: {} kills, the longest {} away; {}",
-        options.rounds,
+        "kill: {round} kills in {:.0} s, the longest {} away; {}",
+        begun.elapsed().as_secs_f64(),
         ms(longest),
         trial.tally()
     );
@@ -189,7 +205,7 @@ impl<'o> Trial<'o> {
         let victim = map.servers[self.random.random_range(0..map.servers.len())].id;
         let mut part = |range| (MAX_LOG_BYTES as f64 * self.random.random_range(range)) as u64;
         let (due, grain) = match round % 4 {
-            _ if self.options.random_moments => {
+            _ if self.options.has_random_moments() => {
                 let time = Duration::from_millis(self.random.random_range(50..2_000));
                 (Due::After(time), Grain::Small)
             }
@@ -203,7 +219,7 @@ impl<'o> Trial<'o> {
             }
         };
         let home = self.directory_on(victim)?;
-        let fillers = match self.options.random_moments {
+        let fillers = match self.options.has_random_moments() {
             true => 0,
             false => self.options.fillers,
         };
