@@ -6,11 +6,12 @@ SHELL := /bin/bash
 # The command as it is built for use; `make run TAR=linux.tar.xz` takes another source tree.
 TAR ?=
 FILES ?= 100000
-# Further options of `pandofs-bench run` and of `pandofs-bench data`.
+# Further options of `pandofs-bench run`, of `pandofs-bench data` and of `pandofs-bench commit`.
 BENCH ?=
 # Trees of the paper's figures on tree walks are smaller than its own by this; 1 takes hours.
 DIVIDE ?= 20
 BENCH_DATA ?=
+BENCH_COMMIT ?=
 # What walks trees over MPI is linked to it, and so behind a feature.
 MPI = --features pandofs-walk-mpi/mpi
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
@@ -20,7 +21,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim soak fuzz bench bench-placement bench-walk clean
+.PHONY: help deps build install run test lint unit e2e sim soak fuzz bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,6 +29,7 @@ help: ## Show this help
 	@echo 'make run TAR=FILE    unpack another source tree than /usr/include'
 	@echo 'make run FILES=N     another number of files than 100000'
 	@echo "make bench BENCH='--files 5000 --rounds 3 --processes 8'    other measurements"
+	@echo "make bench-commit BENCH_COMMIT='--rounds 3 --files 5000'      the same of commit protocols"
 	@echo "make bench BENCH_DATA='--size 2048 --jobs 1'                  the same of large files"
 
 deps: ## Install what building and running need (says what and why)
@@ -89,6 +91,13 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and lar
 		$$target/pandofs-bench data --pandofs $$target/pandofs --commit "$$(git describe --always --dirty)" \
 		$(BENCH_DATA) && \
 		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench
+
+bench-commit: ## The commit protocols side by side, the log's price and recovery (figures in target/commit)
+	scripts/deps.sh build run
+	cargo build --release --package pandofs-cli --package pandofs-bench
+	target=$$(scripts/cargo-target.sh) && mkdir -p $$target/commit && $$target/release/pandofs-bench commit \
+		--pandofs $$target/release/pandofs --commit "$$(git describe --always --dirty)" \
+		--json $$target/commit/figures.jsonl --plots $$target/commit $(BENCH_COMMIT)
 
 bench-placement: ## Measure placement policies, and put the model beside (report in target/placement)
 	scripts/deps.sh build run

@@ -4,6 +4,7 @@
 //! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
 //! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
 
+mod commit;
 mod data;
 mod data_report;
 mod neighbours;
@@ -32,6 +33,8 @@ enum Command {
     Neighbours(neighbours::Options),
     /// Large files from end to end: bytes a second, by fio.
     Data(data::DataRun),
+    /// The commit protocols: messages, records and forces, what the log costs, and how long a recovery takes.
+    Commit(commit::Options),
     /// One process of a run.
     #[command(hide = true)]
     Worker(worker::Worker),
@@ -68,6 +71,7 @@ fn main() -> Result<()> {
         Command::Run(run) => compare(&run),
         Command::Neighbours(options) => neighbours::run(&options),
         Command::Data(run) => data::compare(&run),
+        Command::Commit(options) => commit::run(&options),
     }
 }
 

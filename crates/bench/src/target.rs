@@ -226,7 +226,7 @@ impl Drop for Target {
     }
 }
 
-fn all_answer(setup: &Setup, data: &Path) -> Result<bool> {
+pub(crate) fn all_answer(setup: &Setup, data: &Path) -> Result<bool> {
     let mut status = Command::new(&setup.pandofs);
     status.arg("status").arg("--data").arg(data);
     status.stdout(Stdio::null()).stderr(Stdio::null());

@@ -39,6 +39,7 @@ mod slots;
 mod stored;
 #[cfg(test)]
 mod testing;
+mod unlogged;
 
 /// What a lane is made of that knows no threads, sockets or clock, for whoever drives shards in another way: a
 /// simulator.
@@ -55,3 +56,4 @@ pub use faults::FOLDER_VARIABLE;
 pub use recovery::Replayed;
 pub use server::{Options, Server, ServerHandle, Stopper};
 pub use stored::{Pairs, Stored, stored};
+pub use unlogged::UNLOGGED_VARIABLE;

@@ -13,6 +13,7 @@ use crate::memory::Memory;
 use crate::recovery::{self, Replayed};
 use crate::scrub::Schedule;
 use crate::shards::Shards;
+use crate::unlogged::{UNLOGGED_VARIABLE, Unlogged};
 use pandofs_log::Log;
 use pandofs_log_raft_engine::RaftEngineLog;
 use pandofs_placement::ClusterMap;
@@ -139,7 +140,17 @@ impl Server {
         let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
         // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
         // to be changed when the log is refused.
-        let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
+        let log: Arc<dyn Log> = if std::env::var_os(UNLOGGED_VARIABLE).is_some() {
+            tracing::error!(
+                "{UNLOGGED_VARIABLE} is set: server {} has NO LOG, and nothing that it acknowledges survives its \
+                 process. This is for measurements only",
+                options.id
+            );
+            Arc::new(Unlogged::default())
+        } else {
+            let files = log_options(&directory.log())?;
+            Arc::new(RaftEngineLog::open(&directory.log(), files)?)
+        };
         let descriptors = Descriptors::raised();
         let store = RocksStore::open(directory.store(), options.store(descriptors))?;
         let data = directory.data();
@@ -156,7 +167,7 @@ impl Server {
             options.map,
             options.id,
             Arc::new(store),
-            Arc::new(log),
+            log,
             &data,
             disks,
             descriptors,

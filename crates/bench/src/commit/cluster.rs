@@ -1,0 +1,92 @@
+//! Clusters of two servers.
+
+use crate::running::Running;
+use crate::target::{Setup, all_answer};
+use anyhow::{Context, Result};
+use pandofs_api::ServerStatus;
+use pandofs_client::{Client, Options as ClientOptions};
+use pandofs_types::{Credentials, Name};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub const CALLER: Credentials = Credentials::ROOT;
+/// How long a cluster may take until nothing is under way.
+const REST_LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A cluster of its own, gone when it is dropped.
+pub struct Cluster {
+    up: Running,
+    map: PathBuf,
+    // After what runs in it.
+    _folder: TempDir,
+}
+
+impl Cluster {
+    pub fn start(
+        setup: &Setup,
+        scratch: &Path,
+        options: &[&str],
+        is_logged: bool,
+    ) -> Result<Cluster> {
+        let folder = tempfile::Builder::new()
+            .prefix("commit-")
+            .tempdir_in(scratch)?;
+        let data = folder.path().join("data");
+        let mut up = Command::new(&setup.pandofs);
+        up.args(["up", "--servers", "2", "--no-mount", "--policy", "random"])
+            .args(options)
+            .arg("--data")
+            .arg(&data);
+        if !is_logged {
+            up.env("PANDOFS_UNLOGGED", "1");
+        }
+        let mut up = Running::start(&mut up)?;
+        up.wait_until(|| all_answer(setup, &data))?;
+        Ok(Cluster {
+            up,
+            map: data.join("cluster.json"),
+            _folder: folder,
+        })
+    }
+
+    pub fn client(&self) -> Result<Client> {
+        Client::open(&self.map, ClientOptions::default())
+            .with_context(|| format!("no client of {}", self.map.display()))
+    }
+
+    pub fn stop(self) -> Result<()> {
+        self.up.stop()
+    }
+}
+
+pub fn name(text: &str) -> Result<Name> {
+    Name::new(text.as_bytes()).with_context(|| format!("{text:?} is no name"))
+}
+
+pub fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
+    let statuses = client.status().into_iter();
+    Ok(statuses
+        .map(|(_, status)| status)
+        .collect::<Result<_, _>>()?)
+}
+
+/// The servers' status once no distributed operation is under way.
+pub fn at_rest(client: &Client) -> Result<Vec<ServerStatus>> {
+    let begun = Instant::now();
+    loop {
+        let all = statuses(client)?;
+        let is_quiet =
+            |status: &ServerStatus| status.shards.iter().all(|shard| shard.undecided == 0);
+        if all.iter().all(is_quiet) {
+            return Ok(all);
+        }
+        anyhow::ensure!(
+            begun.elapsed() < REST_LIMIT,
+            "operations do not come to an end"
+        );
+        std::thread::sleep(PAUSE);
+    }
+}
