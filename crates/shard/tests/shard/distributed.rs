@@ -4,7 +4,7 @@ use crate::support::{Cluster, name, sent};
 use pandofs_api::{Ask, CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
-use pandofs_types::{FsError, Ino, SessionId, ShardId};
+use pandofs_types::{CommitProtocol, FsError, Ino, SessionId, ShardId};
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster() -> Cluster {
@@ -105,6 +105,32 @@ fn three_messages_and_four_records_make_a_directory_on_another_shard() {
     );
     assert!(fourth.outputs.is_empty());
     assert_eq!(cluster.nodes[0].log.len() + cluster.nodes[1].log.len(), 4);
+}
+
+#[test]
+fn five_messages_of_two_phase_commit_suffice_when_two_of_them_come_at_once() {
+    let settings = Settings {
+        commit_protocol: CommitProtocol::TwoPhase,
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::Random, settings);
+    let request = cluster.request(0, mkdir(Ino::ROOT, "a"));
+    let mut to = 0;
+    let mut outputs = cluster.input(0, request).outputs;
+    let mut messages = 0;
+    let mut answered = false;
+    while !outputs.is_empty() {
+        let batch = sent(&outputs);
+        answered |= outputs
+            .iter()
+            .any(|output| matches!(output, Output::Answer { result: Ok(_), .. }));
+        messages += batch.len();
+        to = 1 - to;
+        let batch = batch.into_iter().map(Input::Peer).collect();
+        outputs = cluster.batch(to, batch).outputs;
+    }
+    assert!(answered);
+    assert_eq!(messages, 5);
 }
 
 #[test]
