@@ -36,6 +36,23 @@ for phase in write write-forced read-below read-cold; do
         "$SCRATCH/data.jsonl")" 2
 done
 
+# Each commit protocol: what is counted is what the protocols are made of, and so the same however fast it is.
+"$programs/pandofs-bench" commit --pandofs "$PANDOFS" --operations 20 --files 160 --clients 2 --rounds 1 --log 0.1 \
+    --scratch "$SCRATCH" --json "$SCRATCH/commit.jsonl" --plots "$SCRATCH/plots" >"$SCRATCH/table" 2>"$SCRATCH/log" ||
+    fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+for claim in 'three messages' 'five messages' 'four records'; do
+    expect_equal "the claim of $claim" "$(jq -s "map(select(.kind == \"claim\" and (.claim | startswith(\"$claim\"))) |
+        .holds) | tojson" -r "$SCRATCH/commit.jsonl")" '[true]'
+done
+for figure in commit-counts commit-throughput; do
+    for protocol in s2pc-mp 2pc 3pc; do
+        expect_equal "figures of $figure with $protocol" "$(jq -s "map(select(.figure == \"$figure\" and
+            .series == \"$protocol\" and .y > 0)) | length" "$SCRATCH/commit.jsonl")" 4
+    done
+    [[ -s $SCRATCH/plots/$figure-ratios.svg ]] || fail "$figure-ratios is not drawn"
+done
+
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000
 "$programs/examples/log_bench" --ops 500 --dir "$SCRATCH"

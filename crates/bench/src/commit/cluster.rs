@@ -73,15 +73,22 @@ pub fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The servers' status once no distributed operation is under way.
-pub fn at_rest(client: &Client) -> Result<Vec<ServerStatus>> {
+/// Distributed operations that have come to their end.
+pub fn ended(statuses: &[ServerStatus]) -> u64 {
+    statuses.iter().map(|status| status.distributed).sum()
+}
+
+/// The servers' status once no distributed operation is under way and so many have ended. One that is decided is not
+/// undecided, and has messages to send still.
+pub fn at_rest(client: &Client, operations: u64) -> Result<Vec<ServerStatus>> {
     let begun = Instant::now();
     loop {
         let all = statuses(client)?;
         let is_quiet =
             |status: &ServerStatus| status.shards.iter().all(|shard| shard.undecided == 0);
-        if all.iter().all(is_quiet) {
-            return Ok(all);
+        if all.iter().all(is_quiet) && ended(&all) >= operations {
+            // Again: servers are asked one after the other, and the first may have done something since.
+            return statuses(client);
         }
         anyhow::ensure!(
             begun.elapsed() < REST_LIMIT,
