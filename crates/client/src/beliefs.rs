@@ -7,22 +7,25 @@
 //!
 //! What this session changes it knows by itself: from before the request is sent until it is answered
 //! nothing is believed about that, and afterwards what the answer says.
+//!
+//! Invariant: no I/O and no clock; `now` is never earlier than it was.
 
+mod changes;
 mod learning;
 #[cfg(test)]
 mod tests;
 
 use crate::accesses::touch;
-use crate::call::{Call, Target};
+use crate::router::Target;
+use changes::takes_names;
 use hashbrown::HashMap;
 use learning::Learning;
-use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
+use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
 use pandofs_types::limits::{MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
     AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
     ShardId, Time,
 };
-use pandofs_wire::message::AnswerBody;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,14 +37,27 @@ const REMEMBERED_EVENTS: usize = 16_384;
 
 /// How it is with one request that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub struct Sent {
     at: Instant,
     /// Events until then.
     events: u64,
 }
 
+/// An answer, with what there is to know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// What was asked, and of which shard.
+    pub asked: &'a ShardRequest,
+    pub sent: Sent,
+    /// Who answered.
+    pub server: ServerId,
+    /// What the answer leases.
+    pub leased: &'a [Leased],
+}
+
+/// What the session believes.
 #[derive(Debug)]
-pub(crate) struct Beliefs {
+pub struct Beliefs {
     hash_key: HashKey,
     is_on: AtomicBool,
     /// Names may be answered for whoever asks: somebody else checks who may search which directory.
@@ -118,7 +134,7 @@ struct State {
 
 /// A change by this session, while it is under way.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub struct Change {
     keys: Vec<LeaseKey>,
     /// The event of its beginning.
     begun: u64,
@@ -289,11 +305,11 @@ impl Beliefs {
     }
 
     /// A request is about to be sent.
-    pub fn sent(&self) -> Sent {
-        // In this order: what is heard in between makes the answer old.
-        let events = self.events.load(Ordering::SeqCst);
-        let at = Instant::now();
-        Sent { at, events }
+    pub fn sent(&self, now: Instant) -> Sent {
+        Sent {
+            at: now,
+            events: self.events.load(Ordering::SeqCst),
+        }
     }
 
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
@@ -302,8 +318,8 @@ impl Beliefs {
     }
 
     /// The server gives leases with what is asked from now on.
-    pub fn subscribed(&self, server: ServerId) {
-        self.state().servers.insert(server, Instant::now());
+    pub fn subscribed(&self, server: ServerId, now: Instant) {
+        self.state().servers.insert(server, now);
     }
 
     /// Nothing that this server leased is believed any more.
@@ -343,26 +359,30 @@ impl Beliefs {
     }
 
     /// The answer to a question, if it is believed.
-    pub fn answer(&self, call: &Call) -> Option<AnswerBody> {
-        if !self.is_on() || !call.believes || call.inner {
+    pub fn answer(
+        &self,
+        target: Target,
+        asked: &ShardRequest,
+        now: Instant,
+    ) -> Option<Result<Reply, Refusal>> {
+        if !self.is_on() {
             return None;
         }
-        let asked = call.shard_request()?;
         let answer = match &asked.request {
             Request::Lookup { dir, name } => {
                 if !self.for_all.load(Ordering::Relaxed) && !asked.caller.is_superuser() {
                     return None;
                 }
-                self.find_entry(*dir, name)?
+                self.find_entry(*dir, name, now)?
             }
             Request::GetAttr { ino } => {
                 let state = self.state();
                 let inode = state.inodes.get(ino)?;
-                let is_over = inode.until <= Instant::now();
+                let is_over = inode.until <= now;
                 (!is_over).then(|| Ok(Reply::Inode(inode.reply.clone())))?
             }
             Request::DirPart { dir } => {
-                let Target::Shard(shard) = call.target else {
+                let Target::Shard(shard) = target else {
                     return None;
                 };
                 let state = self.state();
@@ -371,20 +391,19 @@ impl Beliefs {
                     .get(dir)?
                     .iter()
                     .find(|part| part.shard == shard)?;
-                let is_over = part.until <= Instant::now();
+                let is_over = part.until <= now;
                 (!is_over).then(|| Ok(Reply::Part(part.part.clone())))?
             }
             _ => return None,
         };
         self.answered.fetch_add(1, Ordering::Relaxed);
-        Some(AnswerBody::Shard(answer))
+        Some(answer)
     }
 
-    fn find_entry(&self, dir: Ino, name: &Name) -> Option<Result<Reply, Refusal>> {
+    fn find_entry(&self, dir: Ino, name: &Name, now: Instant) -> Option<Result<Reply, Refusal>> {
         let position = self.hash_key.position(name.as_bytes());
         let state = self.state();
         let entry = state.entries.get(&(dir, position))?;
-        let now = Instant::now();
         if entry.until <= now || entry.name != *name {
             return None;
         }
@@ -448,12 +467,8 @@ impl Beliefs {
     }
 
     /// A change is about to be asked for.
-    pub fn change(&self, call: &Call) -> Option<Change> {
-        if !self.is_on() {
-            return None;
-        }
-        let request = &call.shard_request()?.request;
-        if !request.is_mutation() {
+    pub fn change(&self, request: &Request) -> Option<Change> {
+        if !self.is_on() || !request.is_mutation() {
             return None;
         }
         let mut keys = self.changed_by(request);
@@ -483,12 +498,14 @@ impl Beliefs {
         Some(Change { keys, begun })
     }
 
-    /// It was answered, or given up.
-    pub fn changed(&self, call: &Call, change: Change, answer: Option<&AnswerBody>) {
-        let reply = match answer {
-            Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
-            _ => None,
-        };
+    /// It was answered with this; `None` if it was refused or given up. `told`: if it is known.
+    pub fn changed(
+        &self,
+        change: Change,
+        reply: Option<&Reply>,
+        told: Option<Told<'_>>,
+        now: Instant,
+    ) {
         let event = self.event();
         let mut state = self.state();
         // What others were told to have changed, or is being changed by somebody else here, is not known.
@@ -522,53 +539,54 @@ impl Beliefs {
                 state.note(key, event);
             }
         }
-        if let Some(reply) = reply {
+        if let Some(reply) = reply
+            && let Some(told) = told
+        {
             let is_known = |state: &State, key| match change.keys.contains(&key) {
                 true => !unknown.contains(&key),
                 // What was made may have been changed by somebody else since.
                 false => state.is_current(key, change.begun),
             };
-            self.learn_reply(&mut state, call, &Ok(reply.clone()), &is_known);
+            self.learn_reply(&mut state, told, &Ok(reply.clone()), &is_known, now);
         }
     }
 
     /// Takes in the answer to a question.
-    pub fn learn(&self, call: &Call, answer: &Result<Reply, Refusal>) {
-        if !self.is_on() || call.leased.is_empty() {
+    pub fn learn(&self, told: Told<'_>, answer: &Result<Reply, Refusal>, now: Instant) {
+        if !self.is_on() || told.leased.is_empty() {
             return;
         }
-        let Some(sent) = call.sent else {
-            return;
-        };
         let mut state = self.state();
-        let is_known = |state: &State, key| state.is_current(key, sent.events);
-        self.learn_reply(&mut state, call, answer, &is_known);
+        let is_known = |state: &State, key| state.is_current(key, told.sent.events);
+        self.learn_reply(&mut state, told, answer, &is_known, now);
     }
 
     fn learn_reply(
         &self,
         state: &mut State,
-        call: &Call,
+        told: Told<'_>,
         answer: &Result<Reply, Refusal>,
         is_known: &dyn Fn(&State, LeaseKey) -> bool,
+        now: Instant,
     ) {
-        let (Some(asked), Some(sent), Some((server, _))) =
-            (call.shard_request(), call.sent, &call.answered_by)
-        else {
-            return;
-        };
-        let since = state.servers.get(&server.id);
-        if call.leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
+        let Told {
+            asked,
+            sent,
+            server,
+            leased,
+        } = told;
+        let since = state.servers.get(&server);
+        if leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
             return;
         }
-        state.drop_ended(Instant::now());
+        state.drop_ended(now);
         let learning = Learning {
             asked: sent.at,
-            server: server.id,
+            server,
             events: sent.events,
             is_known,
         };
-        let first = call.leased[0];
+        let first = leased[0];
         match (&asked.request, answer) {
             (Request::Lookup { dir, name }, Err(Refusal::Fs(FsError::NotFound))) => {
                 let key = self.entry_key(*dir, name);
@@ -601,7 +619,7 @@ impl Beliefs {
                 if state.len() >= MAX_CACHED_LEASES / 2 {
                     return;
                 }
-                for (entry, leased) in listed.entries.iter().zip(&call.leased) {
+                for (entry, leased) in listed.entries.iter().zip(leased) {
                     let key = self.entry_key(*dir, &entry.name);
                     let reply = EntryReply {
                         ino: entry.ino,
@@ -616,61 +634,6 @@ impl Beliefs {
         }
     }
 
-    /// What a request changes that this session knows of.
-    fn changed_by(&self, request: &Request) -> Vec<LeaseKey> {
-        let mut keys = Vec::new();
-        let mut name = |dir: Ino, name: &Name| {
-            keys.push(self.entry_key(dir, name));
-            keys.push(LeaseKey::Parts(dir));
-        };
-        match request {
-            Request::Create { dir, name: of, .. }
-            | Request::Mkdir { dir, name: of, .. }
-            | Request::Unlink { dir, name: of }
-            | Request::Rmdir { dir, name: of } => name(*dir, of),
-            Request::Link {
-                dir, name: of, ino, ..
-            } => {
-                name(*dir, of);
-                keys.push(LeaseKey::Inode(*ino));
-            }
-            Request::Rename {
-                dir,
-                name: of,
-                new_dir,
-                new_name,
-                ..
-            }
-            | Request::Exchange {
-                dir,
-                name: of,
-                new_dir,
-                new_name,
-                ..
-            } => {
-                name(*dir, of);
-                name(*new_dir, new_name);
-            }
-            Request::SetAttr { ino, .. }
-            | Request::SetLayout { ino, .. }
-            | Request::SetXattr { ino, .. }
-            | Request::RemoveXattr { ino, .. }
-            | Request::SetDirSettings { dir: ino, .. } => {
-                keys.extend([LeaseKey::Inode(*ino), LeaseKey::Parts(*ino)]);
-            }
-            Request::Open { ino, .. }
-            | Request::WriteInline { ino, .. }
-            | Request::Stripe { ino }
-            | Request::WroteData { ino, .. }
-            | Request::Allocate { ino, .. }
-            | Request::AppendInline { ino, .. }
-            | Request::Extend { ino, .. } => keys.push(LeaseKey::Inode(*ino)),
-            // What becomes of times of access is counted in when it is told.
-            _ => {}
-        }
-        keys
-    }
-
     /// Shards were told that these were read.
     pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
         if self.is_on() {
@@ -682,17 +645,6 @@ impl Beliefs {
             }
         }
     }
-}
-
-/// Whether names that the request is about cease to lead to what they led to.
-fn takes_names(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Unlink { .. }
-            | Request::Rmdir { .. }
-            | Request::Rename { .. }
-            | Request::Exchange { .. }
-    )
 }
 
 /// Whether two answers say the same of an inode, but for the times of reading and the space it takes, which

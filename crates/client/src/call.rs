@@ -1,6 +1,6 @@
 //! One request on its way: what is asked of whom, and what came of it so far.
 
-use crate::beliefs::Sent;
+use crate::beliefs::{Sent, Told};
 use crate::pool::Server;
 pub(crate) use crate::router::Target;
 use crate::slots::Slot;
@@ -176,6 +176,16 @@ impl<'d> Call<'d> {
             | RequestBody::Goodbye { .. }
             | RequestBody::AwaitRecalls { .. } => false,
         }
+    }
+
+    /// Its answer as far as it concerns leases.
+    pub fn told(&self) -> Option<Told<'_>> {
+        Some(Told {
+            asked: self.shard_request()?,
+            sent: self.sent?,
+            server: self.answered_by.as_ref()?.0.id,
+            leased: &self.leased,
+        })
     }
 
     /// Bytes of file data that it sends or asks for.

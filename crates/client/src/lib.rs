@@ -64,6 +64,11 @@ pub mod routing {
     pub use crate::router::{Reaction, Router, Target, leaves_doubt};
 }
 
+/// What is believed under leases, for the same.
+pub mod leasing {
+    pub use crate::beliefs::{Beliefs, Change, Sent, Told};
+}
+
 /// What a session has to tell a server again that was restarted, for the same.
 pub mod holding {
     pub use crate::locks::Locks;

@@ -203,7 +203,7 @@ fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> 
             return End::Session;
         };
         if done.is_none() {
-            core.beliefs.subscribed(server.id);
+            core.beliefs.subscribed(server.id, Instant::now());
         } else if !keys.is_empty() {
             let own = core.beliefs.recall(&keys);
             let others = |key: &LeaseKey| !own.contains(key);

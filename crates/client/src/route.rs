@@ -1,5 +1,6 @@
 //! From a request to its answer: which shard, which server, again if it must be.
 
+use crate::beliefs::{Change, Sent};
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
@@ -10,7 +11,7 @@ use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
 use pandofs_types::{Credentials, Ino, Name, ServerId};
 use pandofs_wire::message::AnswerBody;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What came of sending a request once.
 #[derive(Debug)]
@@ -65,10 +66,10 @@ impl Core {
 
     /// Sends a request until there is an answer for good.
     pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
-        if let Some(believed) = self.beliefs.answer(call) {
+        if let Some(believed) = self.believed(call) {
             return self.finish(call, Outcome::Answered(believed));
         }
-        let change = self.beliefs.change(call);
+        let change = self.change(call);
         self.take_slot(call);
         let answer = loop {
             let outcome = self.attempt(call);
@@ -79,9 +80,32 @@ impl Core {
         };
         self.give_back_slot(call);
         if let Some(change) = change {
-            self.beliefs.changed(call, change, answer.as_ref().ok());
+            self.changed(call, change, answer.as_ref().ok());
         }
         answer
+    }
+
+    /// The answer, if it is believed.
+    fn believed(&self, call: &Call) -> Option<AnswerBody> {
+        if !call.believes || call.inner {
+            return None;
+        }
+        let asked = call.shard_request()?;
+        let answer = self.beliefs.answer(call.target, asked, Instant::now())?;
+        Some(AnswerBody::Shard(answer))
+    }
+
+    fn change(&self, call: &Call) -> Option<Change> {
+        self.beliefs.change(&call.shard_request()?.request)
+    }
+
+    fn changed(&self, call: &Call, change: Change, answer: Option<&AnswerBody>) {
+        let reply = match answer {
+            Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
+            _ => None,
+        };
+        let now = Instant::now();
+        self.beliefs.changed(change, reply, call.told(), now);
     }
 
     /// What an answer that is believed comes to.
@@ -112,7 +136,7 @@ impl Core {
         let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = calls
             .iter_mut()
             .map(|call| {
-                let believed = self.beliefs.answer(call)?;
+                let believed = self.believed(call)?;
                 Some(self.finish(call, Outcome::Answered(believed)))
             })
             .collect();
@@ -121,7 +145,7 @@ impl Core {
         if open.is_empty() {
             return answers.into_iter().flatten().collect();
         }
-        let mut changes: Vec<_> = calls.iter().map(|call| self.beliefs.change(call)).collect();
+        let mut changes: Vec<_> = calls.iter().map(|call| self.change(call)).collect();
         self.take_slots(calls);
         while !open.is_empty() {
             let outcomes = self.attempt_all(calls, &open);
@@ -143,7 +167,7 @@ impl Core {
             self.give_back_slot(call);
             if let Some(change) = change.take() {
                 let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
-                self.beliefs.changed(call, change, answer);
+                self.changed(call, change, answer);
             }
         }
         let answers: Vec<_> = answers.into_iter().flatten().collect();
@@ -166,7 +190,7 @@ impl Core {
             return Outcome::Hopeless(error.to_string());
         }
         count(&self.counts.requests);
-        call.sent = self.beliefs.is_on().then(|| self.beliefs.sent());
+        call.sent = self.sent();
         if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
             return Outcome::Lost {
@@ -237,7 +261,7 @@ impl Core {
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     count(&self.counts.requests);
-                    call.sent = self.beliefs.is_on().then(|| self.beliefs.sent());
+                    call.sent = self.sent();
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -300,6 +324,12 @@ impl Core {
         server.put_back(connection);
     }
 
+    /// A request is about to be sent.
+    fn sent(&self) -> Option<Sent> {
+        let is_on = self.beliefs.is_on();
+        is_on.then(|| self.beliefs.sent(Instant::now()))
+    }
+
     /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
     /// change, which is not over yet.
     fn take_leased(&self, call: &mut Call, body: AnswerBody) -> AnswerBody {
@@ -307,8 +337,10 @@ impl Core {
         match body {
             AnswerBody::Leased { result, leased } => {
                 call.leased = leased;
-                if !call.is_mutation() {
-                    self.beliefs.learn(call, &result);
+                if let Some(told) = call.told()
+                    && !call.is_mutation()
+                {
+                    self.beliefs.learn(told, &result, Instant::now());
                 }
                 AnswerBody::Shard(result)
             }

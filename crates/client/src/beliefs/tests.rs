@@ -1,4 +1,5 @@
 use super::*;
+use crate::call::Call;
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
@@ -12,7 +13,7 @@ const SERVER: ServerId = ServerId(3);
 fn beliefs() -> Beliefs {
     let beliefs = Beliefs::new(HashKey(1, 2));
     beliefs.begin(true);
-    beliefs.subscribed(SERVER);
+    beliefs.subscribed(SERVER, Instant::now());
     beliefs
 }
 
@@ -86,19 +87,38 @@ fn send(beliefs: &Beliefs, mut call: Call<'static>) -> Call<'static> {
         weight: ServerInfo::WEIGHT_ONE,
         domain: String::new(),
     };
-    call.sent = Some(beliefs.sent());
+    call.sent = Some(beliefs.sent(Instant::now()));
     call.answered_by = Some((Arc::new(Server::new(&info).unwrap()), 1));
     call.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES)];
     call
 }
 
+fn answer(beliefs: &Beliefs, call: &Call) -> Option<Result<Reply, Refusal>> {
+    let asked = call.shard_request().unwrap();
+    beliefs.answer(call.target, asked, Instant::now())
+}
+
+fn learn(beliefs: &Beliefs, call: &Call, answer: &Result<Reply, Refusal>) {
+    beliefs.learn(call.told().unwrap(), answer, Instant::now());
+}
+
+fn change(beliefs: &Beliefs, call: &Call) -> Change {
+    let request = &call.shard_request().unwrap().request;
+    beliefs.change(request).unwrap()
+}
+
+fn changed(beliefs: &Beliefs, call: &Call, change: Change, reply: &Reply) {
+    let now = Instant::now();
+    beliefs.changed(change, Some(reply), call.told(), now);
+}
+
 fn found(beliefs: &Beliefs) -> bool {
-    beliefs.answer(&lookup()).is_some()
+    answer(beliefs, &lookup()).is_some()
 }
 
 fn mode(beliefs: &Beliefs) -> Option<u16> {
-    match beliefs.answer(&getattr())? {
-        AnswerBody::Shard(Ok(Reply::Inode(inode))) => Some(inode.attr.mode),
+    match answer(beliefs, &getattr())? {
+        Ok(Reply::Inode(inode)) => Some(inode.attr.mode),
         other => panic!("{other:?}"),
     }
 }
@@ -111,7 +131,7 @@ fn entry_key(beliefs: &Beliefs) -> LeaseKey {
 fn what_is_leased_is_believed_until_it_is_recalled() {
     let beliefs = beliefs();
     assert!(!found(&beliefs));
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(found(&beliefs));
     assert_eq!(mode(&beliefs), Some(0o644));
     assert!(beliefs.entry_until(DIR, &name(), Some(FILE)).is_some());
@@ -126,7 +146,11 @@ fn what_is_leased_is_believed_until_it_is_recalled() {
 #[test]
 fn that_there_is_no_such_name_is_believed_too() {
     let beliefs = beliefs();
-    beliefs.learn(&send(&beliefs, lookup()), &Err(FsError::NotFound.into()));
+    learn(
+        &beliefs,
+        &send(&beliefs, lookup()),
+        &Err(FsError::NotFound.into()),
+    );
     assert!(found(&beliefs));
     assert!(beliefs.entry_until(DIR, &name(), None).is_some());
 }
@@ -136,10 +160,10 @@ fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
     let beliefs = beliefs();
     let late = send(&beliefs, lookup());
     beliefs.recall(&[entry_key(&beliefs)]);
-    beliefs.learn(&late, &entry(0o644));
+    learn(&beliefs, &late, &entry(0o644));
     assert!(!found(&beliefs));
     assert_eq!(mode(&beliefs), Some(0o644), "it was not recalled");
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(found(&beliefs));
 }
 
@@ -147,54 +171,58 @@ fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
 fn nothing_is_believed_of_a_server_whose_recalls_are_lost() {
     let beliefs = beliefs();
     let late = send(&beliefs, lookup());
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     beliefs.lost(SERVER);
     assert!(!found(&beliefs));
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(!found(&beliefs), "it gives no leases");
-    beliefs.subscribed(SERVER);
-    beliefs.learn(&late, &entry(0o644));
+    beliefs.subscribed(SERVER, Instant::now());
+    learn(&beliefs, &late, &entry(0o644));
     assert!(!found(&beliefs), "it was leased before");
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(found(&beliefs));
 }
 
 #[test]
 fn what_this_session_changes_is_not_believed_until_it_is_answered() {
     let beliefs = beliefs();
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     let late = send(&beliefs, getattr());
-    let change = beliefs.change(&chmod()).unwrap();
+    let change = change(&beliefs, &chmod());
     assert_eq!(mode(&beliefs), None);
-    beliefs.learn(&send(&beliefs, getattr()), &Ok(Reply::Inode(inode(0o644))));
+    learn(
+        &beliefs,
+        &send(&beliefs, getattr()),
+        &Ok(Reply::Inode(inode(0o644))),
+    );
     assert_eq!(mode(&beliefs), None, "it is being changed");
-    let answer = AnswerBody::Shard(Ok(Reply::Inode(inode(0o600))));
-    beliefs.changed(&send(&beliefs, chmod()), change, Some(&answer));
+    let answer = Reply::Inode(inode(0o600));
+    changed(&beliefs, &send(&beliefs, chmod()), change, &answer);
     assert_eq!(mode(&beliefs), Some(0o600));
-    beliefs.learn(&late, &Ok(Reply::Inode(inode(0o644))));
+    learn(&beliefs, &late, &Ok(Reply::Inode(inode(0o644))));
     assert_eq!(mode(&beliefs), Some(0o600), "an answer from before");
 }
 
 #[test]
 fn of_two_changes_at_once_nobody_knows_which_is_the_last() {
     let beliefs = beliefs();
-    let first = beliefs.change(&chmod()).unwrap();
-    let second = beliefs.change(&chmod()).unwrap();
-    let answer = AnswerBody::Shard(Ok(Reply::Inode(inode(0o600))));
-    beliefs.changed(&send(&beliefs, chmod()), first, Some(&answer));
+    let first = change(&beliefs, &chmod());
+    let second = change(&beliefs, &chmod());
+    let answer = Reply::Inode(inode(0o600));
+    changed(&beliefs, &send(&beliefs, chmod()), first, &answer);
     assert_eq!(mode(&beliefs), None);
-    beliefs.changed(&send(&beliefs, chmod()), second, Some(&answer));
+    changed(&beliefs, &send(&beliefs, chmod()), second, &answer);
     assert_eq!(mode(&beliefs), None);
 }
 
 #[test]
 fn a_removed_name_takes_what_it_led_to_along() {
     let beliefs = beliefs();
-    beliefs.learn(&send(&beliefs, lookup()), &entry(0o644));
-    let change = beliefs.change(&unlink()).unwrap();
+    learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
+    let change = change(&beliefs, &unlink());
     assert!(!found(&beliefs) && mode(&beliefs).is_none());
-    let answer = AnswerBody::Shard(Ok(Reply::Removed { ino: FILE }));
-    beliefs.changed(&send(&beliefs, unlink()), change, Some(&answer));
+    let answer = Reply::Removed { ino: FILE };
+    changed(&beliefs, &send(&beliefs, unlink()), change, &answer);
     assert!(!found(&beliefs) && mode(&beliefs).is_none());
 }
 
@@ -206,7 +234,7 @@ fn there_is_an_end_to_what_is_believed() {
         inode.attr.ino = Ino(serial);
         let ino = inode.attr.ino;
         let asked = send(&beliefs, call(Request::GetAttr { ino }));
-        beliefs.learn(&asked, &Ok(Reply::Inode(inode)));
+        learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
     }
     assert_eq!(beliefs.state().inodes.len(), MAX_CACHED_LEASES);
 }
