@@ -30,6 +30,7 @@ mod mailbox;
 mod memory;
 mod peers;
 mod readers;
+mod recalls;
 mod recovery;
 mod scrub;
 mod server;
@@ -47,6 +48,7 @@ pub mod parts {
     pub use crate::data_tickets::{Again, Asked, DataTickets, PeerRequests};
     pub use crate::durable::Durable;
     pub use crate::flusher::flush;
+    pub use crate::recalls::{Answer, Recalls, Said};
     pub use crate::recovery::{configs, recover};
     pub use crate::shards::{Appended, Shards};
 }

@@ -258,10 +258,7 @@ impl Lane {
                 let role = self.connections.get_mut(key).map(|known| known.role);
                 match role {
                     Some(Role::Client { session }) => {
-                        if let Some(connection) = self.connections.get_mut(key) {
-                            connection.hears_recalls = true;
-                        }
-                        self.await_recalls(key, id, session, done, now);
+                        self.await_recalls((key, id), session, done, now);
                     }
                     _ => self.answer(key, id, AnswerBody::Done),
                 }

@@ -30,6 +30,7 @@ use crate::forcer::Forcer;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
+use crate::recalls::Recalls;
 use crate::scrub::{Schedule, Scrubber, Subject};
 use crate::sessions::Sessions;
 use crate::shards::Shards;
@@ -109,7 +110,7 @@ pub(crate) struct Lane {
     /// Requests that shards have not answered yet.
     pending: Slots<Pending>,
     sessions: Sessions,
-    recalls: recalls::Recalls,
+    recalls: Recalls<recalls::Waiter>,
     peers: Peers,
     data_tickets: DataTickets,
     peer_requests: PeerRequests,
@@ -262,7 +263,7 @@ impl Lane {
             dirty: Vec::new(),
             pending: Slots::new(),
             sessions: Sessions::new(now),
-            recalls: recalls::Recalls::default(),
+            recalls: Recalls::default(),
             peers,
             data_tickets: DataTickets::new(random.random()),
             peer_requests: PeerRequests::default(),
