@@ -99,6 +99,10 @@ impl LeaseTable {
         }
     }
 
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
+    }
+
     /// Time has passed; leases whose time is up are over.
     pub fn tick(&mut self, now: Time) {
         self.now = self.now.max(now);

@@ -111,6 +111,11 @@ impl Leases {
         self.waiting.len() + self.early.len()
     }
 
+    #[cfg(feature = "planted")]
+    pub fn set_room(&mut self, room: pandofs_leases::Room) {
+        self.table.set_room(room);
+    }
+
     /// Who asked for what is being applied.
     pub fn written_by(&mut self, session: SessionId) {
         self.writer = Some(session);

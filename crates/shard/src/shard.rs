@@ -465,6 +465,13 @@ impl Shard {
         self.locks.acquire(tx, &[Lock::Inode(ino)]);
     }
 
+    /// Gives fewer leases, so that it is seen what happens when there are many: so many long ones, and so many in all.
+    #[cfg(feature = "planted")]
+    pub fn set_lease_room(&mut self, (many, all): (usize, usize)) {
+        let room = pandofs_leases::Room { many, all };
+        self.leases.set_room(room);
+    }
+
     /// What has been coordinated here.
     pub fn finished(&self) -> Finished {
         self.finished

@@ -41,12 +41,32 @@ pub struct Operation {
     pub deed: Deed,
 }
 
+/// What an operation did to an inode's mode, or found out about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeDeed {
+    Read(u16),
+    /// If it was not answered it was done at some time or not at all.
+    Write(u16),
+    /// A server forgot what had not been forced.
+    Forget,
+}
+
+/// When it began and ended, and what it did.
+pub type ModeOperation = (u64, Option<u64>, ModeDeed);
+
 /// An operation as it is noted: when it began and ended, and what it did, if it was told that it did anything.
 type Noted = (u64, Option<u64>, Option<Deed>);
 
+/// The same of a mode.
+type NotedMode = (u64, Option<u64>, Option<ModeDeed>);
+
 /// Operations under way with one request.
 #[derive(Clone, Debug, Default)]
-pub struct Open(Vec<(Key, usize)>);
+pub struct Open {
+    begun: u64,
+    names: Vec<(Key, usize)>,
+    mode: Option<(Ino, usize)>,
+}
 
 /// All that clients know.
 pub struct History {
@@ -55,7 +75,10 @@ pub struct History {
     names: Vec<Name>,
     /// Answers that say nothing leave an operation without a deed.
     operations: BTreeMap<Key, Vec<Noted>>,
+    modes: BTreeMap<Ino, Vec<NotedMode>>,
     linked: BTreeSet<Ino>,
+    /// Names and modes of which a server forgot something.
+    forgotten: (BTreeSet<Key>, BTreeSet<Ino>),
     /// Inodes that a server may have lost with what it had not forced.
     lost: BTreeSet<Ino>,
 }
@@ -68,6 +91,8 @@ impl History {
             now: 0,
             names,
             operations: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            forgotten: (BTreeSet::new(), BTreeSet::new()),
             linked: BTreeSet::new(),
             lost: BTreeSet::new(),
         }
@@ -87,7 +112,9 @@ impl History {
 
     /// A request is sent for the first time.
     pub fn begin(&mut self, request: &Request) -> Open {
+        let begun = self.tick();
         let mut open = Vec::new();
+        let mut mode = None;
         match request {
             Request::Lookup { dir, name } => open.push(self.add((*dir, name.clone()), None)),
             Request::Create { dir, name, .. } | Request::Mkdir { dir, name, .. } => {
@@ -131,15 +158,61 @@ impl History {
                     open.push(self.add((*dir, name), None));
                 }
             }
+            Request::SetAttr { ino, set } => {
+                if let Some(set) = set.mode {
+                    let operations = self.modes.entry(*ino).or_default();
+                    operations.push((begun, None, Some(ModeDeed::Write(set))));
+                    mode = Some((*ino, operations.len() - 1));
+                }
+            }
             _ => {}
         }
-        Open(open)
+        Open {
+            begun,
+            names: open,
+            mode,
+        }
+    }
+
+    /// It was answered at once from what is believed. What `may_be_lost`, as a server has just forgotten it, says nothing
+    /// until the client has heard of that.
+    pub fn believed(
+        &mut self,
+        request: &Request,
+        answer: &Result<Reply, Refusal>,
+        may_be_lost: bool,
+    ) {
+        if may_be_lost {
+            let (names, modes) = &self.forgotten;
+            let is_name = |dir: &Ino, name: &Name| names.contains(&(*dir, name.clone()));
+            if let Request::Lookup { dir, name } = request
+                && is_name(dir, name)
+            {
+                return;
+            }
+            if attributes(request, answer).is_some_and(|(ino, _)| modes.contains(&ino)) {
+                return;
+            }
+        }
+        let open = self.begin(request);
+        self.end(open, request, answer);
     }
 
     /// It was answered for good.
     pub fn end(&mut self, open: Open, request: &Request, result: &Result<Reply, Refusal>) {
         let ended = self.tick();
-        for (number, (key, place)) in open.0.into_iter().enumerate() {
+        if let Some((ino, place)) = open.mode {
+            let operations = self.modes.get_mut(&ino).expect("it was begun");
+            operations[place].1 = Some(ended);
+            if result.is_err() {
+                operations[place].2 = None;
+            }
+        }
+        if let Some((ino, mode)) = attributes(request, result) {
+            let read = (open.begun, Some(ended), Some(ModeDeed::Read(mode)));
+            self.modes.entry(ino).or_default().push(read);
+        }
+        for (number, (key, place)) in open.names.into_iter().enumerate() {
             let deed = self.deed(&key, number, request, result);
             let operations = self.operations.get_mut(&key).expect("it was begun");
             operations[place].1 = Some(ended);
@@ -211,6 +284,7 @@ impl History {
     /// A server came back without all that it had done to this name. What is under way may have been done before, been
     /// seen, and be done again.
     pub fn forget(&mut self, key: Key) {
+        self.forgotten.0.insert(key.clone());
         let operations = self.operations.entry(key.clone()).or_default();
         let under_way = operations
             .iter()
@@ -222,6 +296,32 @@ impl History {
         if let Some(operations) = self.operations.get_mut(&key) {
             operations[place].1 = Some(ended);
         }
+    }
+
+    /// The same of what had been done to this inode's attributes.
+    pub fn forget_mode(&mut self, ino: Ino) {
+        let begun = self.tick();
+        let ended = self.tick();
+        let Some(operations) = self.modes.get_mut(&ino) else {
+            return;
+        };
+        let under_way = operations
+            .iter()
+            .filter(|(_, ended, deed)| ended.is_none() && deed.is_some())
+            .copied();
+        operations.extend(under_way.collect::<Vec<_>>());
+        operations.push((begun, Some(ended), Some(ModeDeed::Forget)));
+        self.forgotten.1.insert(ino);
+    }
+
+    /// What was done to modes.
+    pub fn modes(&self) -> Vec<(Ino, Vec<ModeOperation>)> {
+        let of = |(ino, operations): (&Ino, &Vec<NotedMode>)| {
+            let known = operations.iter();
+            let known = known.filter_map(|&(begun, ended, deed)| Some((begun, ended, deed?)));
+            (*ino, known.collect())
+        };
+        self.modes.iter().map(of).collect()
     }
 
     /// A server came back without this inode.
@@ -270,4 +370,14 @@ impl History {
             .filter_map(|&(begun, ended, deed)| deed.map(|deed| Operation { begun, ended, deed }))
             .collect()
     }
+}
+
+/// The mode that an answer tells.
+fn attributes(request: &Request, answer: &Result<Reply, Refusal>) -> Option<(Ino, u16)> {
+    let inode = match (request, answer) {
+        (Request::GetAttr { .. }, Ok(Reply::Inode(inode))) => Some(inode),
+        (Request::Lookup { .. }, Ok(Reply::Entry(entry))) => entry.inode.as_ref(),
+        _ => None,
+    }?;
+    Some((inode.attr.ino, inode.attr.mode))
 }

@@ -66,6 +66,7 @@ impl Job {
             Op::Link(file, path) => (vec![file], vec![path]),
             Op::Rename { from, to, .. } | Op::Exchange(from, to) => (vec![], vec![from, to]),
             Op::Lookup(path)
+            | Op::Stat(path)
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Stripe(path)
@@ -174,6 +175,7 @@ impl Job {
             Op::List(_) => true,
             Op::Link(..) => way == 1,
             Op::Lookup(_)
+            | Op::Stat(_)
             | Op::Chmod(..)
             | Op::Stripe(_)
             | Op::Open { .. }
@@ -208,7 +210,7 @@ impl Job {
                 truncate: *truncate,
             },
             Op::Close(_) => return Next::Done("closed".to_owned()),
-            Op::StatOpen(_) => Request::GetAttr { ino: found },
+            Op::StatOpen(_) | Op::Stat(_) => Request::GetAttr { ino: found },
             Op::Lock {
                 kind,
                 is_exclusive,

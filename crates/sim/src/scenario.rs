@@ -1,6 +1,9 @@
 //! What happens in a run: the cluster, what its clients do and when, and every fault. All of it follows from a
 //! seed, and then is a list that can be made smaller.
 
+mod draw;
+
+use draw::{Draw, shape};
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
@@ -15,11 +18,6 @@ pub const SECOND: Moment = 1_000_000_000;
 
 /// How long operations are begun and faults go on.
 const TROUBLED: Moment = 4 * SECOND;
-/// When the first directories have been made.
-const POPULATED: Moment = 100 * MILLISECOND;
-
-/// Names of which most are directories as a rule, and names of which most are files. Few, so that operations meet.
-const DIRS: [&str; 4] = ["d0", "d1", "d2", "d3"];
 
 /// What the cluster is like.
 #[derive(Clone, Debug)]
@@ -38,6 +36,19 @@ pub struct Shape {
     /// What a server's clock is wrong by at the start, in nanoseconds.
     pub skew: Vec<i64>,
     pub protocol: CommitProtocol,
+    /// If clients take leases.
+    pub leases: Option<Leasing>,
+}
+
+/// How leases are given and taken.
+#[derive(Clone, Debug)]
+pub struct Leasing {
+    /// With so many given by a shard further ones are brief; and there are no more than these.
+    pub room: (usize, usize),
+    /// By how many thousandths servers' clocks, by which leases are counted, go too fast.
+    pub servers: Vec<i64>,
+    /// The same of clients'.
+    pub clients: Vec<i64>,
 }
 
 /// Names from the root down.
@@ -59,6 +70,8 @@ pub enum Op {
     },
     Exchange(Path, Path),
     Lookup(Path),
+    /// Asks for the attributes of what the path leads to.
+    Stat(Path),
     List(Path),
     Chmod(Path, u16),
     /// Moves the file's bytes to data objects.
@@ -196,10 +209,16 @@ pub enum Plant {
     ForgetsOpens,
     /// Nor which locks it has.
     ForgetsFileLocks,
+    /// A client says that it has let go of names that were recalled, and believes them.
+    KeepsRecalledNames,
+    /// The same of attributes.
+    KeepsRecalledAttributes,
+    /// A client's clock goes so slowly that it believes for longer than a server takes it to.
+    OutlivesLeases,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 16] = [
+    pub const ALL: [Plant; 19] = [
         Plant::Unforced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -216,7 +235,22 @@ impl Plant {
         Plant::NeverRepeats,
         Plant::ForgetsOpens,
         Plant::ForgetsFileLocks,
+        Plant::KeepsRecalledNames,
+        Plant::KeepsRecalledAttributes,
+        Plant::OutlivesLeases,
     ];
+
+    /// Whether what is stored stays sound, so that looking at all of it often is of no use.
+    pub fn is_of_clients(self) -> bool {
+        matches!(
+            self,
+            Plant::CachesEntries
+                | Plant::ForgetsFileLocks
+                | Plant::KeepsRecalledNames
+                | Plant::KeepsRecalledAttributes
+                | Plant::OutlivesLeases
+        )
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -290,296 +324,6 @@ impl Scenario {
     }
 }
 
-fn shape(rng: &mut Rng) -> Shape {
-    let servers = *rng.pick(&[1, 2, 3, 3, 4]);
-    let shards = *rng.pick(&[2, 4, 8]);
-    let policy = *rng.pick(&[
-        DirPolicy::Random,
-        DirPolicy::Random,
-        DirPolicy::Subtree,
-        DirPolicy::default(),
-    ]);
-    let mut skewed = || match rng.below(3) {
-        0 => 0,
-        1 => rng.below(5 * SECOND as u64) as i64,
-        _ => -(rng.below(3_600 * SECOND as u64) as i64),
-    };
-    let skew = (0..servers).map(|_| skewed()).collect();
-    Shape {
-        servers,
-        shards,
-        clients: *rng.pick(&[1, 2, 3]),
-        workers: *rng.pick(&[1, 2, 3]),
-        policy,
-        initial_partitions: *rng.pick(&[1, 1, 1, 4]),
-        force_every_batch: rng.chance(1, 2),
-        flush_after: *rng.pick(&[2_000, 20_000, 1_000_000]),
-        skew,
-        protocol: match rng.below(6) {
-            0 => CommitProtocol::TwoPhase,
-            1 => CommitProtocol::ThreePhase,
-            _ => CommitProtocol::S2pcMp,
-        },
-    }
-}
-
-/// What the operations and faults of a run are drawn from.
-struct Draw<'r> {
-    rng: &'r mut Rng,
-    /// When much is done at once, so that operations meet, and faults meet operations.
-    bursts: Vec<Moment>,
-    /// Different names of files.
-    files: u64,
-    /// Chances of directories of one, two and three levels, in parts of ten.
-    depths: [u64; 2],
-    /// Of ten operations so many are about open files.
-    held: u64,
-}
-
-impl Draw<'_> {
-    fn new<'r>(rng: &'r mut Rng) -> Draw<'r> {
-        let bursts = 1 + rng.below(12);
-        let bursts = (0..bursts)
-            .map(|_| POPULATED + rng.below((TROUBLED - POPULATED) as u64 * 9 / 10) as Moment)
-            .collect();
-        Draw {
-            bursts,
-            files: *rng.pick(&[5, 14, 14, 40]),
-            depths: *rng.pick(&[[4, 9], [8, 10], [2, 6]]),
-            held: *rng.pick(&[0, 1, 3, 5]),
-            rng,
-        }
-    }
-
-    fn dir(&mut self) -> Path {
-        let depth = match self.rng.below(10) {
-            at if at < self.depths[0] => 0,
-            at if at < self.depths[1] => 1,
-            _ => 2,
-        };
-        Path(
-            (0..depth)
-                .map(|_| self.rng.pick(&DIRS).to_string())
-                .collect(),
-        )
-    }
-
-    fn file(&mut self) -> Path {
-        let mut path = self.dir();
-        path.0.push(format!("f{}", self.rng.below(self.files)));
-        path
-    }
-
-    fn subdir(&mut self) -> Path {
-        let mut path = self.dir();
-        path.0.push(self.rng.pick(&DIRS).to_string());
-        path
-    }
-
-    fn any(&mut self) -> Path {
-        if self.rng.chance(1, 3) {
-            self.subdir()
-        } else {
-            self.file()
-        }
-    }
-
-    fn moment(&mut self) -> Moment {
-        let burst = *self.rng.pick(&self.bursts);
-        let spread = *self.rng.pick(&[2, 20, 200]) * MILLISECOND;
-        let whole = (TROUBLED - POPULATED) as u64 * 9 / 10;
-        if self.rng.chance(4, 5) {
-            burst + self.rng.below(spread as u64) as Moment
-        } else {
-            POPULATED + self.rng.below(whole) as Moment
-        }
-    }
-
-    fn op(&mut self) -> Op {
-        if self.rng.chance(self.held, 10) {
-            return self.op_on_open();
-        }
-        match self.rng.below(100) {
-            0..34 => Op::Create(self.file()),
-            34..42 => Op::Mkdir(self.subdir()),
-            42..56 => Op::Unlink(self.file()),
-            56..60 => Op::Rmdir(self.subdir()),
-            60..65 => Op::Link(self.file(), self.file()),
-            65..73 => Op::Rename {
-                from: self.file(),
-                to: self.file(),
-                no_replace: self.rng.chance(1, 3),
-            },
-            73..79 => Op::Rename {
-                from: self.subdir(),
-                to: self.subdir(),
-                no_replace: self.rng.chance(1, 3),
-            },
-            79..81 => Op::Rename {
-                from: self.any(),
-                to: self.any(),
-                no_replace: false,
-            },
-            81..85 => Op::Exchange(self.any(), self.any()),
-            85..90 => Op::Lookup(self.any()),
-            90..94 => Op::List(self.dir()),
-            94..97 => {
-                let mode = *self.rng.pick(&[0o700, 0o755, 0o777]);
-                Op::Chmod(self.any(), mode)
-            }
-            97..99 => Op::Stripe(self.file()),
-            _ => Op::Sync(self.any()),
-        }
-    }
-
-    fn op_on_open(&mut self) -> Op {
-        let place = self.rng.below(16) as usize;
-        if self.rng.chance(1, 3) {
-            return self.op_on_locks(place);
-        }
-        match self.rng.below(10) {
-            0..4 => Op::Open {
-                path: self.file(),
-                truncate: self.rng.chance(1, 4),
-            },
-            4..6 => Op::Unlink(self.file()),
-            6..8 => Op::StatOpen(place),
-            8 => Op::WriteOpen(place),
-            _ => Op::Close(place),
-        }
-    }
-
-    fn op_on_locks(&mut self, place: usize) -> Op {
-        let kind = *self.rng.pick(&[LockKind::Flock, LockKind::Record]);
-        let range = *self.rng.pick(&[None, Some(0), Some(5), Some(20)]);
-        if self.rng.chance(1, 3) {
-            return Op::Unlock { place, kind, range };
-        }
-        Op::Lock {
-            place,
-            kind,
-            is_exclusive: self.rng.chance(2, 3),
-            range,
-            waits: self.rng.chance(1, 2),
-        }
-    }
-
-    fn planned(&mut self, shape: &Shape, at: Moment, op: Op) -> Planned {
-        Planned {
-            at,
-            client: self.rng.below(shape.clients as u64) as usize,
-            worker: self.rng.below(shape.workers as u64) as usize,
-            op,
-        }
-    }
-
-    fn ops(&mut self, shape: &Shape) -> Vec<Planned> {
-        let mut ops = Vec::new();
-        // Something to work on, in pairs of parent and child by one worker, so that the parent is there.
-        for first in DIRS {
-            let at = self.rng.below(POPULATED as u64 / 2) as Moment;
-            let path = vec![first.to_owned()];
-            let parent = self.planned(shape, at, Op::Mkdir(Path(path.clone())));
-            for second in DIRS {
-                if self.rng.chance(1, 2) {
-                    let mut path = path.clone();
-                    path.push(second.to_owned());
-                    ops.push(Planned {
-                        at: at + 1,
-                        op: Op::Mkdir(Path(path)),
-                        ..parent.clone()
-                    });
-                }
-            }
-            ops.push(parent);
-        }
-        let count = 200 + self.rng.below(600);
-        for _ in 0..count {
-            let (at, op) = (self.moment(), self.op());
-            let planned = self.planned(shape, at, op);
-            ops.push(planned);
-        }
-        ops.sort_by_key(|planned| planned.at);
-        ops
-    }
-
-    fn faults(&mut self, shape: &Shape) -> Vec<Fault> {
-        // Of ten runs one has no faults: what goes wrong there is easily understood.
-        let count = if self.rng.chance(1, 10) {
-            0
-        } else {
-            1 + self.rng.below(14)
-        };
-        let mut faults: Vec<Fault> = (0..count).map(|_| self.fault(shape)).collect();
-        faults.sort_by_key(Fault::span);
-        faults
-    }
-
-    fn fault(&mut self, shape: &Shape) -> Fault {
-        let start = self.moment();
-        let longest = (TROUBLED - start).max(1) as u64;
-        let end = start + self.rng.below(longest.min(SECOND as u64)) as Moment;
-        let rng = &mut *self.rng;
-        let server = rng.below(u64::from(shape.servers)) as u16;
-        match rng.below(20) {
-            0..10 => Fault::Crash {
-                at: start,
-                server,
-                steps: rng.below(30) as u32,
-                loss: if rng.chance(1, 3) {
-                    Loss::Nothing
-                } else {
-                    Loss::Unforced {
-                        kept: *rng.pick(&[0, 0, 250, 500, 1_000]),
-                        torn: rng.chance(1, 2),
-                    }
-                },
-                down: rng.below(*rng.clone().pick(&[5, 1_000]) * MILLISECOND as u64) as Moment,
-            },
-            10..12 => {
-                let ends: Vec<End> = (0..shape.servers)
-                    .map(End::Server)
-                    .chain((0..shape.clients).map(End::Client))
-                    .collect();
-                Fault::Cut {
-                    from: *rng.pick(&ends),
-                    to: *rng.pick(&ends),
-                    start,
-                    end,
-                }
-            }
-            12..16 => Fault::Noise {
-                start,
-                end,
-                lost: *rng.pick(&[0, 20, 100, 300]),
-                twice: *rng.pick(&[0, 20, 100, 300]),
-                delay: *rng.pick(&[0, MILLISECOND, 20 * MILLISECOND, SECOND]),
-            },
-            16 => Fault::Slow {
-                server,
-                start,
-                end,
-                factor: *rng.pick(&[10, 100, 1_000]),
-            },
-            17 => Fault::Skew {
-                server,
-                at: start,
-                by: *rng.pick(&[-10 * SECOND, -MILLISECOND, MILLISECOND, 10 * SECOND]),
-            },
-            18 => Fault::Full {
-                server,
-                start,
-                end,
-                to_the_last: rng.chance(1, 2),
-            },
-            _ => Fault::ClientGone {
-                client: rng.below(shape.clients as u64) as usize,
-                at: start,
-            },
-        }
-    }
-}
-
 impl Op {
     pub fn paths(&self) -> Vec<&Path> {
         match self {
@@ -588,6 +332,7 @@ impl Op {
             | Op::Unlink(path)
             | Op::Rmdir(path)
             | Op::Lookup(path)
+            | Op::Stat(path)
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Stripe(path)

@@ -1,23 +1,27 @@
 //! One server: what a lane is made of, with the world around it in place of sockets, threads and clock.
 
+use crate::client::Hearer;
 use crate::disk::Disk;
 use crate::history::Key;
 use crate::plant;
-use crate::scenario::{Loss, Moment, Plant, SECOND};
+use crate::scenario::{Leasing, Loss, Moment, Plant, SECOND, Scenario};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, Request};
 use pandofs_check::ShardPairs;
 use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
-use pandofs_server::parts::{Again, Asked, DataTickets, Durable, PeerRequests, Shards};
+use pandofs_server::parts::{
+    Again, Answer, Asked, DataTickets, Durable, PeerRequests, Recalls, Said, Shards,
+};
 use pandofs_server::{ServerError, parts};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::MAX_LANE_BATCH;
-use pandofs_types::{Credentials, Ino, ServerId, SessionId, ShardId, Time};
+use pandofs_types::{Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// 2020-09-13, what the world's clock shows at the start.
 const EPOCH: i64 = 1_600_000_000 * SECOND;
@@ -38,6 +42,12 @@ pub enum Act {
     Answer {
         asker: Asker,
         result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
+    },
+    /// Tell a client what is recalled; `None`: that it is to begin anew.
+    Recall {
+        hearer: Hearer,
+        told: Option<(u64, Vec<LeaseKey>)>,
     },
     Send {
         server: ServerId,
@@ -70,6 +80,7 @@ pub struct Process {
     data_tickets: DataTickets,
     peer_requests: PeerRequests,
     inbox: VecDeque<(ShardId, Input)>,
+    recalls: Recalls<Hearer>,
     /// It works until then.
     pub busy_until: Moment,
     pub is_scheduled: bool,
@@ -104,11 +115,19 @@ pub struct Server {
     /// The fault by which it is about to die.
     pub dies_by: Option<usize>,
     plant: Option<Plant>,
+    leases: Option<Leasing>,
+    /// Some instant, from which the clock of leases counts.
+    start: Instant,
     acts: Vec<Act>,
 }
 
 impl Server {
-    pub fn create(id: ServerId, map: &Arc<ClusterMap>, skew: i64, plant: Option<Plant>) -> Server {
+    pub fn create(
+        id: ServerId,
+        map: &Arc<ClusterMap>,
+        scenario: &Scenario,
+        start: Instant,
+    ) -> Server {
         let store = MemoryStore::new();
         for config in parts::configs(map, id) {
             let mut overlay = Overlay::new(&store);
@@ -128,11 +147,13 @@ impl Server {
             objects: BTreeMap::new(),
             process: None,
             boot: 0,
-            skew,
+            skew: scenario.shape.skew[usize::from(id.0)],
             is_low: false,
             promised: BTreeMap::new(),
             dies_by: None,
-            plant,
+            plant: scenario.plant,
+            leases: scenario.shape.leases.clone(),
+            start,
             acts: Vec::new(),
         }
     }
@@ -152,15 +173,26 @@ impl Server {
         }
     }
 
+    /// The clock by which leases are counted.
+    fn steady(&self, now: Moment) -> Time {
+        let drift = self.leases.as_ref();
+        let drift = drift.map_or(0, |leases| leases.servers[usize::from(self.id.0)]);
+        Time(now + now / 1_000 * drift)
+    }
+
+    fn instant(&self, now: Moment) -> Instant {
+        self.start + Duration::from_nanos(now as u64)
+    }
+
     /// Starts a process, which recovers and runs its first batch.
     pub fn start(&mut self, now: Moment, seed: u64) -> Result<(), Death> {
         self.boot += 1;
-        let time = self.clock(now);
+        let (time, steady) = (self.clock(now), self.steady(now));
         let mut random = Rng::new(seed ^ u64::from(self.id.0) << 32 ^ self.boot << 48);
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
-            steady: Time(now),
+            steady,
             random: &mut draw,
         };
         let configs = self.configs();
@@ -168,6 +200,11 @@ impl Server {
             .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
         let mut shards = Shards::new(shards);
         shards.touch_all();
+        if let Some(leases) = &self.leases {
+            for shard in shards.ids() {
+                shards.shard_mut(shard).set_lease_room(leases.room);
+            }
+        }
         let first_ticket = random.next_u64();
         self.process = Some(Process {
             shards,
@@ -183,6 +220,7 @@ impl Server {
             data_tickets: DataTickets::new(first_ticket),
             peer_requests: PeerRequests::default(),
             inbox: VecDeque::new(),
+            recalls: Recalls::default(),
             busy_until: now,
             is_scheduled: false,
         });
@@ -229,11 +267,11 @@ impl Server {
 
     /// Works on a batch of at most `limit` inputs, as a lane does.
     pub fn run(&mut self, now: Moment, limit: usize) -> Result<(), Death> {
-        let time = self.clock(now);
+        let (time, steady) = (self.clock(now), self.steady(now));
         let Some(mut process) = self.process.take() else {
             return Ok(());
         };
-        let done = self.run_batch(&mut process, (time, Time(now)), limit);
+        let done = self.run_batch(&mut process, (time, steady), limit);
         self.process = Some(process);
         done.map_err(|error| self.death(&error))
     }
@@ -351,10 +389,19 @@ impl Server {
 
     fn carry_out(&mut self, process: &mut Process, shard: ShardId, output: Output) {
         match output {
-            Output::Answer { ticket, result, .. } => {
+            Output::Answer {
+                ticket,
+                result,
+                leased,
+                ..
+            } => {
                 let asker = process.tickets.remove(&ticket.0);
                 let asker = asker.expect("a ticket is answered once");
-                self.acts.push(Act::Answer { asker, result });
+                self.acts.push(Act::Answer {
+                    asker,
+                    result,
+                    leased,
+                });
             }
             Output::Send { to, message, .. } => {
                 let server = self.map.server_of(to);
@@ -381,9 +428,54 @@ impl Server {
                 }
             }
             Output::Watch { session } => self.acts.push(Act::Watch { session }),
-            Output::Recall(recall) => unreachable!("nobody here takes leases: {recall:?}"),
+            Output::Recall(recall) => {
+                let answer = process.recalls.tell(shard, recall);
+                self.acts.extend(answer.map(told));
+            }
             Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
+        }
+    }
+
+    /// A client waits for recalls.
+    pub fn await_recalls(&mut self, hearer: Hearer, done: Option<u64>, now: Moment) {
+        let (connected, now) = (self.instant(hearer.connected), self.instant(now));
+        let shards: Vec<ShardId> = self.configs().iter().map(|config| config.shard).collect();
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let session = hearer.session;
+        let told_of = |told| Act::Recall { hearer, told };
+        match process.recalls.wait(session, connected, hearer, done, now) {
+            Said::Begins => {
+                let takes = |shard| (shard, Input::TakesLeases { session });
+                process.inbox.extend(shards.into_iter().map(takes));
+                self.acts.push(told_of(Some((0, Vec::new()))));
+            }
+            Said::LetGo { recalls, answer } => {
+                for (shard, number) in recalls {
+                    let input = Input::Recalled { session, number };
+                    process.inbox.push_back((shard, input));
+                }
+                self.acts.extend(answer.map(told));
+            }
+            Said::Late => self.acts.push(told_of(None)),
+        }
+    }
+
+    /// Answers clients that have waited for recalls for long.
+    pub fn answer_waiting(&mut self, now: Moment) {
+        let now = self.instant(now);
+        if let Some(process) = &mut self.process {
+            self.acts
+                .extend(process.recalls.overdue(now).into_iter().map(told));
+        }
+    }
+
+    /// The session is gone.
+    pub fn forget_recalls(&mut self, session: SessionId) {
+        if let Some(process) = &mut self.process {
+            self.acts.extend(process.recalls.forget(session).map(told));
         }
     }
 
@@ -560,6 +652,13 @@ impl Server {
             .scan(&[], &[u8::MAX], visit)
             .expect("memory can be read");
         pairs
+    }
+}
+
+fn told(answer: Answer<Hearer>) -> Act {
+    Act::Recall {
+        hearer: answer.to,
+        told: Some((answer.number, answer.keys)),
     }
 }
 

@@ -100,6 +100,7 @@ fn doubtful(seed: u64) -> Scenario {
         clients: 1,
         workers: 2,
         skew: vec![0; 3],
+        leases: None,
         ..whole.shape.clone()
     };
     Scenario {
@@ -147,6 +148,21 @@ fn open_files_that_are_reclaimed() {
 #[test]
 fn locks_of_files_that_two_have() {
     finds(Plant::ForgetsFileLocks, "file-locks");
+}
+
+#[test]
+fn names_that_are_believed_after_their_recall() {
+    finds(Plant::KeepsRecalledNames, "linearizable");
+}
+
+#[test]
+fn names_that_are_believed_after_the_end_of_their_lease() {
+    finds(Plant::OutlivesLeases, "linearizable");
+}
+
+#[test]
+fn attributes_that_are_believed_after_their_recall() {
+    finds(Plant::KeepsRecalledAttributes, "attributes");
 }
 
 #[test]

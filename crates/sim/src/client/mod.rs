@@ -1,29 +1,35 @@
 //! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
 //! refusals and silence.
 
+mod leases;
 mod locks;
 mod opens;
 
+pub use leases::Hearer;
 pub use opens::TELLERS;
 
 use crate::history::{History, Open};
 use crate::program::{Job, Next};
-use crate::scenario::{MILLISECOND, Moment, Op, Plant};
+use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
+use leases::Hearing;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_client::holding::{Locks, Opens};
+use pandofs_client::leasing::{Beliefs, Change, Sent};
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
 use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
-use pandofs_types::{Credentials, Epoch, FsError, HashKey, Ino, Name, SessionId, ShardId, SlotId};
+use pandofs_types::{
+    Credentials, Epoch, FsError, HashKey, Ino, Leased, Name, SessionId, ShardId, SlotId,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an answer is waited for. The library waits for its connection to break.
 pub const PATIENCE: Moment = 300 * MILLISECOND;
@@ -53,6 +59,15 @@ pub enum Todo {
     },
     /// Let [`Client::release`] tell what was closed after this pause.
     Release { pause: Moment },
+    /// Let [`Client::listen`] connect to the server after this pause.
+    Listen { server: usize, pause: Moment },
+    /// Wait for recalls from a process of a server, and for no longer than this.
+    Hear {
+        hearer: Hearer,
+        boot: u64,
+        done: Option<u64>,
+        patience: Moment,
+    },
 }
 
 /// A request on its way.
@@ -72,6 +87,10 @@ struct Call {
     is_resent: bool,
     /// Times that it was told "not yet".
     waits: u32,
+    /// What it changes of what is believed.
+    change: Option<Change>,
+    sent: Option<Sent>,
+    leased: Vec<Leased>,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +123,15 @@ pub struct Client {
     pings: u64,
     /// What was opened and is not closed, once for each time.
     held: Vec<Ino>,
+    beliefs: Beliefs,
+    /// By server.
+    hearings: BTreeMap<usize, Hearing>,
+    /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
+    pub now: Moment,
+    pub boots: Vec<u64>,
+    /// What its clock showed at the start, and by how many thousandths it is too fast.
+    start: Instant,
+    drift: i64,
     /// Only planted.
     cached: BTreeMap<(Ino, Name), Reply>,
 }
@@ -112,10 +140,16 @@ impl Client {
     pub fn new(
         number: usize,
         session: u64,
-        workers: usize,
+        scenario: &Scenario,
         map: &Arc<ClusterMap>,
-        plant: Option<Plant>,
+        start: Instant,
     ) -> Client {
+        let workers = scenario.shape.workers;
+        let leases = scenario.shape.leases.as_ref();
+        let beliefs = Beliefs::new(map.hash_key);
+        if leases.is_some() {
+            beliefs.begin(true);
+        }
         Client {
             number,
             session: SessionId(session),
@@ -124,7 +158,7 @@ impl Client {
             inodes: InodeShards::new(),
             workers: (0..workers).map(|_| Worker::default()).collect(),
             random: Rng::new(session),
-            plant,
+            plant: scenario.plant,
             map: Arc::clone(map),
             opens: Opens::default(),
             tellers: Tellers::default(),
@@ -132,8 +166,23 @@ impl Client {
             locks: Locks::new(SessionId(session), 0..1),
             pings: 0,
             held: Vec::new(),
+            beliefs,
+            hearings: BTreeMap::new(),
+            now: 0,
+            boots: Vec::new(),
+            start,
+            drift: match scenario.plant {
+                Some(Plant::OutlivesLeases) => -800,
+                _ => leases.map_or(0, |leases| leases.clients[number]),
+            },
             cached: BTreeMap::new(),
         }
+    }
+
+    /// What its clock shows.
+    fn clock(&self) -> Instant {
+        let passed = self.now + self.now / 1_000 * self.drift;
+        self.start + Duration::from_nanos(passed as u64)
     }
 
     /// Takes over what another one was still to begin.
@@ -217,6 +266,10 @@ impl Client {
                         result = known.ok().map(Ok);
                         continue;
                     }
+                    if let Some(known) = self.believed(history, target, &request) {
+                        result = Some(known);
+                        continue;
+                    }
                     if self.begins(&request) {
                         result = Some(Ok(Reply::Done));
                         continue;
@@ -246,6 +299,10 @@ impl Client {
         is_inner: bool,
     ) {
         let number = worker as u16;
+        let change = match is_inner {
+            true => None,
+            false => self.beliefs.change(&request),
+        };
         let worker = &mut self.workers[worker];
         let (slot, sequence) = if is_inner {
             worker.inner_sequence += 1;
@@ -279,6 +336,9 @@ impl Client {
             registration: 0,
             is_resent: false,
             waits: 0,
+            change,
+            sent: None,
+            leased: Vec::new(),
         });
     }
 
@@ -313,6 +373,7 @@ impl Client {
             return None;
         }
         call.registration = self.link(call.server).registrations.load(Ordering::SeqCst);
+        call.sent = Some(self.beliefs.sent(self.clock()));
         let asked = call.asked.clone();
         let worker_state = &mut self.workers[worker];
         worker_state.calls.push(call);
@@ -366,6 +427,7 @@ impl Client {
         history: &mut History,
         asker: Asker,
         result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
     ) -> Vec<Todo> {
         let worker = asker.worker;
         let mut todo = Vec::new();
@@ -383,6 +445,7 @@ impl Client {
         };
         state.attempt += 1;
         call.lost = 0;
+        self.take_leased(&mut call, leased, &result);
         let refusal = match result {
             Ok(reply) => {
                 self.learn(&call, &reply);
@@ -492,10 +555,11 @@ impl Client {
         &mut self,
         history: &mut History,
         worker: usize,
-        call: Call,
+        mut call: Call,
         result: Result<Reply, FsError>,
         todo: &mut Vec<Todo>,
     ) {
+        self.changed(&mut call, &result);
         if call.is_inner {
             return self.home_answered(history, worker, &call, result, todo);
         }

@@ -107,18 +107,26 @@ fn show(operations: &[Operation]) -> String {
     lines.join(", ")
 }
 
-fn is_linearizable(operations: &[Operation]) -> bool {
-    let mut instants: Vec<(u64, usize, Action<Deed>)> = Vec::new();
-    for (process, operation) in operations.iter().enumerate() {
-        let ended = operation.ended.unwrap_or(u64::MAX);
-        instants.push((operation.begun, process, Action::Call(operation.deed)));
-        instants.push((ended, process, Action::Response(operation.deed)));
+/// Beginnings and ends in the order of time.
+pub fn instants<D: Copy>(
+    operations: impl Iterator<Item = (u64, Option<u64>, D)>,
+) -> Vec<(usize, Action<D>)> {
+    let mut instants: Vec<(u64, usize, Action<D>)> = Vec::new();
+    for (process, (begun, ended, deed)) in operations.enumerate() {
+        instants.push((begun, process, Action::Call(deed)));
+        instants.push((ended.unwrap_or(u64::MAX), process, Action::Response(deed)));
     }
     instants.sort_by_key(|&(instant, process, _)| (instant, process));
-    let actions: Vec<_> = instants
-        .into_iter()
+    let actions = instants.into_iter();
+    actions
         .map(|(_, process, action)| (process, action))
-        .collect();
+        .collect()
+}
+
+fn is_linearizable(operations: &[Operation]) -> bool {
+    let operations = operations.iter();
+    let actions =
+        instants(operations.map(|operation| (operation.begun, operation.ended, operation.deed)));
     actions.is_empty() || WGLChecker::<NameSpec>::is_linearizable(Actions::from_actions(actions))
 }
 

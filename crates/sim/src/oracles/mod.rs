@@ -1,5 +1,6 @@
 //! What must hold of a run, beside what `fsck`'s oracles say of what is stored (`pandofs_check`): one oracle, one file.
 
+mod attributes;
 mod file_locks;
 mod linearizable;
 mod locks;
@@ -106,6 +107,7 @@ impl Moments {
                     .map_err(|text| Finding::new("routes", format!("directory {dir}: {text}")))?;
             }
         }
-        linearizable::check(&tables, history)
+        linearizable::check(&tables, history)?;
+        attributes::check(history)
     }
 }

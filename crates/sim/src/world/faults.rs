@@ -3,7 +3,7 @@
 use super::{Event, World};
 use crate::client::Client;
 use crate::history::Key;
-use crate::scenario::{Fault, Loss, Moment};
+use crate::scenario::{Fault, Loss, MILLISECOND, Moment, SECOND};
 use pandofs_check::ClusterDump;
 use pandofs_shard::Input;
 use pandofs_types::Ino;
@@ -67,17 +67,13 @@ impl World {
     /// The client is gone, which servers notice after a while; another one takes its place.
     pub(super) fn client_gone(&mut self, client: usize, noticed: Duration) {
         self.sessions += 1;
-        let shape = &self.scenario.shape;
-        let mut next = Client::new(
-            client,
-            self.sessions,
-            shape.workers,
-            &self.map,
-            self.scenario.plant,
-        );
+        let mut next = Client::new(client, self.sessions, &self.scenario, &self.map, self.start);
+        next.now = self.now;
+        next.boots = self.boots();
         let dead = &mut self.clients[client];
         next.take_queues(dead);
         let session = dead.session;
+        self.counted.leases_of(dead);
         self.clients[client] = next;
         self.gone.insert(session);
         let noticed = self.now + noticed.as_nanos() as Moment;
@@ -85,6 +81,7 @@ impl World {
         let first = self.now + CLIENT_TICK.as_nanos() as Moment;
         let session = self.clients[client].session;
         self.put(first, Event::Ping { client, session });
+        self.listen_to_all(client);
         for worker in 0..self.scenario.shape.workers {
             let mut todo = Vec::new();
             self.clients[client].begin_next(&mut self.history, worker, &mut todo);
@@ -117,6 +114,22 @@ impl World {
             self.inodes.entry(server).or_default().extend(inodes);
         }
         let lost = self.servers[server].crash(loss, &mut self.random);
+        // The system closes a process's connections; whether one has lost power is heard at its next start, or not at all.
+        if !is_lossy || self.random.chance(1, 2) {
+            let boot = self.servers[server].boot;
+            for client in 0..self.clients.len() {
+                let session = self.clients[client].session;
+                let cut_off = Event::CutOff {
+                    client,
+                    session,
+                    server,
+                    boot,
+                };
+                let within = if is_lossy { SECOND } else { MILLISECOND };
+                let pause = self.random.below(within as u64) as Moment;
+                self.put(self.now + pause, cut_off);
+            }
+        }
         if is_lossy {
             self.lost.entry(server).or_default().extend(lost);
         }
@@ -171,6 +184,11 @@ impl World {
             return;
         };
         let left = self.inodes(server);
+        if let Some(before) = self.inodes.get(&server) {
+            for ino in before.union(&left) {
+                self.history.forget_mode(*ino);
+            }
+        }
         for ino in self.inodes.remove(&server).unwrap_or_default() {
             if !left.contains(&ino) {
                 self.history.forget_inode(ino);

@@ -3,18 +3,25 @@
 use super::{Event, Letter, World};
 use crate::client::{PATIENCE, TELLERS, Todo};
 use crate::oracles::Finding;
-use crate::scenario::{End, Moment, Plant};
+use crate::scenario::{End, MILLISECOND, Moment, Plant};
 use crate::server::{Act, Asker};
 use pandofs_api::PeerMessage;
 use pandofs_shard::{Input, screen};
 use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{ServerId, ShardId};
 
+/// When what was lost over a connection is sent again.
+const RETRANSMISSION: Moment = 200 * MILLISECOND;
+
 impl World {
     pub(super) fn act(&mut self, server: usize, act: Act) {
         let from = End::Server(server as u16);
         match act {
-            Act::Answer { asker, result } => {
+            Act::Answer {
+                asker,
+                result,
+                leased,
+            } => {
                 let line = || {
                     let Asker {
                         client,
@@ -22,11 +29,24 @@ impl World {
                         attempt,
                         ..
                     } = asker;
-                    format!("server {server} answers {client}.{worker}/{attempt}: {result:?}")
+                    format!(
+                        "server {server} answers {client}.{worker}/{attempt}: {result:?}, leases {leased:?}"
+                    )
                 };
                 self.trace.line(self.now, line);
-                let letter = Letter::Answer { asker, result };
+                let letter = Letter::Answer {
+                    asker,
+                    result,
+                    leased,
+                };
                 self.mail(from, End::Client(asker.client), letter);
+            }
+            Act::Recall { hearer, told } => {
+                self.trace.line(self.now, || {
+                    format!("server {server} recalls from {hearer:?}: {told:?}")
+                });
+                let letter = Letter::Recall { hearer, told };
+                self.mail_again(from, End::Client(hearer.client), letter);
             }
             Act::Watch { session } => {
                 // It is not heard of any more.
@@ -70,6 +90,23 @@ impl World {
         }
     }
 
+    /// Over a connection on which somebody waits for long. What is lost is sent again, as a rule; else one end does not
+    /// hear of the other any more.
+    pub(super) fn mail_again(&mut self, from: End, to: End, letter: Letter) {
+        match self.network.send(self.now, from, to).first() {
+            Some(&at) => {
+                let letter = Box::new(letter);
+                self.put(at, Event::Deliver { to, letter });
+            }
+            None if self.random.chance(3, 4) => {
+                let letter = Box::new(letter);
+                let at = self.now + RETRANSMISSION;
+                self.put(at, Event::MailAgain { from, to, letter });
+            }
+            None => {}
+        }
+    }
+
     pub(super) fn deliver(&mut self, to: End, letter: Letter) {
         match (to, letter) {
             (
@@ -105,14 +142,36 @@ impl World {
                     }
                 }
             }
-            (End::Client(client), Letter::Answer { asker, result }) => {
+            (End::Server(id), Letter::Hear { hearer, done, boot }) => {
+                let server = usize::from(id);
+                if self.is_process(server, boot) {
+                    self.servers[server].await_recalls(hearer, done, self.now);
+                    self.after(server);
+                }
+            }
+            (End::Client(client), Letter::Recall { hearer, told }) => {
+                if self.clients[client].session == hearer.session {
+                    let mut todo = Vec::new();
+                    self.clients[client].recalled(hearer, told, &mut todo);
+                    self.carry_out(client, todo);
+                }
+            }
+            (
+                End::Client(client),
+                Letter::Answer {
+                    asker,
+                    result,
+                    leased,
+                },
+            ) => {
                 if self.clients[client].session == asker.session {
                     if let Ok(reply) = &result
                         && let Err(what) = self.moments.told(reply)
                     {
                         self.found.get_or_insert(what);
                     }
-                    let todo = self.clients[client].answer(&mut self.history, asker, result);
+                    let client_state = &mut self.clients[client];
+                    let todo = client_state.answer(&mut self.history, asker, result, leased);
                     self.carry_out(client, todo);
                     if let Err(what) = self.moments.file_locks(&self.clients) {
                         self.found.get_or_insert(what);
@@ -171,6 +230,26 @@ impl World {
                     // Over a connection nothing comes twice, and here nothing could tell.
                     self.mail_once(End::Client(client), End::Server(server as u16), letter);
                     self.put(self.now + PATIENCE, Event::Silence { asker });
+                }
+                Todo::Listen { server, pause } => {
+                    let session = self.clients[client].session;
+                    let listen = Event::Listen {
+                        client,
+                        session,
+                        server,
+                    };
+                    self.put(self.now + pause, listen);
+                }
+                Todo::Hear {
+                    hearer,
+                    boot,
+                    done,
+                    patience,
+                } => {
+                    let letter = Letter::Hear { hearer, done, boot };
+                    let to = End::Server(hearer.server as u16);
+                    self.mail_again(End::Client(client), to, letter);
+                    self.put(self.now + patience, Event::Deaf { hearer });
                 }
                 Todo::Release { pause } => {
                     let session = self.clients[client].session;

@@ -1,5 +1,6 @@
 //! The run itself: events in the order of simulated time, from the first operation until everything is at rest.
 
+mod events;
 mod faults;
 mod mail;
 
@@ -7,10 +8,11 @@ use crate::client::Client;
 use crate::history::{History, Key};
 use crate::network::Network;
 use crate::oracles::{Finding, Moments};
-use crate::scenario::{End, Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Scenario};
-use crate::server::{Asker, Death, Server};
+use crate::scenario::{Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Scenario};
+use crate::server::{Death, Server};
 use crate::trace::Trace;
-use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
+use events::{Event, Letter, Queued};
+use pandofs_api::ShardStatus;
 use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
@@ -22,7 +24,7 @@ use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a batch costs, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
@@ -40,74 +42,10 @@ const GOODBYE_PAUSE: Moment = 2 * SECOND;
 /// Events between two looks at everything that is stored.
 const LOOK_EVERY: u64 = 400;
 
-/// Something on its way.
-#[derive(Clone, Debug)]
-enum Letter {
-    Request {
-        asker: Asker,
-        request: ShardRequest,
-        /// The process that the connection is with, which ends with it.
-        boot: u64,
-    },
-    Answer {
-        asker: Asker,
-        result: Result<Reply, Refusal>,
-    },
-    Peer {
-        from: ServerId,
-        message: PeerMessage,
-    },
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Issue(usize),
-    Deliver { to: End, letter: Box<Letter> },
-    Run { server: usize, boot: u64 },
-    Tick { server: usize, boot: u64 },
-    Forced { server: usize, boot: u64 },
-    Flushed { server: usize, boot: u64 },
-    Send { asker: Asker, pause: u64 },
-    Silence { asker: Asker },
-    SessionGone { session: SessionId },
-    Release { client: usize, session: SessionId },
-    Ping { client: usize, session: SessionId },
-    Leave { client: usize },
-    Begin(usize),
-    End(usize),
-    Start { server: usize, boot: u64 },
-    Heal,
-}
-
-/// An event in the queue; of two of the same time the one that was put in first comes first.
-struct Queued {
-    at: Moment,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Queued) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Queued {}
-
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Queued) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Queued {
-    fn cmp(&self, other: &Queued) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 pub struct World {
     scenario: Scenario,
+    /// Some instant, at which simulated time begins.
+    start: Instant,
     map: Arc<ClusterMap>,
     servers: Vec<Server>,
     clients: Vec<Client>,
@@ -143,20 +81,34 @@ pub struct Counted {
     pub operations: u64,
     pub splits: u64,
     pub distributed: u64,
+    /// Questions that clients answered from what they believed.
+    pub believed: u64,
+    /// Leases that were recalled.
+    pub recalled: u64,
+}
+
+impl Counted {
+    /// The client has ended.
+    fn leases_of(&mut self, client: &Client) {
+        let (believed, recalled) = client.believed_and_recalled();
+        self.believed += believed;
+        self.recalled += recalled;
+    }
 }
 
 impl World {
     pub fn new(scenario: Scenario, trace: Trace) -> World {
         let map = Arc::new(scenario.map());
         let shape = &scenario.shape;
-        let plant = scenario.plant;
+        // Of it only differences matter.
+        let start = Instant::now();
         let servers = (0..shape.servers)
-            .map(|id| Server::create(ServerId(id), &map, shape.skew[usize::from(id)], plant))
+            .map(|id| Server::create(ServerId(id), &map, &scenario, start))
             .collect();
         let clients = (0..shape.clients)
             .map(|number| {
                 let session = number as u64 + 1;
-                Client::new(number, session, shape.workers, &map, plant)
+                Client::new(number, session, &scenario, &map, start)
             })
             .collect();
         let mut names = BTreeSet::new();
@@ -177,6 +129,7 @@ impl World {
             sessions: shape.clients as u64,
             gone: BTreeSet::new(),
             inodes: BTreeMap::new(),
+            start,
             map,
             servers,
             clients,
@@ -215,6 +168,22 @@ impl World {
                 CLIENT_TICK.as_nanos() as Moment,
                 Event::Ping { client, session },
             );
+            self.listen_to_all(client);
+        }
+    }
+
+    /// The client takes leases from each server, if it takes any.
+    fn listen_to_all(&mut self, client: usize) {
+        if self.scenario.shape.leases.is_some() {
+            let session = self.clients[client].session;
+            for server in 0..self.servers.len() {
+                let listen = Event::Listen {
+                    client,
+                    session,
+                    server,
+                };
+                self.put(self.now, listen);
+            }
         }
     }
 
@@ -238,6 +207,9 @@ impl World {
     /// What an oracle found.
     pub fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
         let done = self.troubles().and_then(|()| self.rest());
+        for client in &self.clients {
+            self.counted.leases_of(client);
+        }
         for server in &self.servers {
             if let Some(process) = &server.process {
                 let finished = process.shards.finished();
@@ -367,16 +339,20 @@ impl World {
             return Err(Finding::new("progress", "nothing happens any more".into()));
         };
         self.now = next.at;
+        let boots = self.boots();
+        for client in &mut self.clients {
+            client.now = self.now;
+            client.boots.clone_from(&boots);
+        }
         self.counted.events += 1;
         self.happen(next.event);
         if let Some(found) = self.found.take() {
             return Err(found);
         }
         // Something wrong that was planted is to be found before it has done more harm.
-        let often = if self.scenario.plant.is_some() {
-            10
-        } else {
-            LOOK_EVERY
+        let often = match self.scenario.plant {
+            Some(plant) if !plant.is_of_clients() => 10,
+            _ => LOOK_EVERY,
         };
         if self.counted.events.is_multiple_of(often)
             && self.servers.iter().all(|server| server.process.is_some())
@@ -405,6 +381,7 @@ impl World {
                 self.carry_out(planned.client, todo);
             }
             Event::Deliver { to, letter } => self.deliver(to, *letter),
+            Event::MailAgain { from, to, letter } => self.mail_again(from, to, *letter),
             Event::Run { server, boot } => {
                 if self.is_process(server, boot) {
                     self.run_server(server);
@@ -415,9 +392,10 @@ impl World {
                     for config in self.servers[server].configs() {
                         self.servers[server].receive(config.shard, Input::Tick);
                     }
+                    self.servers[server].answer_waiting(self.now);
                     let next = self.now + TICK_INTERVAL.as_nanos() as Moment;
                     self.put(next, Event::Tick { server, boot });
-                    self.schedule(server);
+                    self.after(server);
                 }
             }
             Event::Forced { server, boot } => {
@@ -456,7 +434,8 @@ impl World {
                         };
                         self.servers[server].receive(config.shard, gone);
                     }
-                    self.schedule(server);
+                    self.servers[server].forget_recalls(session);
+                    self.after(server);
                 }
             }
             Event::Release { client, session } => {
@@ -473,6 +452,37 @@ impl World {
                     self.carry_out(client, todo);
                     let next = self.now + CLIENT_TICK.as_nanos() as Moment;
                     self.put(next, Event::Ping { client, session });
+                }
+            }
+            Event::Listen {
+                client,
+                session,
+                server,
+            } => {
+                if self.clients[client].session == session {
+                    let mut todo = Vec::new();
+                    self.clients[client].listen(server, &mut todo);
+                    self.carry_out(client, todo);
+                }
+            }
+            Event::Deaf { hearer } => {
+                let client = &mut self.clients[hearer.client];
+                if client.session == hearer.session {
+                    let mut todo = Vec::new();
+                    client.heard_nothing(hearer, &mut todo);
+                    self.carry_out(hearer.client, todo);
+                }
+            }
+            Event::CutOff {
+                client,
+                session,
+                server,
+                boot,
+            } => {
+                if self.clients[client].session == session {
+                    let mut todo = Vec::new();
+                    self.clients[client].cut_off(server, boot, &mut todo);
+                    self.carry_out(client, todo);
                 }
             }
             Event::Leave { client } => self.client_gone(client, Duration::ZERO),

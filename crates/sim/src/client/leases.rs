@@ -1,0 +1,222 @@
+//! What a client believes under leases: kept by the client library's state machine, and recalled by servers, with each of
+//! which it has a conversation over a connection of its own.
+
+use super::{Call, Client, PATIENCE, Todo};
+use crate::history::History;
+use crate::scenario::{Moment, Plant};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_client::leasing::Told;
+use pandofs_client::routing::Target;
+use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
+use pandofs_types::{
+    Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
+};
+
+/// Where recalls are told: a connection of a client to one server, and the request there that is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hearer {
+    pub client: usize,
+    /// Of the process that the client is.
+    pub session: SessionId,
+    pub server: usize,
+    /// When the connection was made.
+    pub connected: Moment,
+    pub request: u64,
+}
+
+/// A conversation with one server.
+#[derive(Debug)]
+pub struct Hearing {
+    connected: Moment,
+    /// The process of the server at the other end.
+    boot: u64,
+    request: u64,
+    /// Leases are taken.
+    is_on: bool,
+}
+
+impl Client {
+    /// Connects to a server anew, and takes leases from it.
+    pub fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
+        let hearing = Hearing {
+            connected: self.now,
+            boot: self.boots[server],
+            request: 0,
+            is_on: false,
+        };
+        self.hearings.insert(server, hearing);
+        self.wait_for_recalls(server, None, todo);
+    }
+
+    fn wait_for_recalls(&mut self, server: usize, done: Option<u64>, todo: &mut Vec<Todo>) {
+        let (client, session) = (self.number, self.session);
+        let Some(hearing) = self.hearings.get_mut(&server) else {
+            return;
+        };
+        hearing.request += 1;
+        // The first is answered at once, and the others every now and then. The library waits until the connection breaks.
+        let patience = match done {
+            None => PATIENCE,
+            Some(_) => RECALL_WAIT.as_nanos() as Moment * 3,
+        };
+        todo.push(Todo::Hear {
+            hearer: Hearer {
+                client,
+                session,
+                server,
+                connected: hearing.connected,
+                request: hearing.request,
+            },
+            boot: hearing.boot,
+            done,
+            patience,
+        });
+    }
+
+    fn is_heard(&self, hearer: Hearer) -> bool {
+        let hearing = self.hearings.get(&hearer.server);
+        hearing.is_some_and(|hearing| {
+            hearing.connected == hearer.connected && hearing.request == hearer.request
+        })
+    }
+
+    /// A server has told of recalls, or, with `None`, does not know the session any more.
+    pub fn recalled(
+        &mut self,
+        hearer: Hearer,
+        told: Option<(u64, Vec<LeaseKey>)>,
+        todo: &mut Vec<Todo>,
+    ) {
+        if !self.is_heard(hearer) {
+            return;
+        }
+        let Some((number, mut keys)) = told else {
+            return self.deaf(hearer, todo);
+        };
+        let server = hearer.server;
+        let Some(hearing) = self.hearings.get_mut(&server) else {
+            return;
+        };
+        if !hearing.is_on {
+            hearing.is_on = true;
+            self.beliefs
+                .subscribed(ServerId(server as u16), self.clock());
+        }
+        match self.plant {
+            Some(Plant::KeepsRecalledNames) => {
+                keys.retain(|key| !matches!(key, LeaseKey::Entry { .. }));
+            }
+            Some(Plant::KeepsRecalledAttributes) => {
+                keys.retain(|key| matches!(key, LeaseKey::Entry { .. }));
+            }
+            _ => {}
+        }
+        if !keys.is_empty() {
+            self.beliefs.recall(&keys);
+        }
+        self.wait_for_recalls(server, Some(number), todo);
+    }
+
+    /// Nothing was heard for long.
+    pub fn heard_nothing(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
+        if self.is_heard(hearer) {
+            self.deaf(hearer, todo);
+        }
+    }
+
+    /// The process at the other end has ended and the system says so.
+    pub fn cut_off(&mut self, server: usize, boot: u64, todo: &mut Vec<Todo>) {
+        let hearing = self.hearings.get(&server);
+        if let Some(hearing) = hearing.filter(|hearing| hearing.boot == boot) {
+            let hearer = Hearer {
+                client: self.number,
+                session: self.session,
+                server,
+                connected: hearing.connected,
+                request: hearing.request,
+            };
+            self.deaf(hearer, todo);
+        }
+    }
+
+    /// The connection is lost.
+    fn deaf(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
+        let server = hearer.server;
+        self.hearings.remove(&server);
+        self.beliefs.lost(ServerId(server as u16));
+        todo.push(Todo::Listen {
+            server,
+            pause: MIN_RECONNECT_PAUSE.as_nanos() as Moment,
+        });
+    }
+
+    /// Questions answered from what is believed, and leases that were recalled.
+    pub fn believed_and_recalled(&self) -> (u64, u64) {
+        (self.beliefs.answered(), self.beliefs.recalled())
+    }
+
+    /// Whether something may be believed that a server leased which has ended since, and perhaps lost it.
+    fn may_believe_what_is_lost(&self) -> bool {
+        let mut hearings = self.hearings.iter();
+        hearings.any(|(&server, hearing)| hearing.boot != self.boots[server])
+    }
+
+    /// The answer to a request, if it is believed.
+    pub(super) fn believed(
+        &self,
+        history: &mut History,
+        target: Target,
+        request: &Request,
+    ) -> Option<Result<Reply, FsError>> {
+        let asked = ShardRequest {
+            shard: ShardId(0),
+            epoch: Epoch(1),
+            key: RequestKey {
+                session: self.session,
+                slot: SlotId(0),
+                sequence: 0,
+            },
+            caller: Credentials::ROOT,
+            request: request.clone(),
+        };
+        let answer = self.beliefs.answer(target, &asked, self.clock())?;
+        history.believed(request, &answer, self.may_believe_what_is_lost());
+        Some(answer.map_err(|refusal| match refusal {
+            Refusal::Fs(error) => error,
+            other => unreachable!("{other:?} is not believed"),
+        }))
+    }
+
+    /// An answer has come to a request, which leases this.
+    pub(super) fn take_leased(
+        &self,
+        call: &mut Call,
+        leased: Vec<Leased>,
+        answer: &Result<Reply, Refusal>,
+    ) {
+        call.leased = leased;
+        if let Some(told) = told(call)
+            && !call.asked.request.is_mutation()
+        {
+            self.beliefs.learn(told, answer, self.clock());
+        }
+    }
+
+    /// A request was answered for good.
+    pub(super) fn changed(&self, call: &mut Call, result: &Result<Reply, FsError>) {
+        if let Some(change) = call.change.take() {
+            let reply = result.as_ref().ok();
+            self.beliefs
+                .changed(change, reply, told(call), self.clock());
+        }
+    }
+}
+
+fn told(call: &Call) -> Option<Told<'_>> {
+    Some(Told {
+        asked: &call.asked,
+        sent: call.sent?,
+        server: ServerId(call.server as u16),
+        leased: &call.leased,
+    })
+}

@@ -1,0 +1,139 @@
+//! What happens, one after the other.
+
+use crate::client::Hearer;
+use crate::scenario::{End, Moment};
+use crate::server::Asker;
+use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest};
+use pandofs_types::{LeaseKey, Leased, ServerId, SessionId};
+
+/// Something on its way.
+#[derive(Clone, Debug)]
+pub enum Letter {
+    Request {
+        asker: Asker,
+        request: ShardRequest,
+        /// The process that the connection is with, which ends with it.
+        boot: u64,
+    },
+    Answer {
+        asker: Asker,
+        result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
+    },
+    /// A client waits for recalls.
+    Hear {
+        hearer: Hearer,
+        done: Option<u64>,
+        boot: u64,
+    },
+    Recall {
+        hearer: Hearer,
+        told: Option<(u64, Vec<LeaseKey>)>,
+    },
+    Peer {
+        from: ServerId,
+        message: PeerMessage,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Issue(usize),
+    Deliver {
+        to: End,
+        letter: Box<Letter>,
+    },
+    /// It was lost.
+    MailAgain {
+        from: End,
+        to: End,
+        letter: Box<Letter>,
+    },
+    Run {
+        server: usize,
+        boot: u64,
+    },
+    Tick {
+        server: usize,
+        boot: u64,
+    },
+    Forced {
+        server: usize,
+        boot: u64,
+    },
+    Flushed {
+        server: usize,
+        boot: u64,
+    },
+    Send {
+        asker: Asker,
+        pause: u64,
+    },
+    Silence {
+        asker: Asker,
+    },
+    SessionGone {
+        session: SessionId,
+    },
+    Release {
+        client: usize,
+        session: SessionId,
+    },
+    Ping {
+        client: usize,
+        session: SessionId,
+    },
+    Leave {
+        client: usize,
+    },
+    Listen {
+        client: usize,
+        session: SessionId,
+        server: usize,
+    },
+    /// Nothing was heard of recalls for long.
+    Deaf {
+        hearer: Hearer,
+    },
+    /// The system tells a client that a process has ended.
+    CutOff {
+        client: usize,
+        session: SessionId,
+        server: usize,
+        boot: u64,
+    },
+    Begin(usize),
+    End(usize),
+    Start {
+        server: usize,
+        boot: u64,
+    },
+    Heal,
+}
+
+/// An event in the queue; of two of the same time the one that was put in first comes first.
+pub struct Queued {
+    pub at: Moment,
+    pub number: u64,
+    pub event: Event,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Queued) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Queued) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Queued) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
