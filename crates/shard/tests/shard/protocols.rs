@@ -4,8 +4,9 @@ use crate::support::{Cluster, name, receiver, sent};
 use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_types::CommitProtocol::{ThreePhase, TwoPhase};
+use pandofs_types::CommitProtocol::{S2pcMp, ThreePhase, TwoPhase};
 use pandofs_types::{CommitProtocol, FsError, Ino, Leased, SessionId, ShardId};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster(commit_protocol: CommitProtocol) -> Cluster {
@@ -110,6 +111,100 @@ fn a_home_that_has_not_heard_of_its_directory_leases_nothing_of_it() {
                 .iter()
                 .all(|leased| *leased == Leased::ENTRY || leased.is_nothing())
         );
+    }
+}
+
+/// Asks a shard for names in the directory: how many it answers, and how many answers lease something.
+fn look(cluster: &mut Cluster, shard: u16, dir: Ino) -> (usize, usize) {
+    let (mut answered, mut leases) = (0, 0);
+    for number in 0..16 {
+        let name = name(&format!("n{number}"));
+        let asked = cluster.request_by(7, shard, Request::Lookup { dir, name });
+        let outputs = cluster.input(shard, asked).outputs;
+        answered += answers(&outputs).len();
+        let leased = |output: &&Output| matches!(output, Output::Answer { leased, .. } if !leased.is_empty());
+        leases += outputs.iter().filter(leased).count();
+        // That the session takes leases is on disk.
+        cluster.carry(outputs, &mut None);
+    }
+    (answered, leases)
+}
+
+#[test]
+fn who_has_not_heard_of_a_new_directory_leases_nothing_of_it() {
+    for protocol in [S2pcMp, TwoPhase, ThreePhase] {
+        let settings = Settings {
+            commit_protocol: protocol,
+            initial_partitions: 4,
+            ..Settings::default()
+        };
+        let mut cluster = Cluster::new(4, DirPolicy::Random, settings);
+        let session = SessionId(7);
+        for shard in 0..4 {
+            cluster.input(shard, Input::TakesLeases { session });
+        }
+        let mkdir = |text| Request::Mkdir {
+            dir: Ino::ROOT,
+            name: name(text),
+            mode: 0o755,
+            umask: 0,
+        };
+        let other = match cluster.call(0, mkdir("z")) {
+            Ok(Reply::Entry(entry)) => entry.ino,
+            other => panic!("{other:?}"),
+        };
+        for shard in 0..4 {
+            look(&mut cluster, shard, other);
+            let (_, leases) = look(&mut cluster, shard, other);
+            assert!(leases > 0, "shard {shard} gives leases");
+        }
+
+        // What is on its way when the client has its answer is late.
+        let request = cluster.request(0, mkdir("a"));
+        let mut outputs = VecDeque::from(cluster.input(0, request).outputs);
+        let dir = loop {
+            match outputs.pop_front() {
+                Some(Output::Answer {
+                    result: Ok(Reply::Entry(entry)),
+                    ..
+                }) => break entry.ino,
+                Some(Output::Send { to, message, .. }) => {
+                    outputs.extend(cluster.input(to.0, Input::Peer(message)).outputs);
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let mut unheard = BTreeSet::new();
+        for shard in 0..4 {
+            match look(&mut cluster, shard, dir) {
+                (0, 0) => assert!(unheard.insert(shard)),
+                (answered, _) => {
+                    assert_eq!(answered, 16, "{protocol:?}");
+                    let asked = cluster.request_by(7, shard, Request::DirPart { dir });
+                    let part = answers(&cluster.input(shard, asked).outputs);
+                    assert!(
+                        matches!(part[..], [Ok(Reply::Part(_))]),
+                        "{protocol:?}: shard {shard} has not heard of it: {part:?}"
+                    );
+                }
+            }
+        }
+        assert!(!unheard.is_empty(), "{protocol:?}");
+        let mut answered = 0;
+        while let Some(output) = outputs.pop_front() {
+            match output {
+                Output::Send { to, message, .. } => {
+                    outputs.extend(cluster.input(to.0, Input::Peer(message)).outputs);
+                }
+                Output::Answer { .. } => answered += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(answered, 16 * unheard.len(), "{protocol:?}");
+        for &shard in &unheard {
+            let (_, leases) = look(&mut cluster, shard, dir);
+            assert!(leases > 0, "shard {shard} gives leases");
+        }
     }
 }
 
