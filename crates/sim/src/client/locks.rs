@@ -4,7 +4,7 @@
 use super::{Call, Client, Todo};
 use pandofs_api::{Reply, Request};
 use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
-use pandofs_types::{FileLock, FsError, Ino, LockKind, LockRange, ShardId};
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange, ShardId};
 
 /// Times that a client waits for a lock before it gives up.
 const WAITS: u32 = 3;
@@ -15,6 +15,32 @@ impl Client {
         let mut locks = self.locks.all();
         locks.sort_by_key(|(ino, lock)| (*ino, lock.kind as u8, lock.owner, lock.range.first));
         locks
+    }
+
+    /// Of these those that nobody else may have by any means. One that is being changed for a shared one is no more than
+    /// that: others may know it before the client does. One of `flock()` that is being changed may be given up first.
+    pub fn sure_locks(&self) -> Vec<(Ino, FileLock)> {
+        let calls = self.workers.iter().flat_map(|worker| &worker.calls);
+        let changes: Vec<(Ino, &FileLock)> = calls
+            .filter_map(|call| match &call.asked.request {
+                Request::SetLock { ino, lock, .. } => Some((*ino, lock)),
+                _ => None,
+            })
+            .collect();
+        let mut sure = self.locks();
+        for (ino, change) in changes {
+            let is_changed = |(of, lock): &(Ino, FileLock)| {
+                let is_same = (lock.kind, lock.owner) == (change.kind, change.owner);
+                *of == ino && is_same && lock.range.overlaps(change.range)
+            };
+            if change.kind == LockKind::Flock {
+                sure.retain(|known| !is_changed(known));
+            } else if change.mode == LockMode::Shared {
+                let changed = sure.iter_mut().filter(|known| is_changed(known));
+                changed.for_each(|(_, lock)| lock.mode = LockMode::Shared);
+            }
+        }
+        sure
     }
 
     /// What these shards of a restarted server are told of locks.

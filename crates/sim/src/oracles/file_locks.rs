@@ -7,7 +7,7 @@ use pandofs_types::LockMode;
 pub fn check(clients: &[Client]) -> Result<(), Finding> {
     let mut all = Vec::new();
     for client in clients {
-        let locks = client.locks().into_iter();
+        let locks = client.sure_locks().into_iter();
         all.extend(locks.map(|(ino, lock)| (ino, client.session, lock)));
     }
     for (place, (ino, session, lock)) in all.iter().enumerate() {
