@@ -35,6 +35,12 @@ pub struct Floor<'f, D> {
 pub struct Away {
     walk: u32,
     ranks: u32,
+    tray: Arc<Tray>,
+}
+
+/// Where letters lie until they are sent.
+#[derive(Debug, Default)]
+pub struct Tray {
     letters: Mutex<VecDeque<(RankId, Vec<u8>)>>,
     /// Rung when there are letters, or a worker has ended.
     pub bell: Condvar,
@@ -107,12 +113,12 @@ impl<'f, D: DirState> Floor<'f, D> {
         me: RankId,
         walk: u32,
         decided: Arc<Decided>,
+        tray: Arc<Tray>,
     ) -> Floor<'f, D> {
         let away = Away {
             walk,
             ranks: topology.ranks(),
-            letters: Mutex::default(),
-            bell: Condvar::new(),
+            tray,
         };
         Floor::new(options, topology, me.0..me.0 + 1, Some(away), decided)
     }
@@ -204,7 +210,8 @@ impl<'f, D: DirState> Floor<'f, D> {
                 }
                 Command::Send { to, message } => {
                     if let Some(away) = &self.away {
-                        away.post(to, letter::pack(away.walk, &message, &mut state.loans));
+                        away.tray
+                            .post(to, letter::pack(away.walk, &message, &mut state.loans));
                     }
                 }
                 Command::Work { worker, item } => {
@@ -293,7 +300,8 @@ impl<'f, D: DirState> Floor<'f, D> {
         if let Some(away) = &self.away {
             for (decider, claims) in asked {
                 let body = Body::Claim(claims);
-                away.post(RankId(decider), letter::write(&Letter { walk, body }));
+                away.tray
+                    .post(RankId(decider), letter::write(&Letter { walk, body }));
             }
         }
     }
@@ -323,21 +331,21 @@ impl<'f, D: DirState> Floor<'f, D> {
                     gathered,
                 },
             };
-            away.post(origin.rank, letter::write(&letter));
+            away.tray.post(origin.rank, letter::write(&letter));
         }
     }
 
     /// A worker has ended: whoever waits for letters may be waiting for that.
     pub fn worker_ended(&self) {
         if let Some(away) = &self.away {
-            let _letters = away.lock();
-            away.bell.notify_one();
+            let _letters = away.tray.lock();
+            away.tray.bell.notify_one();
         }
     }
 
     /// Letters to other processes; none if all ranks are here.
-    pub fn away(&self) -> Option<&Away> {
-        self.away.as_ref()
+    pub fn tray(&self) -> Option<&Tray> {
+        self.away.as_ref().map(|away| &*away.tray)
     }
 
     /// How it ended.
@@ -388,8 +396,8 @@ impl<D> Shared<D> {
     }
 }
 
-impl Away {
-    fn post(&self, to: RankId, letter: Vec<u8>) {
+impl Tray {
+    pub fn post(&self, to: RankId, letter: Vec<u8>) {
         self.lock().push_back((to, letter));
         self.bell.notify_one();
     }

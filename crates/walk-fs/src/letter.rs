@@ -65,6 +65,18 @@ pub enum Body<'l> {
     },
     /// From rank 0: everybody is done.
     Close,
+    /// To rank 0: see [`Questions`](crate::Questions). Of no walk.
+    Question {
+        number: u64,
+        #[serde(with = "serde_bytes")]
+        question: &'l [u8],
+    },
+    /// From rank 0.
+    Answer {
+        number: u64,
+        #[serde(with = "serde_bytes")]
+        answer: &'l [u8],
+    },
 }
 
 /// Items, and the directories that they are in.
@@ -281,7 +293,9 @@ pub fn message<D: DirState>(
         | Body::Claimed(_)
         | Body::Output(_)
         | Body::Bye { .. }
-        | Body::Close => {
+        | Body::Close
+        | Body::Question { .. }
+        | Body::Answer { .. } => {
             return Ok(None);
         }
     }))

@@ -12,12 +12,13 @@
 //! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
 
 use crate::claims::Decided;
-use crate::dir::{Dir, DirState};
-use crate::floor::Floor;
+use crate::dir::{Dir, DirState, Unreadable};
+use crate::floor::{Floor, Tray};
 use crate::letter::{self, Body, Letter};
 use crate::link::Link;
 use crate::meter::Meter;
 use crate::options::Options;
+use crate::questions::Questions;
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_types::limits::{
@@ -84,6 +85,8 @@ pub struct Processes<'l> {
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
     decided: Arc<Decided>,
+    tray: Arc<Tray>,
+    questions: Option<Questions>,
 }
 
 impl<'l> Processes<'l> {
@@ -122,6 +125,8 @@ impl<'l> Processes<'l> {
             results: vec![None; of_ranks.len()],
             closed: false,
             decided: Arc::default(),
+            tray: Arc::default(),
+            questions: None,
             link,
         })
     }
@@ -151,6 +156,21 @@ impl<'l> Processes<'l> {
         self.outputs.clone()
     }
 
+    /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
+    /// call it, before a walk.
+    pub fn questions(
+        &mut self,
+        answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static,
+    ) -> Questions {
+        let mut answers = None;
+        if self.rank() == 0 {
+            answers = Some(Box::new(answerer) as Box<_>);
+        }
+        let questions = Questions::new(answers, Arc::clone(&self.tray));
+        self.questions = Some(questions.clone());
+        questions
+    }
+
     /// As [`crate::walk`], by all processes together, which call it with the same roots and options. Of
     /// [`Options::ranks`] nothing is taken: there is one in each process. Visitors are those of this process.
     ///
@@ -166,7 +186,8 @@ impl<'l> Processes<'l> {
         let me = RankId(self.rank());
         self.walk += 1;
         let decided = Arc::clone(&self.decided);
-        let floor = Floor::among(options, &self.topology, me, self.walk, decided);
+        let tray = Arc::clone(&self.tray);
+        let floor = Floor::among(options, &self.topology, me, self.walk, decided, tray);
         let top = Dir::top();
         let mut start = Vec::new();
         if me == RankId::ROOT {
@@ -177,6 +198,9 @@ impl<'l> Processes<'l> {
         let visitors = run(&floor, options, &mut make, |ended| {
             let spoken = self.speak(&floor, &options.meter, ended);
             self.outputs.set_taken(false);
+            if let (Err(_), Some(questions)) = (&spoken, &self.questions) {
+                questions.close();
+            }
             spoken
         })?;
         floor.outcome()?;
@@ -190,7 +214,7 @@ impl<'l> Processes<'l> {
         meter: &Meter,
         ended: &dyn Fn() -> bool,
     ) -> Result<(), WalkError> {
-        let Some(away) = floor.away() else {
+        let Some(tray) = floor.tray() else {
             return Ok(());
         };
         let mut told_stop = false;
@@ -201,7 +225,7 @@ impl<'l> Processes<'l> {
         loop {
             let mut moved = self.send_outputs();
             let over = ended();
-            for (to, letter) in std::mem::take(&mut *away.lock()) {
+            for (to, letter) in std::mem::take(&mut *tray.lock()) {
                 moved = true;
                 self.link.send(to.0, letter);
             }
@@ -220,12 +244,12 @@ impl<'l> Processes<'l> {
                     self.link.send(other, letter.clone());
                 }
             }
-            let letters = away.lock();
+            let letters = tray.lock();
             if over && letters.is_empty() && self.link.is_sent() {
                 return Ok(());
             }
             if letters.is_empty() && !moved {
-                let waited = away.bell.wait_timeout(letters, pause);
+                let waited = tray.bell.wait_timeout(letters, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
                 pause = (pause * 2).min(WALK_LONGEST_POLL);
             } else {
@@ -345,7 +369,7 @@ impl<'l> Processes<'l> {
                 self.results[from as usize] = Some(result.to_vec());
             }
             Body::Close => self.closed = true,
-            // Others may still want to know when this process is through with its own part, and it has decided nothing
+            // Questions and claims: others may still want to know when this process is through with its own part, and it has decided nothing
             // of a walk that it has not begun.
             Body::Claim(keys) => {
                 let answers = keys.into_iter();
@@ -354,6 +378,19 @@ impl<'l> Processes<'l> {
                     .collect();
                 let (walk, body) = (letter.walk, Body::Claimed(answers));
                 self.link.send(from, letter::write(&Letter { walk, body }));
+            }
+            Body::Question { number, question } => {
+                let questions = self.questions.as_ref();
+                let answer = questions.and_then(|it| it.answer(question));
+                let answer = &answer.ok_or(WalkError::Unreadable(Unreadable))?;
+                let (walk, body) = (0, Body::Answer { number, answer });
+                self.link.send(from, letter::write(&Letter { walk, body }));
+            }
+            Body::Answer { number, answer } => {
+                let questions = self.questions.as_ref();
+                if !questions.is_some_and(|it| it.answered(number, answer)) {
+                    return Err(WalkError::Unreadable(Unreadable));
+                }
             }
             _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
             body if letter.walk == self.walk => match (body, floor) {

@@ -200,6 +200,63 @@ fn each_rank_says_what_its_share_was() {
 }
 
 #[test]
+fn all_ranks_together_pack_and_unpack() {
+    let dir = tree();
+    for number in 0..20 {
+        let file = dir.path().join(format!("tree/large/linked{number}"));
+        std::fs::write(&file, format!("linked {number}")).unwrap();
+        for outer in 0..12 {
+            let name = format!("tree/{outer}/linked{number}");
+            std::fs::hard_link(&file, dir.path().join(name)).unwrap();
+        }
+    }
+    // Of several pieces, most of it a hole.
+    let sparse = std::fs::File::create(dir.path().join("tree/sparse")).unwrap();
+    sparse.set_len(200 << 20).unwrap();
+    let end = (200 << 20) - 70_000;
+    std::os::unix::fs::FileExt::write_all_at(&sparse, &[7; 70_000], end).unwrap();
+    std::os::unix::fs::symlink("/etc", dir.path().join("tree/3/out")).unwrap();
+    // A directory has as many bytes and links as its file system likes. GNU tar cannot make the chain.
+    let others = ["!", "-type", "d", "-printf", "%y %m %n %s %T@ %l %P\\0"];
+    let directories = ["-type", "d", "-printf", "%m %T@ %P\\0"];
+    let no_chain = ["-path", "tree/chain", "-prune", "-o"];
+    let listed = |place: &Path, but: &[&str]| {
+        let list = |what: &[&str]| find(place, &[&["tree"], but, what].concat());
+        (list(&others), list(&directories))
+    };
+    let done = |output: Output| {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+    };
+    done(mpirun(4, dir.path(), &["tar", "-cf", "a.tar", "tree"]));
+    for name in ["gnu", "ours", "alone"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    let mut gnu = Command::new("tar");
+    gnu.args(["-xf", "a.tar", "-C", "gnu", "--exclude", "tree/chain"]);
+    done(gnu.current_dir(dir.path()).output().unwrap());
+    done(mpirun(
+        4,
+        dir.path(),
+        &["tar", "-xf", "a.tar", "-C", "ours"],
+    ));
+    done(mpirun(
+        1,
+        dir.path(),
+        &["tar", "-xf", "a.tar", "-C", "alone"],
+    ));
+    for (name, but) in [("gnu", &no_chain[..]), ("ours", &[]), ("alone", &[])] {
+        let place = dir.path().join(name);
+        assert!(listed(&place, but) == listed(dir.path(), but), "{name}");
+        let mut differences = Command::new("diff");
+        let both = ["-r", "--no-dereference", "--exclude=chain", "tree"];
+        differences.args(both).arg(place.join("tree"));
+        done(differences.current_dir(dir.path()).output().unwrap());
+    }
+    remove(dir);
+}
+
+#[test]
 fn all_ranks_together_remove_from_the_bottom_up() {
     let dir = tree();
     std::fs::create_dir(dir.path().join("kept")).unwrap();
@@ -219,7 +276,11 @@ fn what_fails_is_seen_in_the_exit_code() {
     assert!(error.contains("missing: No such file"), "{error}");
     let output = mpirun(3, dir.path(), &["du", "-s", ".", "missing"]);
     assert_eq!(output.status.code(), Some(1));
-    let output = mpirun(3, dir.path(), &["tar", "-cf", "out.tar", "."]);
+    // One process's standard output is no place for the pieces of several.
+    let output = mpirun(3, dir.path(), &["tar", "-c", "."]);
+    assert!(!output.status.success());
+    std::fs::write(dir.path().join("cut.tar"), vec![b'x'; 700]).unwrap();
+    let output = mpirun(3, dir.path(), &["tar", "-xf", "cut.tar"]);
     assert!(!output.status.success());
 }
 

@@ -1,7 +1,7 @@
 //! Who walks: the threads of this process, or several processes together.
 
 use anyhow::{Context, Result, bail};
-use pandofs_walk_fs::{Meter, Outputs, Processes};
+use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Questions, Visitor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -61,6 +61,43 @@ impl Crew<'_> {
         }
     }
 
+    /// Questions that the first process answers; nothing if there is but one, which can answer them itself. To be called by
+    /// all, before a walk.
+    pub fn questions(
+        &mut self,
+        answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static,
+    ) -> Option<Questions> {
+        match self {
+            Crew::Together(processes) if processes.ranks() > 1 => {
+                Some(processes.questions(answerer))
+            }
+            _ => None,
+        }
+    }
+
+    /// Which part this process has of something that all know, and how many parts there are.
+    pub fn part(&self) -> (u32, u32) {
+        match self {
+            Crew::Alone => (0, 1),
+            Crew::Together(processes) => (processes.rank(), processes.ranks()),
+        }
+    }
+
+    /// Waits until all processes call it. A walk of nothing: MPI's own way to wait takes a whole processor.
+    ///
+    /// # Errors
+    /// When the other processes do not speak as they should.
+    pub fn meet(&mut self, options: &Options) -> Result<()> {
+        if let Crew::Together(processes) = self {
+            let options = Options {
+                workers: 1,
+                ..options.clone()
+            };
+            processes.walk(&[], &options, |_| Nobody)?;
+        }
+        Ok(())
+    }
+
     /// For tools whose processes would have to know more of one another than they do.
     ///
     /// # Errors
@@ -99,5 +136,16 @@ impl Crew<'_> {
             })
             .collect::<Result<Vec<T>>>()
             .map(Some)
+    }
+}
+
+/// A visitor of nothing.
+struct Nobody;
+
+impl Visitor for Nobody {
+    type Dir = ();
+
+    fn entry(&mut self, _entry: &mut Entry<'_, ()>) -> Flow {
+        Flow::Quit
     }
 }

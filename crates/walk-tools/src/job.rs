@@ -1,8 +1,9 @@
 //! One run of `cp` or `sync`.
 
-use crate::copy::copier::{Copier, Counts, Shared, Wanted};
+use crate::copy::copier::{Copier, Shared};
 use crate::copy::data::Methods;
 use crate::copy::links::Links;
+use crate::copy::wanted::{Counts, Wanted};
 use crate::crew::Crew;
 use crate::mirror::{DIRECTORY, Mirror};
 use crate::outcome::Outcome;

@@ -267,3 +267,42 @@ fn digests_and_comparisons_that_are_killed_go_on() {
     let found = common::sorted(&differences, b'\n');
     assert_eq!(found, expected.map(|line| line.as_bytes().to_vec()));
 }
+
+/// Killed at any moment, and gone on from the last checkpoint: GNU tar unpacks what was packed.
+#[test]
+fn an_archive_goes_on_from_its_checkpoint() {
+    let (dir, tree) = tree();
+    // Of several pieces, each of which is an item.
+    let large = std::fs::File::create(tree.join("large")).unwrap();
+    let bytes: Vec<u8> = (0..1_000_003_u32).map(|at| (at % 251) as u8).collect();
+    for part in 0..150 {
+        std::os::unix::fs::FileExt::write_all_at(&large, &bytes, part * 1_000_003).unwrap();
+    }
+    let packed = killed(dir.path(), &["tar", "-cf", "a.tar", "tree"], 6);
+    assert_eq!(stderr(&packed), "");
+    std::fs::create_dir(dir.path().join("out")).unwrap();
+    let unpacked = run_in(dir.path(), "tar", &["-xf", "a.tar", "-C", "out"]);
+    assert_eq!(stderr(&unpacked), "");
+    let differences = [
+        "-r",
+        "--no-dereference",
+        "--exclude=fifo",
+        "tree",
+        "out/tree",
+    ];
+    let differences = run_in(dir.path(), "diff", &differences);
+    assert!(differences.stdout.is_empty() && differences.status.success());
+    assert!(listed(dir.path(), "tree") == listed(dir.path(), "out/tree"));
+    let other = [
+        "tar",
+        "--checkpoint",
+        "state",
+        "--resume",
+        "-cf",
+        "a.tar",
+        "tree",
+    ];
+    assert_eq!(ours(dir.path(), &other).status.code(), Some(1));
+    let pipe = ["tar", "--checkpoint", "state", "-c", "tree"];
+    assert_eq!(ours(dir.path(), &pipe).status.code(), Some(1));
+}

@@ -2,8 +2,8 @@
 
 use crate::cmd::cp::patterns;
 use crate::copy::attributes::list;
-use crate::copy::copier::is_excluded;
 use crate::copy::data::Copying;
+use crate::copy::wanted::is_excluded;
 use crate::crew::Crew;
 use crate::find::glob::Glob;
 use crate::how::How;

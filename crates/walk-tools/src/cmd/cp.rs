@@ -1,7 +1,7 @@
 //! `cp`
 
-use crate::copy::copier::Wanted;
 use crate::copy::data::Methods;
+use crate::copy::wanted::Wanted;
 use crate::crew::Crew;
 use crate::find::glob::Glob;
 use crate::how::How;

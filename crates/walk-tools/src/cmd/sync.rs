@@ -1,8 +1,8 @@
 //! `sync`
 
 use crate::cmd::cp::{methods, patterns};
-use crate::copy::copier::Wanted;
 use crate::copy::delete::Deleter;
+use crate::copy::wanted::Wanted;
 use crate::crew::Crew;
 use crate::how::How;
 use crate::job::{Job, Removed};

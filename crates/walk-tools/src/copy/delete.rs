@@ -1,6 +1,6 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
-use crate::copy::copier::is_excluded;
+use crate::copy::wanted::is_excluded;
 use crate::find::glob::Glob;
 use crate::mirror::{Mirror, Mirrored, Slot};
 use crate::output::Part;

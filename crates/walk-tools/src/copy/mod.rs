@@ -6,3 +6,4 @@ pub mod data;
 pub mod delete;
 pub mod links;
 pub mod twin;
+pub mod wanted;

@@ -6,12 +6,13 @@
 //! link until all is unpacked, and sets the times of the directory after that only if it has just heard of it.
 
 use crate::copy::attributes::list;
-use crate::copy::copier::is_excluded;
 use crate::copy::data::{Copying, DataError, Methods, fill, segment};
+use crate::copy::wanted::is_excluded;
 use crate::find::glob::Glob;
 use crate::find::users::{group_name, user_name};
 use crate::output::Part;
 use crate::session::say;
+use crate::tar::book::{Claim, Place};
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::sink::Sink;
 use crate::text::show;
@@ -23,10 +24,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, major, minor, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// Files with fewer bytes are put together in memory with their headers.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -46,8 +46,6 @@ pub struct Archive {
     pub sink: Sink,
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
-    /// The first path of each file with several names.
-    pub names: Mutex<HashMap<(u64, u64), Vec<u8>>>,
     pub excluded: Vec<(bool, Glob)>,
     pub verbose: bool,
     pub one_file_system: bool,
@@ -168,10 +166,7 @@ impl<'c> Creator<'c> {
             Kind::File => return self.file(entry, &stat, member),
             Kind::Fifo | Kind::HardLink => {}
         }
-        if stat.links() > 1 {
-            return self.linked(entry, &stat, &member).map(|()| Flow::Skip);
-        }
-        self.put(&member)?;
+        self.append(&member.headers().0, &member, claim(&stat, &member))?;
         self.added(entry);
         Ok(Flow::Skip)
     }
@@ -187,37 +182,20 @@ impl<'c> Creator<'c> {
             bytes = above.headers().0;
         }
         bytes.extend_from_slice(&link.headers().0);
-        self.archive.sink.append(&bytes).map_err(Trouble::Write)?;
+        self.append(&bytes, link, None)?;
         self.added(entry);
         Ok(())
     }
 
     fn put(&self, member: &Member) -> Result<(), Trouble> {
-        self.archive
-            .sink
-            .append(&member.headers().0)
-            .map_err(Trouble::Write)
+        self.append(&member.headers().0, member, None)
     }
 
-    /// Something without data that has several names.
-    fn linked(
-        &mut self,
-        entry: &mut Entry<'_, Told>,
-        stat: &Stat,
-        member: &Member,
-    ) -> Result<(), Trouble> {
-        let archive = self.archive;
-        let mut names = archive.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = names.get(&stat.identity()) {
-            self.put(&as_link(member, first))?;
-        } else {
-            // In the archive before its links.
-            self.put(member)?;
-            names.insert(stat.identity(), member.path.clone());
-        }
-        drop(names);
-        self.added(entry);
-        Ok(())
+    /// Writes a member, or a link to who has claimed it before.
+    fn append(&self, bytes: &[u8], member: &Member, claim: Option<Claim>) -> Result<(), Trouble> {
+        let link = |first: &[u8]| as_link(member, first).headers().0;
+        let written = self.archive.sink.append(bytes, claim, link);
+        written.map_err(Trouble::Write)
     }
 
     fn file(
@@ -241,56 +219,36 @@ impl<'c> Creator<'c> {
             data.truncate(read);
             member.size = read as u64;
         }
-        // Whoever comes first with one of its names gives it a place, before all links to it.
-        let mut names = None;
-        if stat.links() > 1 {
-            let locked = archive.names.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(first) = locked.get(&stat.identity()) {
-                let link = as_link(&member, first);
-                drop(locked);
-                self.put(&link)?;
-                self.added(entry);
-                return Ok(Flow::Skip);
-            }
-            names = Some(locked);
-        }
-        let mut claim = |path: &[u8]| {
-            if let Some(names) = &mut names {
-                names.insert(stat.identity(), path.to_vec());
-            }
-            names = None;
-        };
+        let claim = claim(stat, &member);
         let (mut head, stored) = member.headers();
         let is_small = member.sparse.is_none() && member.size <= SMALL_BYTES;
-        let mut later = Vec::new();
         if is_small {
             head.extend_from_slice(&data);
             fill_up(&mut head);
+            self.append(&head, &member, claim)?;
+            self.added(entry);
+            return Ok(Flow::Skip);
         }
-        if !archive.sink.is_seekable() {
-            let turn = archive.sink.turn();
-            claim(&member.path);
-            archive
-                .sink
-                .write_next(&head, &turn)
-                .map_err(Trouble::Write)?;
-            if !is_small {
-                self.stream(&file, &member, stored, &turn)?;
+        let sink = &archive.sink;
+        let turn = (!sink.is_seekable()).then(|| sink.turn());
+        let all = head.len() as u64 + stored.next_multiple_of(BLOCK as u64);
+        match sink.place(all, claim).map_err(Trouble::Write)? {
+            Place::After(first) => {
+                drop(turn);
+                self.put(&as_link(&member, &first))?;
             }
-            drop(turn);
-        } else if is_small {
-            let at = archive.sink.reserve(head.len() as u64);
-            claim(&member.path);
-            archive.sink.write_at(&head, at).map_err(Trouble::Write)?;
-        } else {
-            let all = head.len() as u64 + stored.next_multiple_of(BLOCK as u64);
-            let at = archive.sink.reserve(all);
-            claim(&member.path);
-            archive.sink.write_at(&head, at).map_err(Trouble::Write)?;
-            later = pieces(&member, name, at + head.len() as u64);
-        }
-        for what in later {
-            entry.later(what);
+            Place::At(at) => {
+                if let Some(turn) = &turn {
+                    sink.write_next(&head, turn).map_err(Trouble::Write)?;
+                    self.stream(&file, &member, stored, turn)?;
+                } else {
+                    sink.write_at(&head, at).map_err(Trouble::Write)?;
+                    for what in pieces(&member, name, at + head.len() as u64) {
+                        entry.later(what);
+                    }
+                }
+                drop(turn);
+            }
         }
         self.added(entry);
         Ok(Flow::Skip)
@@ -302,7 +260,7 @@ impl<'c> Creator<'c> {
         file: &OwnedFd,
         member: &Member,
         stored: u64,
-        turn: &std::sync::MutexGuard<'_, ()>,
+        turn: &MutexGuard<'_, ()>,
     ) -> Result<(), Trouble> {
         let whole = [(0, member.size)];
         let segments = member.sparse.as_deref().unwrap_or(&whole);
@@ -425,6 +383,11 @@ fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
         }
     }
     made
+}
+
+/// Whoever comes first with one of its names gives a file a place, before all links to it.
+fn claim(stat: &Stat, member: &Member) -> Option<Claim> {
+    (stat.links() > 1).then(|| (stat.identity(), member.path.clone()))
 }
 
 fn as_link(member: &Member, first: &[u8]) -> Member {

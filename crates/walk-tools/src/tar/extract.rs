@@ -18,8 +18,10 @@ use rustix::fs::{
     unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite, retry_on_intr};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -81,28 +83,40 @@ struct Shared<'e> {
 }
 
 /// What was unpacked.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unpacked {
     pub members: u64,
     pub bytes: u64,
+    /// Why the rest of the archive was not.
+    pub failure: Option<String>,
 }
 
-/// Unpacks an archive to a directory. If it is a file it is given once more, to be read by many.
+/// An archive.
+pub struct Source<'e> {
+    pub input: &'e File,
+    /// Once more, if it can be read anywhere.
+    pub archive: Option<&'e File>,
+    /// Which of how many processes this is. All read all headers, and each makes what falls to it, by its path: what an
+    /// archive has twice is made by one.
+    pub part: (u32, u32),
+}
+
+/// Unpacks an archive to a directory. `meet` waits for all processes, and says whether this one is to do what comes last.
 ///
 /// # Errors
-/// When the archive is damaged or cannot be read. What could not be made is told, and counted by the meter.
+/// When the processes do not find together. What could not be made is told, and counted by the meter.
 pub fn extract(
-    input: impl Read,
-    archive: Option<&File>,
+    from: &Source<'_>,
     root: OwnedFd,
     threads: u32,
     meter: &Meter,
     verbose: Option<Part>,
+    meet: impl FnOnce() -> Result<bool>,
 ) -> Result<Unpacked> {
     let root = Arc::new(root);
     let shared = Shared {
         root: &root,
-        archive,
+        archive: from.archive,
         methods: Methods::default(),
         meter,
         is_root: rustix::process::geteuid().is_root(),
@@ -111,7 +125,8 @@ pub fn extract(
     let waiting = Mutex::new(waiting);
     let mut reader = Reader {
         shared: &shared,
-        parser: Parser::new(BufReader::with_capacity(1 << 20, input)),
+        part: from.part,
+        parser: Parser::new(BufReader::with_capacity(1 << 20, from.input)),
         beneath: Beneath::new(Arc::clone(&root)),
         directories: Vec::new(),
         links: Vec::new(),
@@ -132,13 +147,16 @@ pub fn extract(
         read
     });
     // What is there by now is finished also if the archive is damaged further on.
-    reader.finish();
-    read?;
+    if meet()? {
+        reader.finish();
+    }
+    reader.unpacked.failure = read.err().map(|error| format!("{error:#}"));
     Ok(reader.unpacked)
 }
 
 struct Reader<'e, R> {
     shared: &'e Shared<'e>,
+    part: (u32, u32),
     parser: Parser<BufReader<R>>,
     beneath: Beneath,
     /// Their attributes come last: what is made in them changes their times, and may need permission.
@@ -154,10 +172,15 @@ impl<R: Read> Reader<'_, R> {
     fn read(&mut self, jobs: &SyncSender<Job>) -> Result<()> {
         while let Some(found) = self.parser.next()? {
             let mut member = found.member;
+            let is_mine = self.is_mine(&member);
+            if !is_mine && !matches!(member.kind, Kind::Directory | Kind::HardLink) {
+                self.pass_over(found.stored.next_multiple_of(BLOCK as u64))?;
+                continue;
+            }
             member.uid = self.id(false, &member.user, member.uid);
             member.gid = self.id(true, &member.group, member.gid);
-            self.unpacked.members += 1;
-            if let Some(out) = &mut self.verbose {
+            self.unpacked.members += u64::from(is_mine);
+            if let Some(out) = self.verbose.as_mut().filter(|_| is_mine) {
                 let mut line = String::new();
                 show(&member.path, &mut line);
                 line.push('\n');
@@ -185,6 +208,22 @@ impl<R: Read> Reader<'_, R> {
             self.pass_over(found.stored.next_multiple_of(BLOCK as u64))?;
         }
         Ok(())
+    }
+
+    /// Whether this process makes it. Directories are made by all, and before all else that is in them; files' other names, and
+    /// directories' attributes, by the first, at the end.
+    fn is_mine(&self, member: &Member) -> bool {
+        let (rank, ranks) = self.part;
+        if ranks == 1 {
+            return true;
+        }
+        let mut hasher = DefaultHasher::new();
+        // Names that are the same path, as far as archives have them.
+        let names = member.path.split(|byte| *byte == b'/');
+        for name in names.filter(|name| !matches!(*name, b"" | b".")) {
+            name.hash(&mut hasher);
+        }
+        hasher.finish() % u64::from(ranks) == u64::from(rank)
     }
 
     /// Names count more than numbers, which are those of another machine.
@@ -329,18 +368,24 @@ impl<R: Read> Reader<'_, R> {
         if &*spot.name == c"." {
             return Ok(());
         }
-        // Its permissions come last.
+        // Its permissions come last. Another process may be making the same one.
         match mkdirat(spot.dir(), &*spot.name, Mode::RWXU) {
             Err(Errno::EXIST) => {}
             done => return Ok(done?),
         }
-        let stat = pandofs_walk_fs::Stat::of(spot.dir(), &spot.name)?;
-        if stat.kind() == FileType::Directory {
+        let stat = pandofs_walk_fs::Stat::of(spot.dir(), &spot.name);
+        if stat.is_ok_and(|it| it.kind() == FileType::Directory) {
             return Ok(());
         }
         self.beneath.forget();
-        unlinkat(spot.dir(), &*spot.name, AtFlags::empty())?;
-        Ok(mkdirat(spot.dir(), &*spot.name, Mode::RWXU)?)
+        match unlinkat(spot.dir(), &*spot.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match mkdirat(spot.dir(), &*spot.name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Links and devices.

@@ -1,30 +1,39 @@
 //! Where an archive is written to.
 
+use crate::tar::book::{Book, Claim, Place};
 use crate::tar::header::RECORD;
 use anyhow::{Context, Result};
+use pandofs_walk_fs::Questions;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::ftruncate;
 use rustix::io::{Errno, pwrite, retry_on_intr, write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An archive that is being written. In a file, threads write to places of their own at once; in a pipe, one after
-/// the other.
+/// An archive that is being written. In a file, threads of all processes write to places of their own at once; in a pipe,
+/// one after the other.
 #[derive(Debug)]
 pub struct Sink {
     fd: OwnedFd,
-    /// Bytes that have been given away so far.
-    end: AtomicU64,
+    /// Of the first process.
+    book: Arc<Mutex<Book>>,
+    /// How others read it.
+    questions: Option<Questions>,
     /// Whoever writes to a pipe holds it.
     turn: Mutex<()>,
     seekable: bool,
 }
 
 impl Sink {
-    pub fn new(fd: OwnedFd, seekable: bool) -> Sink {
+    pub fn new(
+        fd: OwnedFd,
+        seekable: bool,
+        book: Arc<Mutex<Book>>,
+        questions: Option<Questions>,
+    ) -> Sink {
         Sink {
             fd,
-            end: AtomicU64::new(0),
+            book,
+            questions,
             turn: Mutex::new(()),
             seekable,
         }
@@ -38,9 +47,16 @@ impl Sink {
         self.fd.as_fd()
     }
 
-    /// A place for this many bytes, of a file.
-    pub fn reserve(&self, bytes: u64) -> u64 {
-        self.end.fetch_add(bytes, Ordering::Relaxed)
+    /// A place for this many bytes; or, if somebody has claimed this file before, what to link to.
+    ///
+    /// # Errors
+    /// When the walk has broken down.
+    pub fn place(&self, bytes: u64, claim: Option<Claim>) -> Result<Place, Errno> {
+        if let Some(questions) = &self.questions {
+            return Book::ask(questions, bytes, claim).ok_or(Errno::CANCELED);
+        }
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(book.place(bytes, claim))
     }
 
     /// The turn to write to a pipe.
@@ -61,12 +77,11 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes to a pipe, for who has the turn.
+    /// Writes to a pipe, for who has the turn and a place.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write_next(&self, bytes: &[u8], _turn: &MutexGuard<'_, ()>) -> Result<(), Errno> {
-        self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let mut written = 0;
         while written < bytes.len() {
             written += retry_on_intr(|| write(&self.fd, &bytes[written..]))?;
@@ -74,24 +89,42 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes a whole member.
+    /// Writes a whole member, or, if somebody has claimed this file before, what `link` makes of that one's path.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn append(&self, bytes: &[u8]) -> Result<(), Errno> {
-        if self.seekable {
-            let at = self.reserve(bytes.len() as u64);
-            return self.write_at(bytes, at);
+    pub fn append(
+        &self,
+        bytes: &[u8],
+        claim: Option<Claim>,
+        link: impl FnOnce(&[u8]) -> Vec<u8>,
+    ) -> Result<(), Errno> {
+        // In a pipe places follow in the order of turns.
+        let turn = (!self.seekable).then(|| self.turn());
+        let linked;
+        let (bytes, at) = match self.place(bytes.len() as u64, claim)? {
+            Place::At(at) => (bytes, at),
+            Place::After(first) => {
+                linked = link(&first);
+                match self.place(linked.len() as u64, None)? {
+                    Place::At(at) => (&linked[..], at),
+                    Place::After(_) => unreachable!("nothing was claimed"),
+                }
+            }
+        };
+        match &turn {
+            Some(turn) => self.write_next(bytes, turn),
+            None => self.write_at(bytes, at),
         }
-        self.write_next(bytes, &self.turn())
     }
 
-    /// Ends the archive.
+    /// Ends the archive. Of several processes the first does, when all are done.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn finish(&self) -> Result<u64> {
-        let end = self.end.load(Ordering::Relaxed);
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = book.end();
         let whole = (end + 1_024).next_multiple_of(RECORD);
         if self.seekable {
             ftruncate(&self.fd, whole).context("the archive")?;

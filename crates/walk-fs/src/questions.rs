@@ -1,0 +1,107 @@
+//! Questions that rank 0 answers for all processes of a walk, one after the other: who was first, where to write next.
+//!
+//! A worker that asks waits for the answer, so it has an item as long, and the walk does not end meanwhile. The thread that
+//! speaks with the others never waits for an answer, at rank 0 either: whoever asks is always answered.
+
+use crate::floor::Tray;
+use crate::letter::{self, Body, Letter};
+use pandofs_walk::RankId;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What rank 0 does with a question.
+type Answerer = Box<dyn FnMut(&[u8]) -> Vec<u8> + Send>;
+
+/// Asks rank 0.
+#[derive(Clone)]
+pub struct Questions(Arc<Shared>);
+
+struct Shared {
+    /// At rank 0.
+    answerer: Option<Mutex<Answerer>>,
+    tray: Arc<Tray>,
+    open: Mutex<Open>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    /// With their answers, if these have come.
+    questions: HashMap<u64, Option<Vec<u8>>>,
+    /// Nobody answers any more.
+    closed: bool,
+}
+
+impl Questions {
+    pub(crate) fn new(answerer: Option<Answerer>, tray: Arc<Tray>) -> Questions {
+        Questions(Arc::new(Shared {
+            answerer: answerer.map(Mutex::new),
+            tray,
+            open: Mutex::default(),
+            answered: Condvar::new(),
+        }))
+    }
+
+    /// What rank 0 answers. Waits for it; to be called by visitors. None when the walk has broken down.
+    pub fn ask(&self, question: &[u8]) -> Option<Vec<u8>> {
+        if let Some(answer) = self.answer(question) {
+            return Some(answer);
+        }
+        let mut open = self.lock();
+        open.last += 1;
+        let number = open.last;
+        open.questions.insert(number, None);
+        // Whichever walk it is: see `Processes::open`.
+        let letter = Letter {
+            walk: 0,
+            body: Body::Question { number, question },
+        };
+        self.0.tray.post(RankId::ROOT, letter::write(&letter));
+        loop {
+            if open.closed {
+                return None;
+            }
+            if let Some(Some(_)) = open.questions.get(&number) {
+                return open.questions.remove(&number).flatten();
+            }
+            let woken = self.0.answered.wait(open);
+            open = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// At rank 0.
+    pub(crate) fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
+        let answerer = self.0.answerer.as_ref()?;
+        let mut answerer = answerer.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(answerer(question))
+    }
+
+    /// An answer has come; whether there was such a question.
+    pub(crate) fn answered(&self, number: u64, answer: &[u8]) -> bool {
+        let mut open = self.lock();
+        let Some(question) = open.questions.get_mut(&number) else {
+            return false;
+        };
+        *question = Some(answer.to_vec());
+        self.0.answered.notify_all();
+        true
+    }
+
+    /// Lets go of whoever waits.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.0.answered.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Questions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Questions")
+    }
+}
