@@ -1,8 +1,9 @@
 #!/bin/bash
 # bench-walk.sh BENCH PANDOFS FOLDER: measures `pandofs walk` beside other walkers, each doing the same job (lstat of
-# every entry), in turns, so that what else the machine does meets all alike. FOLDER is made, and removed again. FILES=N
-# makes other trees than of a million files, ROUNDS=N other rounds than 5, REAL=PATH takes another real tree than /usr;
-# COLD=1 drops the caches before each run. Programs that are not installed are left out and named.
+# every entry), in turns, so that what else the machine does meets all alike. Three trees, each with a warm cache, and, as
+# root, with a cold one; then how much memory it takes, and how much more of the processors 8 processes take than one. FOLDER
+# is made, and removed again. FILES=N makes other trees than of a million files, ROUNDS=N other rounds than 5,
+# REAL=PATH takes another real tree than /usr, CACHES=warm leaves the cold ones out. What is not installed is named.
 set -euo pipefail
 bench=$(realpath "$1")
 pandofs=$(realpath "$2")
@@ -10,6 +11,11 @@ folder=$3
 files=${FILES:-1000000}
 rounds=${ROUNDS:-5}
 real=${REAL:-/usr}
+caches=${CACHES:-warm cold}
+if [[ $caches == *cold* && ! -w /proc/sys/vm/drop_caches ]]; then
+    echo "only root can measure with a cold cache: left out"
+    caches=warm
+fi
 
 mkdir "$folder"
 trap 'rm -rf --one-file-system "$folder"' EXIT
@@ -46,9 +52,11 @@ median() {
         awk '{ all[NR] = $1 } END { printf "%.2f %.2f %.2f\n", all[int((NR + 1) / 2)], all[1], all[NR] }'
 }
 
-for tree in "$folder/balanced" "$folder/skewed" "$real"; do
-    declare -A ratios=() processors=()
-    missing=()
+# compare TREE CACHE: all walkers on it.
+compare() {
+    local tree=$1 cache=$2 name command took user system round base middle least most used
+    local -A ratios=() processors=()
+    local missing=()
     for ((round = 0; round <= rounds; round++)); do
         base=
         for name in "${names[@]}"; do
@@ -57,21 +65,22 @@ for tree in "$folder/balanced" "$folder/skewed" "$real"; do
                 [[ $round -gt 0 ]] || missing+=("$name")
                 continue
             fi
-            if [[ -n ${COLD:-} ]]; then
+            # The first round warms the caches.
+            if [[ $cache == cold ]]; then
+                [[ $round -gt 0 ]] || continue
                 sync
                 echo 3 >/proc/sys/vm/drop_caches
             fi
-            TIMEFORMAT='%R %U %S'
             # A walker that meets what may not be read, or is gone meanwhile, ends with another code than 0.
             read -r took user system < <({ time $command >/dev/null 2>&1 || true; } 2>&1)
-            # The first of each round is find, the unit. Round 0 warms the caches.
+            # The first of each round is find, the unit.
             base=${base:-$took}
             [[ $round -gt 0 ]] || continue
             ratios[$name]+=" $(divide "$base" "$took")"
             processors[$name]+=" $(awk -v a="$user" -v b="$system" 'BEGIN { print a + b }')"
         done
     done
-    echo "$tree: times as fast as GNU find, median of $rounds rounds (least to most), and seconds of processors"
+    echo "$tree, $cache cache: times as fast as GNU find, median of $rounds rounds (least to most), and seconds of processors"
     for name in "${names[@]}"; do
         [[ -n ${ratios[$name]:-} ]] || continue
         # shellcheck disable=SC2086 # numbers are words
@@ -81,5 +90,43 @@ for tree in "$folder/balanced" "$folder/skewed" "$real"; do
         printf '  %-8s %s (%s to %s)  %s s\n' "$name" "$middle" "$least" "$most" "$used"
     done
     [[ ${#missing[@]} -eq 0 ]] || echo "  not installed: ${missing[*]}"
-    unset ratios processors
+}
+
+TIMEFORMAT='%R %U %S'
+trees=("$folder/balanced" "$folder/skewed" "$real")
+for cache in $caches; do
+    for tree in "${trees[@]}"; do
+        compare "$tree" "$cache"
+    done
 done
+
+if [[ -x /usr/bin/time ]]; then
+    echo "most memory at once, MiB"
+    for tree in "${trees[@]}"; do
+        { /usr/bin/time -o "$folder/memory" -f %M "$pandofs" walk --threads 2 "$tree" || true; } >/dev/null 2>&1
+        awk -v tree="$tree" 'END { printf "  %s  %.1f\n", tree, $1 / 1024 }' "$folder/memory"
+    done
+else
+    echo "memory was not measured: there is no /usr/bin/time"
+fi
+
+mpi=$(dirname "$pandofs")/pandofs-mpi
+if [[ -x $mpi ]] && command -v mpirun >/dev/null; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 TMPDIR=/tmp
+    declare -A used=()
+    for ((round = 0; round <= rounds; round++)); do
+        for ranks in 1 8; do
+            read -r _ user system < <({ time mpirun -n "$ranks" "$mpi" walk --json "${trees[0]}" \
+                >"$folder/json" 2>&1; } 2>&1)
+            [[ $round -eq 0 ]] || used[$ranks]+=" $(awk -v a="$user" -v b="$system" 'BEGIN { print a + b }')"
+        done
+    done
+    # shellcheck disable=SC2086 # numbers are words
+    read -r one _ < <(median ${used[1]})
+    # shellcheck disable=SC2086
+    read -r eight _ < <(median ${used[8]})
+    echo "${trees[0]}: seconds of processors, median of $rounds rounds"
+    echo "  1 process $one s, 8 processes $eight s: $(divide "$eight" "$one") times as much"
+else
+    echo "processes were not measured: there is no mpirun, or no pandofs-mpi"
+fi

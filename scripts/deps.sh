@@ -151,6 +151,7 @@ for group in "$@"; do
         ;;
     bench-walk)
         need_command bfs bfs "a walker to compare with"
+        [[ -x /usr/bin/time ]] || need time "to measure memory"
         command -v fd >/dev/null || need_command fdfind fd-find "a walker to compare with"
         need_rust
         need_program diskus 0.9.0

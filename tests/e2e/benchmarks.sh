@@ -70,9 +70,13 @@ fi
 for figure in 'Figure 3a' 'Figure 3b' 'Figure 4' 'Figure 5' 'Figure 6'; do
     grep -q "$figure" "$SCRATCH/figures.html" || fail "no $figure"
 done
-FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
+CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
     "$SCRATCH/walked" >"$SCRATCH/table"
 cat "$SCRATCH/table"
 for walker in find pandofs floor ignore du; do
     expect_equal "trees of $walker" "$(grep -c "^  $walker " "$SCRATCH/table")" 3
 done
+expect_equal 'trees with a cold cache' "$(grep -c 'cold cache:' "$SCRATCH/table")" 0
+grep -q '^  1 process .*, 8 processes .* times as much$' "$SCRATCH/table" ||
+    grep -q '^processes were not measured' "$SCRATCH/table" || fail 'nothing on processes'
+
