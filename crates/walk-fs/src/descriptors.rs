@@ -106,7 +106,8 @@ impl<D: DirState> Descriptors<D> {
                 }
                 // It came from another process.
                 None if self.careful => {
-                    dir.set_identity(&identity(fd.as_fd()).map_err(ProblemKind::Open)?);
+                    let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
+                    dir.set_identity(found.identity());
                 }
                 None => {}
             }
@@ -130,7 +131,7 @@ impl<D: DirState> Descriptors<D> {
             && let Some(fd) = old.set_open(None)
             && let Ok(stat) = identity(fd.as_fd())
         {
-            old.set_identity(&stat);
+            old.set_identity(stat.identity());
         }
     }
 }

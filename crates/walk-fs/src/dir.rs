@@ -1,6 +1,5 @@
 //! Directories that are being walked.
 
-use crate::stat::Stat;
 use pandofs_walk::RankId;
 use rustix::fd::OwnedFd;
 use std::ffi::CStr;
@@ -225,8 +224,8 @@ impl<D> Dir<D> {
     }
 
     /// Remembers who it is; what is known already stays.
-    pub(crate) fn set_identity(&self, stat: &Stat) {
-        let _ = self.identity.set(stat.identity());
+    pub(crate) fn set_identity(&self, identity: (u64, u64)) {
+        let _ = self.identity.set(identity);
     }
 }
 

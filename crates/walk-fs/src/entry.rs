@@ -99,20 +99,29 @@ impl<'a, D> Entry<'a, D> {
     ///
     /// # Errors
     /// Why it cannot be looked at.
+    // In line for the reason given at `Worker::visit`.
+    #[inline(always)]
     pub fn stat(&mut self) -> Result<&Stat, Errno> {
-        let (fd, name, fields) = (self.fd, self.name, self.fields);
-        let follows = self.follows() && matches!(self.kind, FileType::Unknown | FileType::Symlink);
-        let stat = self.stat.get_or_insert_with(|| {
-            let itself = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        if self.stat.is_none() {
+            let follows =
+                self.follows() && matches!(self.kind, FileType::Unknown | FileType::Symlink);
             if follows {
-                let target = statx(fd, name, AtFlags::empty(), fields);
-                if let Ok(stat) = target {
-                    return Ok(Stat(stat));
-                }
+                self.stat = self.look(AtFlags::empty()).ok().map(Ok);
             }
-            statx(fd, name, itself, fields).map(Stat)
-        });
-        stat.as_ref().map_err(|error| *error)
+            if self.stat.is_none() {
+                self.stat = Some(self.look(AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT));
+            }
+        }
+        match &self.stat {
+            Some(Ok(stat)) => Ok(stat),
+            Some(Err(error)) => Err(*error),
+            None => unreachable!("it was looked at"),
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self, how: AtFlags) -> Result<Stat, Errno> {
+        statx(self.fd, self.name, how, self.fields).map(Stat)
     }
 
     /// Whether a directory is on another file system than the one it is in. Never for roots.

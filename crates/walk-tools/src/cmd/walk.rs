@@ -260,6 +260,8 @@ struct Walker<'w> {
 impl Visitor for Walker<'_> {
     type Dir = ();
 
+    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         match self.format {
             None => self.count(entry),
@@ -293,6 +295,7 @@ impl Visitor for Walker<'_> {
 }
 
 impl Walker<'_> {
+    #[inline(always)]
     fn count(&mut self, entry: &mut Entry<'_, ()>) {
         let depth = entry.depth();
         let Ok(stat) = entry.stat() else { return };
