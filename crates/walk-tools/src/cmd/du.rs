@@ -556,6 +556,8 @@ impl Summer<'_> {
 impl Visitor for Summer<'_> {
     type Dir = Below;
 
+    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, Below>) -> Flow {
         if self.du.one_file_system && entry.kind() == FileType::Directory && entry.is_elsewhere() {
             return Flow::Skip;

@@ -114,8 +114,11 @@ impl Find {
             .iter()
             .map(|file| Ok(Output::file(&options.meter, file.try_clone()?)));
         let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
+        let is_first = query.excluded.is_empty() && query.min_depth == 0 && !query.depth_first;
+        let looks_first = is_first && query.expression.looks_first();
         let make = |_| Finder {
             query: &query,
+            looks_first,
             out: list.output.part(),
             files: outputs.iter().map(Output::part).collect(),
             names: query.execs.iter().map(|_| Names::default()).collect(),
@@ -170,6 +173,8 @@ struct Found {
 }
 
 struct Finder<'f> {
+    /// Whether each entry is looked at before anything else is done with it.
+    looks_first: bool,
     query: &'f Query,
     out: Part,
     files: Vec<Part>,
@@ -182,6 +187,27 @@ struct Finder<'f> {
 
 impl Finder<'_> {
     /// Whether the entry is not to be entered.
+    fn found(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        if !self.query.excluded.is_empty() && entry.depth() > 0 && self.is_excluded(entry) {
+            return Flow::Skip;
+        }
+        let too_deep = entry.depth() >= self.query.max_depth;
+        if self.query.depth_first {
+            // Directories that are entered are looked at when they are left.
+            let elsewhere =
+                |entry: &mut Entry<'_, ()>| self.query.one_file_system && entry.is_elsewhere();
+            if !too_deep && entry.kind() == FileType::Directory && !elsewhere(entry) {
+                return Flow::Descend([0, 0]);
+            }
+            self.evaluate(entry);
+            return Flow::Skip;
+        }
+        if self.evaluate(entry) || too_deep {
+            return Flow::Skip;
+        }
+        Flow::Descend([0, 0])
+    }
+
     fn evaluate(&mut self, entry: &mut Entry<'_, ()>) -> bool {
         if entry.depth() < self.query.min_depth {
             return false;
@@ -215,25 +241,13 @@ impl Finder<'_> {
 impl Visitor for Finder<'_> {
     type Dir = ();
 
+    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
-        if !self.query.excluded.is_empty() && entry.depth() > 0 && self.is_excluded(entry) {
-            return Flow::Skip;
+        if self.looks_first {
+            let _ = entry.stat();
         }
-        let too_deep = entry.depth() >= self.query.max_depth;
-        if self.query.depth_first {
-            // Directories that are entered are looked at when they are left.
-            let elsewhere =
-                |entry: &mut Entry<'_, ()>| self.query.one_file_system && entry.is_elsewhere();
-            if !too_deep && entry.kind() == FileType::Directory && !elsewhere(entry) {
-                return Flow::Descend([0, 0]);
-            }
-            self.evaluate(entry);
-            return Flow::Skip;
-        }
-        if self.evaluate(entry) || too_deep {
-            return Flow::Skip;
-        }
-        Flow::Descend([0, 0])
+        self.found(entry)
     }
 
     fn leave(&mut self, leaving: &mut Leaving<'_, ()>) {

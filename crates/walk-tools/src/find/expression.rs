@@ -148,6 +148,30 @@ pub struct Scene<'s> {
 }
 
 impl Expression {
+    /// Whether the first thing that is done with any entry is to look at its attributes.
+    pub fn looks_first(&self) -> bool {
+        match self {
+            Expression::And(all) | Expression::Or(all) | Expression::List(all) => {
+                all.first().is_some_and(Expression::looks_first)
+            }
+            Expression::Not(one) => one.looks_first(),
+            Expression::Constant(_) | Expression::Action(_) => false,
+            Expression::Test(test) => matches!(
+                test,
+                Test::Size(..)
+                    | Test::Age(..)
+                    | Test::Used(_)
+                    | Test::Newer(..)
+                    | Test::User(_)
+                    | Test::Group(_)
+                    | Test::NoUser
+                    | Test::NoGroup
+                    | Test::Permissions(_)
+                    | Test::Links(_)
+            ),
+        }
+    }
+
     pub fn evaluate(&self, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
         match self {
             Expression::And(all) => all.iter().all(|it| it.evaluate(entry, scene)),

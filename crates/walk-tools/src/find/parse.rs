@@ -531,6 +531,16 @@ mod tests {
     }
 
     #[test]
+    fn only_what_would_be_looked_at_anyway_is_looked_at_first() {
+        let looks = |words| read(words).unwrap().expression.looks_first();
+        assert!(
+            looks(". -size +1") && looks(". ! -mtime 1 -name x") && looks(". ( -uid 1 -o -print )")
+        );
+        assert!(!looks(".") && !looks(". -name x -size +1") && !looks(". -type f -size +1"));
+        assert!(!looks(". ( -name x -o -size +1 )"));
+    }
+
+    #[test]
     fn roots_come_first_and_print_last() {
         let query = read("-L a b -name x").unwrap();
         assert_eq!(query.roots, ["a", "b"]);
