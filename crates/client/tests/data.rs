@@ -70,6 +70,12 @@ impl Stored {
     }
 
     fn answer(&mut self, server: u16, request: &RequestBody) -> Reaction {
+        if let RequestBody::Shard(asked) = request
+            && let Request::Reopen { .. } = asked.request
+        {
+            // Each server that is met for the first time is told what is open.
+            return ok(Reply::Done);
+        }
         let kind = kind(request);
         self.log.push(kind);
         if let Some(first) = self.before.remove(kind) {

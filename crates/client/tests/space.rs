@@ -56,7 +56,8 @@ impl Stored {
                     Request::GetAttr { .. } | Request::Open { .. } | Request::ReadInline { .. } => {
                         return self.inode();
                     }
-                    Request::Release { .. } => return ok(Reply::Done),
+                    // Each server that is met for the first time is told what is open.
+                    Request::Release { .. } | Request::Reopen { .. } => return ok(Reply::Done),
                     Request::AppendInline { data, .. } => {
                         if let FileBody::Striped(layout) = self.body {
                             return refuse(Refusal::NotInline {
