@@ -21,6 +21,6 @@ pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Re
 pub use reply::{DirReply, EntriesReply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 pub use step::{
-    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
-    SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
+    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewPart, PeerMessage, Refused,
+    SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
 };

@@ -1,7 +1,7 @@
 //! Requests of clients to one shard.
 
 use crate::{Allocation, LayoutChoice};
-use pandofs_placement::DirPolicy;
+use pandofs_placement::{DirPolicy, FilePolicy};
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{
     AtimeRule, Credentials, Epoch, FileLock, Ino, LockKind, LockRange, Name, Position, SessionId,
@@ -40,6 +40,8 @@ pub struct DirSettings {
     pub initial_partitions: Option<u32>,
     /// Where new subdirectories go.
     pub policy: Option<DirPolicy>,
+    /// Where the inodes of new files go.
+    pub file_policy: Option<FilePolicy>,
     /// How files that are made in it are striped. Set as a whole.
     pub layout: Option<LayoutChoice>,
 }
@@ -57,6 +59,7 @@ impl DirSettings {
             && self
                 .policy
                 .is_none_or(|policy| policy.is_valid() && policy != DirPolicy::CrushPath)
+            && self.file_policy.is_none_or(FilePolicy::is_valid)
             && self.layout.is_none_or(|layout| layout.is_valid())
     }
 }

@@ -2,8 +2,9 @@
 //! commitment (S2PC-MP), and the moving of entries when a partition splits.
 
 use crate::data::{DataReply, DataRequest};
+use crate::layout::LayoutChoice;
 use crate::reply::InodeReply;
-use crate::request::DirSettings;
+use crate::request::{DirSettings, NewNode};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_types::{
     Acl, AclKind, Acls, Credentials, FileKind, FileLock, FsError, Ino, Name, SessionId, SetAttr,
@@ -24,7 +25,7 @@ pub enum Step {
     Insert {
         dir: Ino,
         name: Name,
-        /// `None`: what the operation's `NewDir` or `Link` step returns.
+        /// `None`: what the operation's `NewDir`, `NewFile` or `Link` step returns.
         ino: Option<Ino>,
         kind: FileKind,
         shard: ShardId,
@@ -90,6 +91,23 @@ pub enum Step {
     Swap { swap: Box<Swap> },
     /// A directory's access control list, at its home and wherever it has partitions.
     SetAcl { set: Box<SetAcl> },
+    /// Makes the inode of a branch file: one that is not with its entry.
+    NewFile { new: Box<NewFile> },
+}
+
+/// What is no directory, with one name on another shard. What it inherits from its directory is decided there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFile {
+    pub node: NewNode,
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    /// How it is striped, if it is a file.
+    pub layout: LayoutChoice,
+    pub time: Time,
+    pub acls: Acls,
+    /// The session that has it open from the beginning.
+    pub opened_by: Option<SessionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,7 +233,7 @@ pub struct MovedInode {
 /// What a step hands to the others of its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// The inode that `NewDir` made or `Link` linked.
+    /// The inode that `NewDir` or `NewFile` made or `Link` linked.
     pub inode: Option<Box<InodeReply>>,
     /// What the name of a `Swap` that is not the coordinator's led to.
     pub entry: Option<SwappedEntry>,

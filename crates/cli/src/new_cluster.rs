@@ -3,7 +3,7 @@
 use crate::units::Time;
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
     MAX_INLINE_BYTES,
@@ -24,6 +24,10 @@ pub struct FsOptions {
     /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random or subtree
     #[arg(long, value_name = "POLICY", default_value = "ddg:4,16", value_parser = parse_policy)]
     pub policy: DirPolicy,
+    /// Where the inodes of new files go: with-entry, or ddg:WIDTH, another shard after every WIDTH files of a
+    /// directory
+    #[arg(long, value_name = "POLICY", default_value = "with-entry", value_parser = parse_file_policy)]
+    pub file_policy: FilePolicy,
     /// Entries of a directory's partition before it splits
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SPLIT_THRESHOLD)]
     pub threshold: u32,
@@ -75,6 +79,7 @@ impl FsOptions {
             flush_interval_ms: u64::try_from(self.flush_interval.0.as_millis())
                 .context("--flush-interval is too long")?,
             commit_protocol: self.commit_protocol,
+            file_policy: self.file_policy,
         };
         ClusterMap::create(
             FsId(rand::random()),
@@ -96,7 +101,7 @@ impl FsOptions {
         let settings = &map.settings;
         let max_partitions =
             |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
-        let options: [(&str, String, String); 11] = [
+        let options: [(&str, String, String); 12] = [
             ("name", self.name.clone(), map.name.clone()),
             (
                 "shards",
@@ -104,6 +109,11 @@ impl FsOptions {
                 map.shard_count().to_string(),
             ),
             ("policy", policy_text(self.policy), policy_text(map.policy)),
+            (
+                "file-policy",
+                file_policy_text(self.file_policy),
+                file_policy_text(settings.file_policy),
+            ),
             (
                 "threshold",
                 self.threshold.to_string(),
@@ -194,6 +204,31 @@ pub fn policy_text(policy: DirPolicy) -> String {
     }
 }
 
+/// Reads a policy for the inodes of files.
+///
+/// # Errors
+/// A text that says which there are.
+pub fn parse_file_policy(text: &str) -> Result<FilePolicy, String> {
+    if text == "with-entry" {
+        return Ok(FilePolicy::WithEntry);
+    }
+    let width = text
+        .strip_prefix("ddg:")
+        .ok_or_else(|| format!("'{text}' is no policy: write with-entry or ddg:WIDTH"))?;
+    match width.trim().parse() {
+        Ok(file_width) if file_width > 0 => Ok(FilePolicy::Ddg { file_width }),
+        _ => Err(format!("'{text}': the width is to be a number from 1 on")),
+    }
+}
+
+/// A policy for the inodes of files as it is written.
+pub fn file_policy_text(policy: FilePolicy) -> String {
+    match policy {
+        FilePolicy::WithEntry => "with-entry".into(),
+        FilePolicy::Ddg { file_width } => format!("ddg:{file_width}"),
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -241,6 +276,16 @@ pub mod tests {
             wanted.contradiction(&given(&["flush_interval"]), &map),
             Some(("--flush-interval 0s".into(), "5s".into()))
         );
+    }
+
+    #[test]
+    fn policies_of_files_are_read_as_they_are_written() {
+        for policy in [FilePolicy::WithEntry, FilePolicy::Ddg { file_width: 300 }] {
+            assert_eq!(parse_file_policy(&file_policy_text(policy)), Ok(policy));
+        }
+        for wrong in ["", "ddg", "ddg:", "ddg:0", "ddg:x", "ddg:4,16", "random"] {
+            assert!(parse_file_policy(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -240,13 +240,14 @@ impl Core {
                 .opens
                 .register(&cluster.led_by(server.id), &server.registrations);
             server.close_idle();
-            for (shard, opens) in opens {
+            if let Some((_, all)) = opens.first() {
                 tracing::info!(
-                    "telling shard {shard} on server {}, which does not know them (any more), of {} \
-                     open files",
+                    "telling server {}, which does not know them (any more), of {} open files",
                     server.id,
-                    opens.len(),
+                    all.len(),
                 );
+            }
+            for (shard, opens) in opens {
                 for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
                     self.reopen(&cluster, connection, shard, opens.to_vec())?;
                 }

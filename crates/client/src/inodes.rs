@@ -4,6 +4,7 @@ use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::{File, Token};
+use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
 use crate::{Client, Node};
@@ -259,6 +260,29 @@ impl Core {
         let may_be_lost = call.resent && call.is_mutation();
         if is_lost || may_be_lost {
             self.register_one(ino);
+        }
+    }
+
+    /// How often anything was registered with any server, in all.
+    pub fn registrations(&self) -> u64 {
+        let cluster = self.clusters.current();
+        let of = |server: &Arc<Server>| server.registrations.load(Ordering::SeqCst);
+        cluster.servers().map(of).sum()
+    }
+
+    /// A branch file was opened where it was made, not by the server that answered. That server may have been restarted
+    /// since without this client's hearing of it, now or later: a server with which nothing was ever registered is one
+    /// that this client has no connection to, and is told.
+    pub fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
+        let cluster = self.clusters.current();
+        let Some(there) = cluster.leader(entry.shard) else {
+            return;
+        };
+        let answered_by = call.answered_by.as_ref().map(|(server, _)| server.id);
+        if answered_by != Some(there.id)
+            && (there.registrations.load(Ordering::SeqCst) == 0 || self.registrations() != before)
+        {
+            self.register_one(entry.ino);
         }
     }
 

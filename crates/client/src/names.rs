@@ -361,9 +361,13 @@ impl Core {
 
     /// Has a file made and opened.
     fn make_open(&self, caller: &Credentials, mut call: Call) -> Result<Node> {
+        let before = self.registrations();
         let entry = entry_of(self.ask_call(&mut call)?)?;
         match &entry.inode {
-            Some(inode) => self.opened(&call, entry.shard, inode, Token::default()),
+            Some(inode) => {
+                self.opened(&call, entry.shard, inode, Token::default());
+                self.opened_elsewhere(&call, &entry, before);
+            }
             None => {
                 return Err(ClientError::Protocol(format!(
                     "file {} was made and opened without its attributes",

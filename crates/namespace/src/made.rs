@@ -73,6 +73,7 @@ fn dir_of_step(step: &Step) -> Option<Ino> {
         // It goes up from directory to directory, and looks at each.
         Step::HoldAncestors { .. }
         | Step::NewDir { .. }
+        | Step::NewFile { .. }
         | Step::NewPart { .. }
         | Step::Adopt { .. }
         | Step::Link { .. }

@@ -123,7 +123,10 @@ pub fn of_step(step: &Step, view: &View<'_>) -> Vec<LeaseKey> {
         Step::DropPart { dir } => vec![LeaseKey::Parts(*dir)],
         Step::NewPart { part } => vec![LeaseKey::Parts(part.dir)],
         Step::Adopt { adopt } => vec![LeaseKey::Parts(adopt.part.dir)],
-        Step::NewDir { .. } | Step::HoldAncestors { .. } | Step::GiveUp { .. } => Vec::new(),
+        Step::NewDir { .. }
+        | Step::NewFile { .. }
+        | Step::HoldAncestors { .. }
+        | Step::GiveUp { .. } => Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
 use crate::crush::crush_map;
-use crate::ddg::DirPolicy;
+use crate::ddg::{DirPolicy, FilePolicy};
 use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
@@ -101,6 +101,9 @@ pub struct Settings {
     /// How operations of several shards are decided.
     #[serde(default)]
     pub commit_protocol: CommitProtocol,
+    /// Where the inodes of new files go.
+    #[serde(default)]
+    pub file_policy: FilePolicy,
 }
 
 impl Default for Settings {
@@ -114,6 +117,7 @@ impl Default for Settings {
             inline_bytes: MAX_INLINE_BYTES as u32,
             flush_interval_ms: DEFAULT_FLUSH_INTERVAL.as_millis() as u64,
             commit_protocol: CommitProtocol::default(),
+            file_policy: FilePolicy::default(),
         }
     }
 }
@@ -147,6 +151,8 @@ pub enum MapError {
     ShardCount(usize),
     #[error("shard {shard} is led by server {server}, which is not in the map")]
     UnknownLeader { shard: ShardId, server: ServerId },
+    #[error("the policy ddg of files needs a width of 1 or more")]
+    FilePolicy,
     #[error("the policy ddg needs a depth and a width of 1 or more")]
     Policy,
     #[error("{setting} is to be {allowed}, not {found}")]
@@ -343,6 +349,9 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn validate(&self) -> Result<(), MapError> {
+        if !self.file_policy.is_valid() {
+            return Err(MapError::FilePolicy);
+        }
         let partitions = MAX_PARTITIONS as u32;
         let largest = self.max_partitions.unwrap_or(partitions);
         within(

@@ -57,6 +57,26 @@ impl Default for DirPolicy {
     }
 }
 
+/// How the shard of a new file's inode is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilePolicy {
+    /// That of the partition that holds the entry: making a file is an ordinary operation.
+    #[default]
+    WithEntry,
+    /// Dynamic Dir-Grain: at most `file_width` files of a directory in each unit, then another shard drawn at
+    /// random. A file that is not with its entry is a branch file, and making it a distributed operation.
+    Ddg { file_width: u32 },
+}
+
+impl FilePolicy {
+    /// Whether its figures make sense (they come from the network, or from a file): a unit has at least one
+    /// file.
+    pub fn is_valid(self) -> bool {
+        !matches!(self, FilePolicy::Ddg { file_width: 0 })
+    }
+}
+
 /// No bound: a width or depth is never counted that far.
 const UNBOUNDED: u32 = u32::MAX;
 

@@ -23,8 +23,8 @@ pub use adaptive::{Adaptive, Bounds, Granularity, less_loaded};
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
 pub use crush::crush_map;
 pub use ddg::{
-    DirPlacement, DirPolicy, FilePlacement, GrainState, crush_path_shard, place_directory,
-    place_file,
+    DirPlacement, DirPolicy, FilePlacement, FilePolicy, GrainState, crush_path_shard,
+    place_directory, place_file,
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;

@@ -210,6 +210,7 @@ impl Shard {
         let done = ops::mutate(
             &mut self.txn(overlay),
             &locks,
+            key.session,
             &request.caller,
             &request.request,
             choices,

@@ -7,6 +7,7 @@
 
 use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult, Swap, SwappedEntry};
 use pandofs_commit::Coordination;
+use pandofs_namespace::ops::create::kind_of;
 use pandofs_namespace::steps::moved;
 use pandofs_types::{FileKind, ShardId};
 
@@ -43,6 +44,11 @@ fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
             inode.attr.kind == FileKind::Dir
                 && inode.attr.ino.birth_shard() == shard
                 && inode.dir.is_some()
+        }),
+        Step::NewFile { new } => inode.is_some_and(|inode| {
+            inode.attr.kind == kind_of(&new.node)
+                && inode.attr.ino.birth_shard() == shard
+                && inode.dir.is_none()
         }),
         Step::Link { ino, .. } => inode.is_some_and(|inode| {
             inode.attr.ino == *ino && inode.attr.kind != FileKind::Dir && inode.dir.is_none()

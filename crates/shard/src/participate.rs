@@ -389,7 +389,7 @@ impl Shard {
                 let result = prepared.result;
                 let all = std::slice::from_ref(&result);
                 steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
-                self.adopted(&step);
+                self.performed(&step, &result);
                 self.adopt_locks(overlay, &step);
                 ParticipationState::Committed { result }
             }
@@ -492,6 +492,7 @@ impl Shard {
                     if commit {
                         let all = std::slice::from_ref(&result);
                         steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
+                        self.performed(&step, &result);
                     }
                     self.store_participation(overlay, &part);
                     let more = self

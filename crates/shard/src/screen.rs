@@ -11,7 +11,8 @@
 
 use pandofs_api::{
     Adopt, CommitMessage, DirReply, DirSettings, FileBody, InodeReply, Layout, MovedInode, NewDir,
-    NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult, SwappedEntry,
+    NewFile, NewNode, NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult,
+    SwappedEntry,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
 use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
@@ -245,6 +246,7 @@ impl Screen<'_> {
                 credentials(caller)
             }
             Step::NewDir { new } => self.new_dir(new),
+            Step::NewFile { new } => self.new_file(new),
             Step::NewPart { part } => self.new_part(part),
             Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
                 self.ino(*ino)
@@ -307,6 +309,20 @@ impl Screen<'_> {
         acls_fit(&new.acls, FileKind::Dir, new.mode)?;
         self.grain(&new.grain)?;
         settings_fit(&new.settings)
+    }
+
+    fn new_file(&self, new: &NewFile) -> Checked {
+        mode(new.mode)?;
+        acls_fit(&new.acls, FileKind::File, new.mode)?;
+        if let NewNode::Symlink { target } = &new.node {
+            ensure((1..=MAX_SYMLINK_BYTES).contains(&target.len()), || {
+                format!("a link of {} bytes", target.len())
+            })?;
+        }
+        let servers = u16::try_from(self.map.servers.len()).expect("MAX_SERVERS fits 16 bits");
+        ensure(new.layout.fits(servers), || {
+            format!("{:?} over {servers} servers", new.layout)
+        })
     }
 
     fn new_part(&self, part: &NewPart) -> Checked {

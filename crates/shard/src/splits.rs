@@ -9,8 +9,11 @@ use crate::port::{Environment, Input, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
-use pandofs_api::{Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step};
+use pandofs_api::{
+    Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult,
+};
 use pandofs_namespace::records::{EntryRecord, SplitRecord, decode};
+use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{PartitionIndex, slot_array};
 use pandofs_store::Overlay;
@@ -416,8 +419,16 @@ impl Shard {
         );
     }
 
-    /// A step was performed here; of an adoption the opens come along.
-    pub(crate) fn adopted(&mut self, step: &Step) {
+    /// A step was performed here: of an adoption the opens come along, and a file may be open from the beginning.
+    pub(crate) fn performed(&mut self, step: &Step, result: &StepResult) {
+        if let Step::NewFile { new } = step
+            && let (Some(session), Some(ino)) = (new.opened_by, new_file::made(result))
+            && !self.replaying
+        {
+            self.opens.add(ino, session, 1);
+            // As below.
+            self.push_output(Output::Watch { session });
+        }
         if let Step::Adopt { adopt } = step {
             self.splits.forget_staging(adopt.split);
             if !self.replaying {

@@ -4,7 +4,7 @@
 mod draw;
 
 use draw::{Draw, shape};
-use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
 use std::fmt;
@@ -28,6 +28,7 @@ pub struct Shape {
     /// Requests that one client has under way at once.
     pub workers: usize,
     pub policy: DirPolicy,
+    pub file_policy: FilePolicy,
     pub initial_partitions: u32,
     /// Answers to mutations wait for the disk.
     pub force_every_batch: bool,
@@ -295,6 +296,7 @@ impl Scenario {
             stripe_unit: 4_096,
             inline_bytes: 4_096,
             commit_protocol: self.shape.protocol,
+            file_policy: self.shape.file_policy,
             flush_interval_ms: if self.shape.force_every_batch {
                 0
             } else {

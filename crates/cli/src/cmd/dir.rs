@@ -3,7 +3,7 @@
 use crate::backend;
 use crate::exit::Outcome;
 use crate::mounts;
-use crate::new_cluster::{parse_policy, policy_text};
+use crate::new_cluster::{file_policy_text, parse_file_policy, parse_policy, policy_text};
 use crate::source::{Cluster, Source, read_cluster};
 use crate::table::{Align, Table};
 use crate::units;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pandofs_api::DirSettings;
 use pandofs_client::DirInfo;
-use pandofs_placement::DirPolicy;
+use pandofs_placement::{DirPolicy, FilePolicy};
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{FsId, Position, ServerId};
 use serde::Serialize;
@@ -53,6 +53,9 @@ pub struct Dir {
     /// Where its new subdirectories go: ddg, ddg:DEPTH,WIDTH, random or subtree
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     policy: Option<DirPolicy>,
+    /// Where the inodes of its new files go: with-entry, or ddg:WIDTH, another shard after every WIDTH files
+    #[arg(long, value_name = "POLICY", value_parser = parse_file_policy)]
+    file_policy: Option<FilePolicy>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -98,6 +101,7 @@ impl Dir {
             initial_partitions: self.partitions,
             policy: self.policy,
             layout: None,
+            file_policy: self.file_policy,
         };
         (settings != DirSettings::default()).then_some(settings)
     }
@@ -139,6 +143,7 @@ pub struct Report {
     max_partitions: u32,
     initial_partitions: u32,
     policy: String,
+    file_policy: String,
     parts: Vec<PartReport>,
 }
 
@@ -200,6 +205,7 @@ impl Report {
                 .initial_partitions
                 .unwrap_or(map.settings.initial_partitions),
             policy: policy_text(settings.policy.unwrap_or(map.policy)),
+            file_policy: file_policy_text(settings.file_policy.unwrap_or(map.settings.file_policy)),
             parts,
         }
     }
@@ -254,7 +260,7 @@ impl Report {
     fn text(&self) -> String {
         format!(
             "{}: {} ({} of them directories) in {}\n\
-             splits over {} entries a partition, up to {} partitions; new subdirectories: {}, {}\n\n{}",
+             splits over {} entries a partition, up to {} partitions; new subdirectories: {}, {}; new files: {}\n\n{}",
             self.path,
             units::plural(self.entries, "entry", "entries"),
             units::count(self.subdirectories),
@@ -267,6 +273,7 @@ impl Report {
                 "partitions"
             ),
             self.policy,
+            self.file_policy,
             self.picture()
         )
     }

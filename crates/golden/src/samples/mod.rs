@@ -17,7 +17,7 @@ pub use step::{
 };
 
 use pandofs_api::{DirSettings, Layout, LayoutChoice};
-use pandofs_placement::{DirMap, DirPolicy, GrainState, PartitionIndex};
+use pandofs_placement::{DirMap, DirPolicy, FilePolicy, GrainState, PartitionIndex};
 use pandofs_types::{
     Acl, AclEntry, Acls, Attr, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
     LockRange, Name, ServerId, ShardId, Time,
@@ -121,7 +121,16 @@ pub fn settings() -> DirSettings {
         initial_partitions: Some(2),
         policy: Some(DirPolicy::Random),
         layout: Some(layout_choice()),
+        file_policy: Some(FilePolicy::Ddg { file_width: 300 }),
     }
+}
+
+/// Every policy for the inodes of files.
+pub fn file_policies() -> Named<FilePolicy> {
+    vec![
+        ("WithEntry", FilePolicy::WithEntry),
+        ("Ddg", FilePolicy::Ddg { file_width: 300 }),
+    ]
 }
 
 /// A choice of all of a layout.
@@ -248,6 +257,7 @@ mod tests {
 
     variants!(kind_of, KINDS, FileKind: File, Dir, Symlink, Fifo, Socket, Char, Block);
     variants!(policy_of, POLICIES, DirPolicy: Ddg, Random, Subtree, CrushPath);
+    variants!(file_policy_of, FILE_POLICIES, FilePolicy: WithEntry, Ddg);
     variants!(error_of, ERRORS, FsError:
         NotFound, Exists, NotDir, IsDir, NotEmpty, Access, NotPermitted, Invalid, NameTooLong,
         TooManyLinks, NoSpace, NoAttribute, TooBig, FileTooBig, Stale, NotSupported, Busy, Io,
@@ -266,7 +276,7 @@ mod tests {
         StaleSequence, Malformed, NotYet);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
-        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl);
+        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome,
@@ -285,6 +295,7 @@ mod tests {
     fn there_is_a_sample_of_every_variant() {
         assert_complete(&file_kinds(), kind_of, KINDS);
         assert_complete(&policies(), policy_of, POLICIES);
+        assert_complete(&file_policies(), file_policy_of, FILE_POLICIES);
         assert_complete(&fs_errors(), error_of, ERRORS);
         assert_complete(&requests(), request_of, REQUESTS);
         assert_complete(&replies(), reply_of, REPLIES);

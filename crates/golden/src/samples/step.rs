@@ -1,15 +1,18 @@
 //! What shards and servers say to one another.
 
 use super::{
-    DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply, lock,
-    name, settings, single_map, split_map,
+    DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply,
+    layout_choice, lock, name, settings, single_map, split_map,
 };
 use pandofs_api::{
-    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewPart, PeerMessage, Refused, SetAcl,
-    SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
+    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewNode, NewPart, PeerMessage,
+    Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap,
+    SwappedEntry,
 };
 use pandofs_placement::PartitionIndex;
-use pandofs_types::{AclKind, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId};
+use pandofs_types::{
+    AclKind, Acls, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId,
+};
 
 pub fn tx() -> TxId {
     TxId {
@@ -115,6 +118,19 @@ pub fn adopt() -> Adopt {
     }
 }
 
+fn new_file(node: NewNode) -> NewFile {
+    NewFile {
+        node,
+        mode: 0o640,
+        uid: 1000,
+        gid: 100,
+        layout: layout_choice(),
+        time: TIME,
+        acls: Acls::default(),
+        opened_by: Some(SessionId(9)),
+    }
+}
+
 /// Every step.
 pub fn steps() -> Named<Step> {
     let (dir, time) = (DIR, TIME);
@@ -173,6 +189,23 @@ pub fn steps() -> Named<Step> {
             "NewDir",
             Step::NewDir {
                 new: Box::new(new_dir),
+            },
+        ),
+        (
+            "NewFile",
+            Step::NewFile {
+                new: Box::new(new_file(NewNode::File)),
+            },
+        ),
+        (
+            "NewFile link",
+            Step::NewFile {
+                new: Box::new(NewFile {
+                    opened_by: None,
+                    ..new_file(NewNode::Symlink {
+                        target: b"there".to_vec(),
+                    })
+                }),
             },
         ),
         (

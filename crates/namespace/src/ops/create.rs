@@ -1,24 +1,27 @@
-//! Create: a file, symbolic link, fifo, socket or device. Its inode is on the shard of its entry
-//! (`with-entry`), so this is an ordinary operation.
+//! Create: a file, symbolic link, fifo, socket or device. The directory's policy says on which shard its inode goes:
+//! with its entry (then this is an ordinary operation), or as Dynamic Dir-Grain has it, which makes some of them
+//! branch files, each by a distributed operation (Xiong et al., figure 2 and table 1).
 
-use super::{Choices, advance, inode_reply};
+use super::{Choices, Plan, PlanAnswer, advance, inode_reply};
 use crate::locks::Lock;
 use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
 use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
 use crate::{Effect, Locks, Owned, Stop, Txn, View};
-use pandofs_api::{EntryReply, Layout, NewNode, Refusal, Reply};
+use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step};
+use pandofs_placement::{FilePolicy, place_file};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ServerId, Time};
+use pandofs_types::{
+    Credentials, FileKind, FsError, Ino, Name, ServerId, SessionId, ShardId, Time,
+};
 
 /// What is to be made, and where.
 pub struct Checked {
+    /// With the placement state that follows the choice of the shard.
     owned: Owned,
-    kind: FileKind,
-    rdev: u32,
-    target: Option<Vec<u8>>,
-    mode: u16,
-    umask: u16,
+    /// Where the inode goes.
+    shard: ShardId,
+    new: NewFile,
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -29,22 +32,14 @@ pub fn check(
     dir: Ino,
     name: &Name,
     node: &NewNode,
-    mode: u16,
-    umask: u16,
+    (mode, umask): (u16, u16),
+    choices: &Choices,
 ) -> Result<Checked, Stop> {
     too_high(mode)?;
-    let (kind, rdev, target) = match node {
-        NewNode::File => (FileKind::File, 0, None),
-        NewNode::Symlink { target } => (FileKind::Symlink, 0, Some(target.clone())),
-        NewNode::Fifo => (FileKind::Fifo, 0, None),
-        NewNode::Socket => (FileKind::Socket, 0, None),
-        NewNode::Char { rdev } => (FileKind::Char, *rdev, None),
-        NewNode::Block { rdev } => (FileKind::Block, *rdev, None),
-    };
-    if matches!(kind, FileKind::Char | FileKind::Block) && !caller.is_superuser() {
+    if matches!(node, NewNode::Char { .. } | NewNode::Block { .. }) && !caller.is_superuser() {
         return Err(FsError::NotPermitted.into());
     }
-    if let Some(target) = &target {
+    if let NewNode::Symlink { target } = node {
         if target.is_empty() {
             return Err(FsError::NotFound.into());
         }
@@ -52,7 +47,7 @@ pub fn check(
             return Err(FsError::NameTooLong.into());
         }
     }
-    let owned = view.owned(dir, name)?;
+    let mut owned = view.owned(dir, name)?;
     locks.check(
         &Lock::Entry {
             dir,
@@ -66,66 +61,82 @@ pub fn check(
         return Err(FsError::Exists.into());
     }
     check_dir(caller, CHANGE, &owned.parts)?;
-    Ok(Checked {
-        owned,
-        kind,
-        rdev,
-        target,
-        mode,
-        umask,
-    })
+    let new = inherited(
+        caller,
+        &owned.parts,
+        node.clone(),
+        (mode, umask),
+        choices.time,
+    );
+    let policy = owned.parts.settings.file_policy;
+    let shard = match policy.unwrap_or(view.map.settings.file_policy) {
+        FilePolicy::WithEntry => view.shard,
+        FilePolicy::Ddg { file_width } => {
+            let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
+            let placed = place_file(file_width, &owned.parts.grain, random);
+            owned.parts.grain = placed.parent_after;
+            placed.shard
+        }
+    };
+    Ok(Checked { owned, shard, new })
 }
 
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    dir: Ino,
-    name: &Name,
-    checked: Checked,
-    open: bool,
-    choices: &Choices,
-) -> Reply {
+impl Checked {
+    /// How a branch file is made, and the directory's partitions with the placement state that follows the choice,
+    /// which is stored when the operation begins, as a directory's is. `None`: the inode is with its entry.
+    pub fn plan(
+        &self,
+        view: &View<'_>,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        opened_by: Option<SessionId>,
+    ) -> Option<(Plan, PartsRecord)> {
+        if self.shard == view.shard {
+            return None;
+        }
+        let insert = Step::Insert {
+            dir,
+            name: name.clone(),
+            ino: None,
+            kind: kind_of(&self.new.node),
+            shard: self.shard,
+            replace: false,
+            caller: caller.clone(),
+            time: self.new.time,
+        };
+        let new = NewFile {
+            opened_by,
+            ..self.new.clone()
+        };
+        let plan = Plan {
+            steps: vec![
+                (view.shard, insert),
+                (self.shard, Step::NewFile { new: Box::new(new) }),
+            ],
+            answer: PlanAnswer::Made { shard: self.shard },
+        };
+        Some((plan, self.owned.parts.clone()))
+    }
+}
+
+/// Makes it with its entry.
+pub fn apply(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, checked: Checked, open: bool) -> Reply {
     let Checked {
         owned: Owned {
             mut parts,
             index,
             position,
         },
-        kind,
-        rdev,
-        target,
-        mode,
-        umask,
+        shard,
+        new,
     } = checked;
-    let time = choices.time;
+    assert!(shard == txn.shard, "a branch file is made by a plan");
     let ino = txn.new_ino();
-    let modes = (mode, umask);
-    let inode = match (kind, target) {
-        (FileKind::File, _) => new_file(&txn.view(), ino, caller, &parts, modes, time),
-        (FileKind::Symlink, Some(target)) => {
-            let size = target.len() as u64;
-            let body = Body::Symlink(target);
-            InodeRecord {
-                size,
-                ..new_inode(caller, &parts, kind, modes, body, time)
-            }
-        }
-        _ => InodeRecord {
-            rdev,
-            ..new_inode(caller, &parts, kind, modes, Body::Nothing, time)
-        },
-    };
+    let (kind, time) = (kind_of(&new.node), new.time);
+    let inode = inode_of(&txn.view(), ino, &new);
     txn.add_inode(ino, &inode);
-    txn.add_entry(
-        dir,
-        position,
-        name,
-        &EntryRecord {
-            ino,
-            kind,
-            shard: txn.shard,
-        },
-    );
+    txn.add_entry(dir, position, name, &EntryRecord { ino, kind, shard });
     let part = parts
         .part_mut(index)
         .expect("the partition was found by this index");
@@ -143,16 +154,76 @@ pub fn apply(
     Reply::Entry(EntryReply {
         ino,
         kind,
-        shard: txn.shard,
+        shard,
         inode: Some(reply),
     })
 }
 
-pub(super) fn too_high(mode: u16) -> Result<(), Stop> {
-    if mode > 0o7777 {
-        Err(Refusal::Malformed(format!("mode {mode:#o}")).into())
-    } else {
-        Ok(())
+/// What comes of making this.
+pub fn kind_of(node: &NewNode) -> FileKind {
+    match node {
+        NewNode::File => FileKind::File,
+        NewNode::Symlink { .. } => FileKind::Symlink,
+        NewNode::Fifo => FileKind::Fifo,
+        NewNode::Socket => FileKind::Socket,
+        NewNode::Char { .. } => FileKind::Char,
+        NewNode::Block { .. } => FileKind::Block,
+    }
+}
+
+/// What is made in a directory with this mode and umask.
+fn inherited(
+    caller: &Credentials,
+    dir: &PartsRecord,
+    node: NewNode,
+    (mode, umask): (u16, u16),
+    time: Time,
+) -> NewFile {
+    let (gid, mode, acls) = inherit(caller, dir, kind_of(&node), mode, umask);
+    NewFile {
+        node,
+        mode,
+        uid: caller.uid,
+        gid,
+        layout: dir.settings.layout.unwrap_or_default(),
+        time,
+        acls,
+        opened_by: None,
+    }
+}
+
+/// An inode with one name, as it is when it is made.
+pub(crate) fn inode_of(view: &View<'_>, ino: Ino, new: &NewFile) -> InodeRecord {
+    let (body, rdev, size) = match &new.node {
+        NewNode::File => {
+            let body = Body::Inline {
+                data: Vec::new(),
+                layout: new.layout.of_file(default_layout(view, ino)),
+            };
+            (body, 0, 0)
+        }
+        NewNode::Symlink { target } => (Body::Symlink(target.clone()), 0, target.len() as u64),
+        NewNode::Fifo | NewNode::Socket => (Body::Nothing, 0, 0),
+        NewNode::Char { rdev } | NewNode::Block { rdev } => (Body::Nothing, *rdev, 0),
+    };
+    InodeRecord {
+        kind: kind_of(&new.node),
+        mode: new.mode,
+        uid: new.uid,
+        gid: new.gid,
+        nlink: 1,
+        rdev,
+        size,
+        atime: new.time,
+        mtime: new.time,
+        ctime: new.time,
+        btime: new.time,
+        body,
+        xattrs: 0,
+        xattr_bytes: 0,
+        trail: Vec::new(),
+        acls: new.acls.clone(),
+        may_be_named: false,
     }
 }
 
@@ -165,42 +236,18 @@ pub(super) fn new_file(
     modes: (u16, u16),
     time: Time,
 ) -> InodeRecord {
-    let choice = dir.settings.layout.unwrap_or_default();
-    let body = Body::Inline {
-        data: Vec::new(),
-        layout: choice.of_file(default_layout(view, ino)),
-    };
-    new_inode(caller, dir, FileKind::File, modes, body, time)
+    inode_of(
+        view,
+        ino,
+        &inherited(caller, dir, NewNode::File, modes, time),
+    )
 }
 
-/// What is made in a directory with this mode and umask.
-fn new_inode(
-    caller: &Credentials,
-    dir: &PartsRecord,
-    kind: FileKind,
-    (mode, umask): (u16, u16),
-    body: Body,
-    time: Time,
-) -> InodeRecord {
-    let (gid, mode, acls) = inherit(caller, dir, kind, mode, umask);
-    InodeRecord {
-        kind,
-        mode,
-        uid: caller.uid,
-        gid,
-        nlink: 1,
-        rdev: 0,
-        size: 0,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-        body,
-        xattrs: 0,
-        xattr_bytes: 0,
-        trail: Vec::new(),
-        acls,
-        may_be_named: false,
+pub(super) fn too_high(mode: u16) -> Result<(), Stop> {
+    if mode > 0o7777 {
+        Err(Refusal::Malformed(format!("mode {mode:#o}")).into())
+    } else {
+        Ok(())
     }
 }
 

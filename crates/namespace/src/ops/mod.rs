@@ -34,7 +34,7 @@ pub mod xattr;
 use crate::made;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
-use pandofs_types::{Credentials, FileKind, Ino, ShardId, Time};
+use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
 /// What is not determined by the state, fixed in the record (DESIGN, section 2).
@@ -168,7 +168,12 @@ pub fn check(
             mode,
             umask,
             ..
-        } => create::check(view, locks, caller, *dir, name, node, *mode, *umask).map(|_| None),
+        } => {
+            let modes = (*mode, *umask);
+            let made = create::check(view, locks, caller, *dir, name, node, modes, choices)?;
+            let plan = made.plan(view, caller, *dir, name, None);
+            Ok(plan.map(|(plan, _)| plan))
+        }
         Request::CreateUnnamed { dir, at, mode, .. } => {
             create_unnamed::check(view, locks, caller, *dir, *at, *mode).map(|_| None)
         }
@@ -281,10 +286,11 @@ pub fn changes_nothing(
     }
 }
 
-/// Applies a mutation of one inode, or plans one of several.
+/// Applies a mutation of one inode, or plans one of several. What it opens is opened by `session`.
 pub fn mutate(
     txn: &mut Txn<'_, '_>,
     locks: &Locks,
+    session: SessionId,
     caller: &Credentials,
     request: &Request,
     choices: &Choices,
@@ -309,8 +315,14 @@ pub fn mutate(
             umask,
             open,
         } => {
-            let checked = create::check(&view, locks, caller, *dir, name, node, *mode, *umask)?;
-            create::apply(txn, caller, *dir, name, checked, *open, choices)
+            let modes = (*mode, *umask);
+            let checked = create::check(&view, locks, caller, *dir, name, node, modes, choices)?;
+            let opened_by = open.then_some(session);
+            if let Some((plan, parts)) = checked.plan(&view, caller, *dir, name, opened_by) {
+                txn.put_parts(*dir, &parts);
+                return Ok(Mutation::Plan(plan));
+            }
+            create::apply(txn, *dir, name, checked, *open)
         }
         Request::CreateUnnamed {
             dir,

@@ -14,6 +14,7 @@ mod hold_ancestors;
 mod insert;
 mod link;
 mod new_dir;
+pub mod new_file;
 mod new_part;
 mod remove;
 mod set_acl;
@@ -63,6 +64,7 @@ pub fn prepare(
             ..
         } => remove::prepare(&txn.view(), locks, own, *dir, name, *ino, caller),
         Step::NewDir { new } => new_dir::prepare(txn, new, choices),
+        Step::NewFile { new } => new_file::prepare(txn, new),
         Step::NewPart { part } => new_part::prepare(&txn.view(), locks, own, part),
         Step::Link { ino, time } => link::prepare(&txn.view(), locks, own, *ino, *time),
         Step::Unlink { ino, must_own, .. } => {
@@ -114,6 +116,7 @@ pub fn execute(
             dir, name, time, ..
         } => remove::execute(txn, *dir, name, *time),
         Step::NewDir { new } => new_dir::execute(txn, new, own),
+        Step::NewFile { new } => new_file::execute(txn, new, own),
         Step::NewPart { part } => new_part::execute(txn, part),
         Step::Link { ino, time } => link::execute(txn, *ino, *time),
         Step::Unlink { ino, time, .. } => unlink::execute(txn, *ino, *time, choices),
@@ -142,7 +145,9 @@ pub fn execute(
 /// before. What gives some back at the same time, as an exchange does, is not counted.
 pub fn needs_space(step: &Step) -> bool {
     match step {
-        Step::Insert { .. } | Step::NewDir { .. } | Step::NewPart { .. } => true,
+        Step::Insert { .. } | Step::NewDir { .. } | Step::NewPart { .. } | Step::NewFile { .. } => {
+            true
+        }
         Step::Remove { .. }
         | Step::Link { .. }
         | Step::Unlink { .. }
@@ -174,6 +179,7 @@ pub fn locks_of(view: &View<'_>, step: &Step, own: &StepResult) -> Result<LockSe
         }
         Step::Adopt { .. } => vec![],
         Step::NewDir { .. } => new_dir::locks(own),
+        Step::NewFile { .. } => new_file::locks(own),
         Step::NewPart { part } => new_part::locks(part),
         Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
             vec![Lock::Inode(*ino)]

@@ -107,6 +107,7 @@ fn merge(settings: &mut DirSettings, new: &DirSettings) {
     settings.initial_partitions = new.initial_partitions.or(settings.initial_partitions);
     settings.policy = new.policy.or(settings.policy);
     settings.layout = new.layout.or(settings.layout);
+    settings.file_policy = new.file_policy.or(settings.file_policy);
 }
 
 fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRecord {

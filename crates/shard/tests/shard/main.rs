@@ -4,6 +4,7 @@
 
 mod accessed;
 mod acls;
+mod branch_files;
 mod distributed;
 mod exchange;
 mod forged;

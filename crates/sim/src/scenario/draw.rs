@@ -3,7 +3,7 @@
 use super::{
     End, Fault, Leasing, Loss, MILLISECOND, Moment, Op, Path, Planned, SECOND, Shape, TROUBLED,
 };
-use pandofs_placement::DirPolicy;
+use pandofs_placement::{DirPolicy, FilePolicy};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, LockKind};
 
@@ -21,6 +21,12 @@ pub fn shape(rng: &mut Rng) -> Shape {
         DirPolicy::Subtree,
         DirPolicy::default(),
     ]);
+    let file_policy = match rng.below(3) {
+        0 => FilePolicy::Ddg {
+            file_width: *rng.pick(&[1, 2, 5]),
+        },
+        _ => FilePolicy::WithEntry,
+    };
     let mut skewed = || match rng.below(3) {
         0 => 0,
         1 => rng.below(5 * SECOND as u64) as i64,
@@ -34,6 +40,7 @@ pub fn shape(rng: &mut Rng) -> Shape {
         clients,
         workers: *rng.pick(&[1, 2, 3]),
         policy,
+        file_policy,
         initial_partitions: *rng.pick(&[1, 1, 1, 4]),
         force_every_batch: rng.chance(1, 2),
         flush_after: *rng.pick(&[2_000, 20_000, 1_000_000]),

@@ -16,7 +16,7 @@ use crate::subject::Census;
 use node::Node;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
-use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
+use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_shard::{Input, Output, Recall, Ticket, screen};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, ShardId, Time};
@@ -64,7 +64,8 @@ pub enum Network {
 }
 
 impl ClusterConfig {
-    /// Every directory on another shard, and as many splits as can be.
+    /// Every directory on another shard, and as many splits as can be; in half of all clusters every other file
+    /// too.
     pub fn scattered(seed: u64, shards: u16) -> ClusterConfig {
         ClusterConfig {
             seed,
@@ -76,6 +77,10 @@ impl ClusterConfig {
                 max_partitions: Some(16),
                 stripe_unit: 4_096,
                 inline_bytes: 4_096,
+                file_policy: match seed % 2 {
+                    0 => FilePolicy::WithEntry,
+                    _ => FilePolicy::Ddg { file_width: 1 },
+                },
                 ..Settings::default()
             },
             clients: 2,

@@ -157,6 +157,7 @@ impl<'o> Trial<'o> {
             initial_partitions: Some(1),
             policy: None,
             layout: None,
+            file_policy: None,
         };
         // Inherited by the run's directory.
         let (parent_name, above) = fresh_directory(client, parent, "run")?;
