@@ -53,7 +53,8 @@ pub trait Visitor: Send {
     type Dir: DirState;
 
     /// An entry, roots included. Entries of one directory may come to several threads; a directory comes
-    /// before what is in it. A visitor that does little else than [`Entry::stat`] is a tenth faster with `#[inline(always)]`.
+    /// before what is in it. A visitor that does little else than [`Entry::stat`] is faster with
+    /// `#[inline(always)]`.
     fn entry(&mut self, entry: &mut Entry<'_, Self::Dir>) -> Flow;
 
     /// Something that was put off with [`Entry::later`], by any thread, in any order; before the directory that

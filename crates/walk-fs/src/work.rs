@@ -285,8 +285,9 @@ impl<'w, V: Visitor> Worker<'w, V> {
 
     /// Shows an entry to the visitor; whether the walk goes on.
     ///
-    /// In line, as all is from the loop over entries to the call that looks at one: where the kernel clears what the
-    /// processor knows of return addresses, each return after a call is guessed wrongly (a tenth of the whole time).
+    /// In line, as all is from the loop over entries to the call that looks at one: with returns between two system
+    /// calls a walk took up to a sixth more of the processors. (Perhaps because the kernel clears what the processor knows
+    /// of return addresses.)
     #[inline(always)]
     fn visit(&mut self, place: &mut Place<'_, V::Dir>, listed: Listed<'_>) -> bool {
         let options = self.options;
