@@ -53,14 +53,15 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it as Ctrl-C does, and waits for it.
+    /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores that, and so does what
+    /// that starts.
     pub fn stop(mut self) -> Result<()> {
         self.end()
     }
 
     fn end(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
-            kill_process(Pid::from_child(&child), Signal::INT)?;
+            kill_process(Pid::from_child(&child), Signal::TERM)?;
             child.wait()?;
         }
         Ok(())
