@@ -88,6 +88,8 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and lar
 		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH) && \
 		$$target/pandofs-bench neighbours --pandofs $$target/pandofs \
 			--commit "$$(git describe --always --dirty)" && \
+		$$target/pandofs-bench caches --pandofs $$target/pandofs \
+			--commit "$$(git describe --always --dirty)" && \
 		$$target/pandofs-bench data --pandofs $$target/pandofs --commit "$$(git describe --always --dirty)" \
 		$(BENCH_DATA) && \
 		$$target/examples/wire_bench && $$target/examples/store_bench && $$target/examples/log_bench

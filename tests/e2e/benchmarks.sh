@@ -27,6 +27,15 @@ cat "$SCRATCH/table"
 expect_equal 'figures of neighbours' "$(jq -s 'map(select(.count > 0 and .most_us > 0)) | length' \
     "$SCRATCH/neighbours.jsonl")" 80
 
+# Two mounts that cache differently, each phase of one round.
+"$programs/pandofs-bench" caches --pandofs "$PANDOFS" --files 60 --rounds 1 --scratch "$SCRATCH" \
+    --json "$SCRATCH/caches.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+for cache in timeouts leases; do
+    expect_equal "figures with $cache" "$(jq -s "map(select(.figure == \"caches\" and .series == \"$cache\" and .y > 0)) |
+        length" "$SCRATCH/caches.jsonl")" 7
+done
+
 # Every phase of one round, for each number of jobs.
 "$programs/pandofs-bench" data --pandofs "$PANDOFS" --targets mount --size 8 --rounds 1 --jobs 1,2 \
     --scratch "$SCRATCH" --json "$SCRATCH/data.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"
@@ -38,7 +47,7 @@ done
 
 # Each commit protocol: what is counted is what the protocols are made of, and so the same however fast it is.
 "$programs/pandofs-bench" commit --pandofs "$PANDOFS" --operations 20 --files 160 --clients 2 --rounds 1 --log 0.1 \
-    --scratch "$SCRATCH" --json "$SCRATCH/commit.jsonl" --plots "$SCRATCH/plots" >"$SCRATCH/table" 2>"$SCRATCH/log" ||
+    --recoveries 1 --undecided 0,20 --undecided-log 0.1 --scratch "$SCRATCH" --json "$SCRATCH/commit.jsonl" --plots "$SCRATCH/plots" >"$SCRATCH/table" 2>"$SCRATCH/log" ||
     fail "$(cat "$SCRATCH/log")"
 cat "$SCRATCH/table"
 for claim in 'three messages' 'five messages' 'four records'; do
@@ -52,6 +61,9 @@ for figure in commit-counts commit-throughput; do
     done
     [[ -s $SCRATCH/plots/$figure-ratios.svg ]] || fail "$figure-ratios is not drawn"
 done
+
+expect_equal 'recoveries with undecided operations' "$(jq -s 'map(select(.figure == "commit-recovery-undecided" and
+    .series == "until all have ended" and .y > 0) | .x) | tojson' -r "$SCRATCH/commit.jsonl")" '[0.0,20.0]'
 
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000

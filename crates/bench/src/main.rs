@@ -4,11 +4,13 @@
 //! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
 //! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
 
+mod caches;
 mod commit;
 mod data;
 mod data_report;
 mod neighbours;
 mod report;
+mod rounds;
 mod running;
 mod target;
 mod worker;
@@ -31,6 +33,8 @@ enum Command {
     Run(Run),
     /// What others wait while somebody lists, searches and removes a large directory.
     Neighbours(neighbours::Options),
+    /// Mounts that cache under leases beside mounts that cache until a time-out.
+    Caches(caches::Options),
     /// Large files from end to end: bytes a second, by fio.
     Data(data::DataRun),
     /// The commit protocols: messages, records and forces, what the log costs, and how long a recovery takes.
@@ -70,6 +74,7 @@ fn main() -> Result<()> {
         Command::Worker(worker) => worker.run(),
         Command::Run(run) => compare(&run),
         Command::Neighbours(options) => neighbours::run(&options),
+        Command::Caches(options) => caches::run(&options),
         Command::Data(run) => data::compare(&run),
         Command::Commit(options) => commit::run(&options),
     }

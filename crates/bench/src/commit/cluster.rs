@@ -3,9 +3,10 @@
 use crate::running::Running;
 use crate::target::{Setup, all_answer};
 use anyhow::{Context, Result};
-use pandofs_api::ServerStatus;
+use pandofs_api::{AdminReply, AdminRequest, ServerStatus};
 use pandofs_client::{Client, Options as ClientOptions};
-use pandofs_types::{Credentials, Name};
+use pandofs_types::{Credentials, Name, ServerId};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -73,6 +74,24 @@ pub fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
         .collect::<Result<_, _>>()?)
 }
 
+/// One server's status; an error while it does not answer.
+pub fn status_of(client: &Client, server: ServerId) -> Result<ServerStatus> {
+    match client.admin(server, AdminRequest::Status)? {
+        AdminReply::Status(status) => Ok(*status),
+        other => anyhow::bail!("server {server} answered {other:?}"),
+    }
+}
+
+/// Undecided operations of a server.
+pub fn undecided(status: &ServerStatus) -> u64 {
+    status.shards.iter().map(|shard| shard.undecided).sum()
+}
+
+pub fn signal(status: &ServerStatus, signal: Signal) -> Result<()> {
+    let pid = Pid::from_raw(status.pid.cast_signed()).context("no process")?;
+    Ok(kill_process(pid, signal)?)
+}
+
 /// Distributed operations that have come to their end.
 pub fn ended(statuses: &[ServerStatus]) -> u64 {
     statuses.iter().map(|status| status.distributed).sum()
@@ -84,9 +103,7 @@ pub fn at_rest(client: &Client, operations: u64) -> Result<Vec<ServerStatus>> {
     let begun = Instant::now();
     loop {
         let all = statuses(client)?;
-        let is_quiet =
-            |status: &ServerStatus| status.shards.iter().all(|shard| shard.undecided == 0);
-        if all.iter().all(is_quiet) && ended(&all) >= operations {
+        if all.iter().all(|status| undecided(status) == 0) && ended(&all) >= operations {
             // Again: servers are asked one after the other, and the first may have done something since.
             return statuses(client);
         }

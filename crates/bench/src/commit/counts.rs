@@ -1,9 +1,9 @@
 //! Messages, records and forces of one operation over two servers.
 
 use super::cluster::{CALLER, Cluster, at_rest, ended, name};
-use super::rounds::Rounds;
 use super::{Options, PROTOCOLS};
 use crate::report::spread;
+use crate::rounds::Rounds;
 use anyhow::{Result, ensure};
 use pandofs_api::ServerStatus;
 use pandofs_report::Figure;

@@ -7,8 +7,8 @@ mod cluster;
 mod counts;
 mod disk;
 mod recovery;
-mod rounds;
 mod throughput;
+mod undecided;
 
 use crate::report::machine;
 use crate::target::Setup;
@@ -40,6 +40,15 @@ pub struct Options {
     /// Lengths of the logs from which a server is recovered, in MiB.
     #[arg(long, value_delimiter = ',', default_values_t = [10.0, 20.0, 30.0, 40.0, 48.0])]
     log: Vec<f64>,
+    /// Recoveries of each kind; the median counts.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    recoveries: u32,
+    /// Numbers of undecided operations from which a server is recovered.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 720, 1446, 2178, 2912, 3655, 7440])]
+    undecided: Vec<u64>,
+    /// Length of the log in those recoveries, in MiB.
+    #[arg(long, default_value_t = 10.0)]
+    undecided_log: f64,
     /// What is drawn comes from this.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -91,5 +100,6 @@ pub fn run(options: &Options) -> Result<()> {
             show(figure)?;
         }
     }
-    show(recovery::by_length(options, scratch.path())?)
+    show(recovery::by_length(options, scratch.path())?)?;
+    show(undecided::by_number(options, scratch.path())?)
 }

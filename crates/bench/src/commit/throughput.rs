@@ -1,8 +1,8 @@
 //! Creations, transactions as Postmark makes them, and deletions a second.
 
 use super::cluster::{CALLER, Cluster, name};
-use super::rounds::Rounds;
 use super::{Options, PROTOCOLS};
+use crate::rounds::Rounds;
 use anyhow::{Result, bail};
 use pandofs_client::{Client, OpenHow};
 use pandofs_report::Figure;
