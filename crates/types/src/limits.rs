@@ -220,7 +220,7 @@ pub const MAX_PIPELINED_BYTES: usize = 16 << 20;
 pub const MAX_WRITES_BEHIND_PER_FILE: usize = 4;
 /// The same of all files of one client; further ones are answered when the servers have them. It is less than
 /// the threads of a mount, so that some are left for who writes nothing.
-pub const MAX_WRITES_BEHIND: usize = 8;
+pub const MAX_WRITES_BEHIND: usize = 12;
 /// Bytes of the smallest write that is answered before the servers have it.
 pub const MIN_WRITE_BEHIND_BYTES: usize = 32 << 10;
 /// How long after a write came to nothing all are answered only when the servers have them: the disk that
