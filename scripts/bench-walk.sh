@@ -17,6 +17,10 @@ if [[ $caches == *cold* && ! -w /proc/sys/vm/drop_caches ]]; then
     caches=warm
 fi
 
+for program in "$bench" "$pandofs"; do
+    [[ -x $program ]] || { echo "$program is no program" >&2; exit 1; }
+done
+
 mkdir "$folder"
 trap 'rm -rf --one-file-system "$folder"' EXIT
 "$bench" tree balanced --files "$files" "$folder/balanced"
