@@ -26,11 +26,12 @@ trap 'rm -rf --one-file-system "$folder"' EXIT
 "$bench" tree balanced --files "$files" "$folder/balanced"
 "$bench" tree skewed --files $((files * 7 / 10)) "$folder/skewed"
 
-names=(find pandofs floor ignore bfs fd du dust pdu diskus dua)
+names=(find pandofs floor uring ignore bfs fd du dust pdu diskus dua)
 declare -A commands=(
     [find]='find TREE -size +999999G'
     [pandofs]="$pandofs walk --threads 2 --json TREE"
     [floor]="$bench floor --threads 2 TREE"
+    [uring]="$bench floor --io-uring --threads 2 TREE"
     [ignore]="$bench ignore --threads 2 TREE"
     [bfs]='bfs TREE -size +999999G'
     [fd]='fd --unrestricted --threads 2 --size +1t . TREE'

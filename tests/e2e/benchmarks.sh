@@ -85,7 +85,7 @@ done
 CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
     "$SCRATCH/walked" >"$SCRATCH/table"
 cat "$SCRATCH/table"
-for walker in find pandofs floor ignore du; do
+for walker in find pandofs floor uring ignore du; do
     expect_equal "trees of $walker" "$(grep -c "^  $walker " "$SCRATCH/table")" 3
 done
 expect_equal 'trees with a cold cache' "$(grep -c 'cold cache:' "$SCRATCH/table")" 0

@@ -1,5 +1,6 @@
-//! What a walk cannot be faster than, and the walker of ripgrep.
+//! What a walk cannot be faster than, the same by io_uring, and the walker of ripgrep.
 
+use crate::ring::Ring;
 use anyhow::{Context, Result};
 use ignore::{WalkBuilder, WalkState};
 use rustix::fd::OwnedFd;
@@ -16,9 +17,25 @@ const FLAGS: OFlags = OFlags::RDONLY
 /// Directories with more levels above them than the first threads share.
 const SHARED: usize = 1_000;
 
-/// Entries and bytes. Directories are dealt out to threads from the top until there are many, and each thread walks
+/// How sizes are asked for.
+enum Asker {
+    Calls,
+    Ring(Ring),
+}
+
+impl Asker {
+    fn new(is_ring: bool) -> Result<Asker> {
+        Ok(match is_ring {
+            true => Asker::Ring(Ring::new()?),
+            false => Asker::Calls,
+        })
+    }
+}
+
+/// Entries and bytes; by io_uring if `is_ring`. Directories are dealt out to threads from the top until there are many, and each thread walks
 /// what is below its own by itself: nothing is shared after that.
-pub fn floor(root: &Path, threads: usize) -> Result<String> {
+pub fn floor(root: &Path, threads: usize, is_ring: bool) -> Result<String> {
+    let mut asker = Asker::new(is_ring)?;
     let mut dirs =
         vec![openat(CWD, root, FLAGS, Mode::empty()).with_context(|| root.display().to_string())?];
     let (mut entries, mut bytes) = (1, 0);
@@ -28,7 +45,7 @@ pub fn floor(root: &Path, threads: usize) -> Result<String> {
         let mut names = Vec::new();
         for dir in dirs.drain(..) {
             names.clear();
-            let (more, size) = list(&dir, &mut names)?;
+            let (more, size) = list(&dir, &mut names, &mut asker)?;
             entries += more;
             bytes += size;
             for name in &names {
@@ -52,10 +69,11 @@ pub fn floor(root: &Path, threads: usize) -> Result<String> {
             .map(|_| {
                 scope.spawn(|| -> Result<()> {
                     let (mut entries, mut bytes) = (0, 0);
+                    let mut asker = Asker::new(is_ring)?;
                     while let Some(dir) = dirs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let taken = dir.lock().map(|mut it| it.take());
                         if let Ok(Some(dir)) = taken {
-                            below(dir, &mut entries, &mut bytes)?;
+                            below(dir, &mut entries, &mut bytes, &mut asker)?;
                         }
                     }
                     total_entries.fetch_add(entries, Ordering::Relaxed);
@@ -78,12 +96,12 @@ pub fn floor(root: &Path, threads: usize) -> Result<String> {
     ))
 }
 
-fn below(dir: OwnedFd, entries: &mut u64, bytes: &mut u64) -> Result<()> {
+fn below(dir: OwnedFd, entries: &mut u64, bytes: &mut u64, asker: &mut Asker) -> Result<()> {
     let mut open = vec![(dir, Vec::new(), false)];
     while let Some((dir, names, listed)) = open.last_mut() {
         if !*listed {
             *listed = true;
-            let (more, size) = list(dir, names)?;
+            let (more, size) = list(dir, names, asker)?;
             *entries += more;
             *bytes += size;
         }
@@ -105,7 +123,7 @@ fn below(dir: OwnedFd, entries: &mut u64, bytes: &mut u64) -> Result<()> {
 }
 
 /// Looks at each entry; names of directories are appended.
-fn list(dir: &OwnedFd, names: &mut Vec<CString>) -> Result<(u64, u64)> {
+fn list(dir: &OwnedFd, names: &mut Vec<CString>, asker: &mut Asker) -> Result<(u64, u64)> {
     let mut buffer = [MaybeUninit::uninit(); 64 << 10];
     let (mut entries, mut bytes) = (0, 0);
     let mut listing = RawDir::new(dir, &mut buffer);
@@ -115,12 +133,20 @@ fn list(dir: &OwnedFd, names: &mut Vec<CString>) -> Result<(u64, u64)> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let stat = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::SIZE)?;
         entries += 1;
-        bytes += stat.stx_size;
+        match asker {
+            Asker::Calls => {
+                let stat = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::SIZE)?;
+                bytes += stat.stx_size;
+            }
+            Asker::Ring(ring) => bytes += ring.ask(dir, name)?,
+        }
         if entry.file_type() == FileType::Directory {
             names.push(name.to_owned());
         }
+    }
+    if let Asker::Ring(ring) = asker {
+        bytes += ring.await_all(dir)?;
     }
     Ok((entries, bytes))
 }

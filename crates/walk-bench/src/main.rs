@@ -10,6 +10,7 @@ mod figures;
 mod floor;
 mod page;
 mod real;
+mod ring;
 mod svg;
 mod trees;
 
@@ -54,6 +55,9 @@ enum Command {
     Floor {
         #[arg(long, default_value_t = 2)]
         threads: usize,
+        /// Ask for sizes by io_uring, 128 at once
+        #[arg(long)]
+        io_uring: bool,
         root: PathBuf,
     },
     /// The same by the walker of the `ignore` crate
@@ -92,7 +96,11 @@ fn main() -> Result<()> {
             std::fs::write(&out, page::page(&simulated, real.as_ref()))?;
             println!("{}", out.display());
         }
-        Command::Floor { threads, root } => println!("{}", floor::floor(&root, threads)?),
+        Command::Floor {
+            threads,
+            io_uring,
+            root,
+        } => println!("{}", floor::floor(&root, threads, io_uring)?),
         Command::Ignore { threads, root } => println!("{}", floor::ignore(&root, threads)?),
         Command::Tree { shape, files, root } => trees::make(&shape, files, &root)?,
     }
