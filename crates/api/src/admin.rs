@@ -23,6 +23,8 @@ pub enum AdminRequest {
     Flush,
     /// About reading and checking everything that is stored. Answers `Scrub`.
     Scrub(ScrubOrder),
+    /// Go by this newer cluster map, as JSON. Answers `Done` when the server does, or by a newer one.
+    TakeMap(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

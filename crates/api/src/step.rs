@@ -459,4 +459,17 @@ pub enum PeerMessage {
         to: ShardId,
         session: SessionId,
     },
+    /// A partition of the directory wants to split and its child has no slot: the home is to make the array longer.
+    SlotsAsk {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+    },
+    /// The directory's map as its home has it.
+    SlotsTold {
+        from: ShardId,
+        to: ShardId,
+        dir: Ino,
+        map: DirMap,
+    },
 }

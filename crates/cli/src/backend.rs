@@ -40,7 +40,7 @@ pub fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
 /// When it cannot start, or had to stop by itself.
 pub fn serve(
     dir: &Path,
-    map: &ClusterMap,
+    cluster: &Cluster,
     id: ServerId,
     server_options: &ServerOptions,
     started_by: &StartedBy,
@@ -50,7 +50,8 @@ pub fn serve(
         scrub_interval: server_options.scrub_interval.0,
         scrub_rate: server_options.scrub_rate,
         memory_bytes: server_options.memory,
-        ..pandofs_server::Options::new(dir, map.clone(), id)
+        map_file: Some(cluster.map_path.clone()),
+        ..pandofs_server::Options::new(dir, cluster.map.clone(), id)
     };
     let server = Server::start(options).with_context(|| format!("cannot start server {id}"))?;
     for address in server.addresses() {

@@ -8,7 +8,9 @@ use crate::pool::Server;
 use crate::recalls;
 use hashbrown::HashMap;
 use pandofs_types::ServerId;
-use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT};
+use pandofs_types::limits::{
+    CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT,
+};
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,11 +31,16 @@ struct Heard {
 pub(crate) fn run(core: &Arc<Core>) {
     let mut heard = HashMap::new();
     let mut tick = Instant::now() + CLIENT_TICK;
+    let mut map_look = Instant::now() + MAP_LOOK_INTERVAL;
     loop {
         match core.opens.wait(tick) {
             Work::Releases => send_releases(core),
             Work::Tick => {
                 keep_alive(core, &mut heard);
+                if map_look <= Instant::now() {
+                    look_for_map(core);
+                    map_look = Instant::now() + MAP_LOOK_INTERVAL;
+                }
                 report_writes(core);
                 core.tell_accesses(Some(Duration::ZERO));
                 if let Err(error) = recalls::listen(core) {
@@ -91,6 +98,21 @@ fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
         if silence >= PING_INTERVAL || server.is_away() || is_restarted {
             ping(core, server);
         }
+    }
+}
+
+/// Whoever asks something hears of a newer cluster map by that. A client that asks nothing has to look for one while it
+/// has something open: it may have moved to a server that joined, which lets it go if it hears nothing of the client.
+fn look_for_map(core: &Core) {
+    if !core.locks.is_used() && !core.opens.any() || core.clusters.reread() {
+        return;
+    }
+    let cluster = core.clusters.current();
+    let mut reached = cluster
+        .servers()
+        .filter(|server| server.was_reached() && !server.is_away());
+    if let Some(server) = reached.next() {
+        core.fetch_cluster_map(server);
     }
 }
 

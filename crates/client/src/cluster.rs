@@ -111,9 +111,7 @@ impl Clusters {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = self.current();
-        let same = map.fs == before.map.fs
-            && map.shards.len() == before.map.shards.len()
-            && map.hash_key == before.map.hash_key;
+        let same = map.fs == before.map.fs && map.hash_key == before.map.hash_key;
         if !same {
             return Err(ClientError::Protocol(format!(
                 "a cluster map of the file system {} was found where one of {} was expected",
@@ -122,6 +120,13 @@ impl Clusters {
         }
         if map.epoch <= before.map.epoch {
             return Ok(false);
+        }
+        // Servers that join bring shards; none ever goes.
+        if map.shards.len() < before.map.shards.len() {
+            return Err(ClientError::Protocol(format!(
+                "epoch {} of the cluster map has fewer shards than epoch {}",
+                map.epoch, before.map.epoch
+            )));
         }
         tracing::info!("going by epoch {} of the cluster map", map.epoch);
         let after = Cluster::new(map, Some(&before))?;
@@ -219,6 +224,23 @@ mod tests {
                 .unwrap(),
             None
         );
+    }
+
+    #[test]
+    fn servers_and_shards_may_join_and_no_shard_goes() {
+        let clusters = Clusters::new(map(7, 3, [0, 1]), None).unwrap();
+        let joins = ServerInfo {
+            id: ServerId(2),
+            addresses: vec!["unix:/run/pandofs/2".to_owned()],
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: "rack 2".to_owned(),
+        };
+        let next = map(7, 3, [0, 1]).with_servers(vec![joins]).unwrap();
+        assert!(clusters.replace(next).unwrap());
+        let after = clusters.current();
+        assert_eq!(after.leader(ShardId(2)).unwrap().id, ServerId(2));
+        let error = clusters.replace(map(7, 9, [0, 1])).unwrap_err();
+        assert!(error.to_string().contains("fewer shards"), "{error}");
     }
 
     #[test]

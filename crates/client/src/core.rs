@@ -406,6 +406,17 @@ impl Core {
         false
     }
 
+    /// Looks for a newer cluster map in the file and at the servers; true when one was taken up.
+    pub fn find_newer_map(&self) -> bool {
+        let before = self.clusters.current();
+        if self.clusters.reread() {
+            return true;
+        }
+        let mut servers = before.servers().filter(|server| !server.is_away());
+        servers.any(|server| self.fetch_cluster_map(server))
+            || self.clusters.current().map.epoch > before.map.epoch
+    }
+
     /// Asks a server for its cluster map and takes it up if it is newer.
     pub fn fetch_cluster_map(&self, server: &Server) -> bool {
         let Ok(mut connection) = self.connection(server) else {

@@ -40,7 +40,7 @@ impl ClientError {
     }
 
     /// Whether what was asked about is not there (any more).
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         matches!(self, ClientError::Fs(FsError::NotFound | FsError::Stale))
     }
 }

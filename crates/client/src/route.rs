@@ -362,6 +362,9 @@ impl Core {
         let shard = match call.target {
             Target::Server(id) => {
                 let server = cluster.server(id).cloned();
+                if server.is_none() && self.find_newer_map() {
+                    return self.aim(call);
+                }
                 return server.ok_or_else(|| format!("the cluster map has no server {id}"));
             }
             _ if call.in_doubt => call.asked_shard(),
@@ -379,6 +382,10 @@ impl Core {
             }
         }
         let leader = cluster.leader(shard).cloned();
+        // A server that joined, of which this client has not heard.
+        if leader.is_none() && self.find_newer_map() {
+            return self.aim(call);
+        }
         leader.ok_or_else(|| format!("a server spoke of shard {shard}, which does not exist"))
     }
 }

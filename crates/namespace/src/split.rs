@@ -12,13 +12,10 @@ use crate::records::{
 };
 use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
 use pandofs_api::{DirSettings, MovedInode, SplitChunk, SplitId, SplitItem};
-use pandofs_placement::{ClusterMap, PartitionIndex, range};
+use pandofs_placement::{ClusterMap, PartitionIndex, extended_slots, partitions_allowed, range};
 use pandofs_types::limits::{MAX_PARTITIONS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId};
 use std::ops::ControlFlow;
-
-/// Slots a directory gets with its first split: enough that a larger maximum may be set later.
-pub const MIN_SLOTS: u32 = 64;
 
 /// The child that partition `index` of `dir` should be split into now, if it should.
 pub fn wanted(
@@ -31,7 +28,7 @@ pub fn wanted(
         .and_then(|parts| child_wanted(view.map, &parts, index)))
 }
 
-/// The same, of partitions that were read already.
+/// The same, of partitions that were read already. It may be that the child has no slot yet.
 pub fn child_wanted(
     map: &ClusterMap,
     parts: &PartsRecord,
@@ -44,14 +41,23 @@ pub fn child_wanted(
     if !over && initial <= 1 {
         return None;
     }
-    let max = settings
-        .max_partitions
-        .unwrap_or_else(|| map.max_partitions())
-        .max(initial);
     let child = parts
         .map
-        .split_child(index, max.min(MAX_PARTITIONS as u32))?;
+        .next_child(index, limit(map, parts).max(initial))?;
     (over || child.0 < initial).then_some(child)
+}
+
+fn limit(map: &ClusterMap, parts: &PartsRecord) -> u32 {
+    partitions_allowed(map, parts.settings.max_partitions, &parts.map)
+}
+
+/// The longer slot array that the directory is to get at its home, where it may have more partitions than slots.
+pub fn more_slots(map: &ClusterMap, parts: &PartsRecord) -> Option<Vec<ShardId>> {
+    let wanted = limit(map, parts).max(parts.settings.initial_partitions.unwrap_or(0));
+    let slots = parts.map.slots();
+    let is_short = parts.map.has_slots() && (slots.len() as u32) < wanted;
+    let extended = is_short.then(|| extended_slots(slots, map, wanted));
+    extended.filter(|extended| extended.len() > slots.len())
 }
 
 /// Entries over which a partition splits.
@@ -63,18 +69,22 @@ pub fn threshold(map: &ClusterMap, settings: &DirSettings) -> u64 {
 pub fn slot_count(view: &View<'_>, max_partitions: Option<u32>) -> u32 {
     max_partitions
         .unwrap_or_else(|| view.map.max_partitions())
-        .max(MIN_SLOTS)
         .min(MAX_PARTITIONS as u32)
 }
 
 /// Marks a split. One whose target is this very shard is done at once. Nothing happens if the partition
-/// does not want to split any more.
+/// does not want to split any more, but that longer `slots` are taken up.
 pub fn begin(
     txn: &mut Txn<'_, '_>,
     dir: Ino,
     index: PartitionIndex,
     slots: &[ShardId],
 ) -> Result<(), Stop> {
+    if let Some(mut parts) = txn.view().parts(dir)?
+        && parts.map.extend_slots(slots.to_vec())
+    {
+        txn.put_parts(dir, &parts);
+    }
     let view = txn.view();
     let Some(child) = wanted(&view, dir, index)? else {
         return Ok(());
@@ -94,7 +104,7 @@ pub fn begin(
         parts.map.set_slots(slots.to_vec());
         txn.put_parts(dir, &parts);
     }
-    if child.0 as usize >= parts.map.slots().len() {
+    if !parts.map.has_slot(child) {
         return Ok(());
     }
     let target = parts.map.shard_of_partition(child);

@@ -139,6 +139,14 @@ pub enum MapError {
     ServerCount(usize),
     #[error("there are {servers} servers, numbered from 0, and one is called {server}")]
     ServerId { server: ServerId, servers: usize },
+    #[error("there are no servers to add")]
+    NothingToAdd,
+    #[error("map {next} of the file system does not follow from map {epoch}: {why}")]
+    NoSuccessor {
+        epoch: Epoch,
+        next: Epoch,
+        why: &'static str,
+    },
     #[error("there are two servers {0}")]
     DuplicateServer(ServerId),
     #[error("server {server}: the address {address:?} is neither tcp:HOST:PORT nor unix:/PATH")]
@@ -147,8 +155,10 @@ pub enum MapError {
     DuplicateAddress { server: ServerId, address: String },
     #[error("no server has a weight above 0, so none may lead shards")]
     NoWeight,
-    #[error("the number of shards is to be a power of two up to {MAX_SHARDS}, not {0}")]
+    #[error("a new file system has a power of two of shards up to {MAX_SHARDS}, not {0}")]
     ShardCount(usize),
+    #[error("a file system has 1 to {MAX_SHARDS} shards, this one has {0}")]
+    Shards(usize),
     #[error("shard {shard} is led by server {server}, which is not in the map")]
     UnknownLeader { shard: ShardId, server: ServerId },
     #[error("the policy ddg of files needs a width of 1 or more")]
@@ -216,7 +226,10 @@ impl ClusterMap {
             return Err(MapError::Name(self.name.clone()));
         }
         check_servers(&self.servers)?;
-        check_shard_count(self.shards.len())?;
+        // Servers that were added brought shards of their own: it need not be a power of two any more.
+        if !(1..=usize::from(MAX_SHARDS)).contains(&self.shards.len()) {
+            return Err(MapError::Shards(self.shards.len()));
+        }
         let known: HashSet<ServerId> = self.servers.iter().map(|server| server.id).collect();
         for (shard, &server) in self.shards.iter().enumerate() {
             if !known.contains(&server) {
@@ -264,7 +277,7 @@ impl ClusterMap {
             .collect()
     }
 
-    /// The number of shards, which never changes.
+    /// The number of shards. It grows when servers are added, and a shard keeps its number and its server.
     pub fn shard_count(&self) -> u16 {
         self.shards.len() as u16
     }
@@ -389,5 +402,6 @@ fn within(setting: &'static str, found: u32, least: u32, most: u32) -> Result<()
     })
 }
 
+mod grow;
 #[cfg(test)]
 pub(crate) mod tests;

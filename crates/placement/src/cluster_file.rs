@@ -187,7 +187,7 @@ mod tests {
             golden_map()
         );
         let mut broken = golden_map();
-        broken.shards.pop();
+        broken.shards.clear();
         let bytes = postcard::to_stdvec(&broken).unwrap();
         assert!(postcard::from_bytes::<ClusterMap>(&bytes).is_err());
     }

@@ -329,15 +329,25 @@ impl DirMap {
         index: PartitionIndex,
         max_partitions: u32,
     ) -> Option<PartitionIndex> {
-        let child = index.0 | 1 << self.depth_of(index);
-        let slots = if self.has_slots() {
-            self.slots.len()
-        } else {
-            MAX_PARTITIONS
-        };
-        let end = max_partitions.min(slots as u32);
-        let child = PartitionIndex(child);
+        self.next_child(index, max_partitions)
+            .filter(|&child| !self.has_slots() || self.has_slot(child))
+    }
+
+    /// The same, of an array that may become longer: it may be that the partition [has no
+    /// slot](Self::has_slot) yet.
+    ///
+    /// # Panics
+    /// When `index` is not active.
+    pub fn next_child(&self, index: PartitionIndex, max_partitions: u32) -> Option<PartitionIndex> {
+        let child = PartitionIndex(index.0 | 1 << self.depth_of(index));
+        let end = max_partitions.min(MAX_PARTITIONS as u32);
         (child.0 < end && self.changes_of(child) < MAX_PARTITION_CHANGES - 1).then_some(child)
+    }
+
+    /// Whether the partition, active or to come, has a slot: else the home is to [extend](Self::extend_slots) the
+    /// array first.
+    pub fn has_slot(&self, index: PartitionIndex) -> bool {
+        (index.0 as usize) < self.slots.len()
     }
 
     /// The partition that an active one can be merged into: the one it was split from, if neither has
@@ -412,6 +422,21 @@ impl DirMap {
         );
         self.version = 1;
         self.slots = slots;
+    }
+
+    /// Takes up a longer slot array, as the next version; true when it is one. What is there stays, for its
+    /// partitions may be active without this map knowing of it. Only the home does this: two shards could come to
+    /// different arrays of one version.
+    pub fn extend_slots(&mut self, slots: Vec<ShardId>) -> bool {
+        let is_longer = slots.len() > self.slots.len()
+            && slots.len() <= MAX_PARTITIONS
+            && slots.starts_with(&self.slots);
+        if !self.has_slots() || !is_longer {
+            return false;
+        }
+        self.version += 1;
+        self.slots = slots;
+        true
     }
 
     /// Learns what `other` knows of the same directory; true when that was anything. The slots of

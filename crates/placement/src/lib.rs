@@ -28,4 +28,6 @@ pub use ddg::{
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
-pub use slots::{default_max_partitions, extended_slots, partitions_per_server, slot_array};
+pub use slots::{
+    default_max_partitions, extended_slots, partitions_allowed, partitions_per_server, slot_array,
+};

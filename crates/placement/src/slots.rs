@@ -1,10 +1,11 @@
 //! Which shards a directory spreads over, and into how many partitions at most.
 
 use crate::cluster::ClusterMap;
+use crate::dirmap::DirMap;
 use pandofs_types::limits::{MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT};
 use pandofs_types::{ServerId, ShardId};
 use siphasher::sip::SipHasher24;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::Hasher;
 
 /// The shard of each of a directory's `max_partitions` partitions.
@@ -48,28 +49,95 @@ pub fn slot_array(map: &ClusterMap, home: ShardId, max_partitions: u32, salt: u6
         .collect()
 }
 
-/// The slot array of a directory after servers joined: what it has stays, and the slots that come go to the
-/// new servers, `per_server` in a row to each (GIGA+, "On-line server additions": the sequential rule). So no
-/// partition moves, and all that new partitions take from old ones goes to the new servers. On one server
-/// the slots go round its shards.
+/// The slot array of a directory that has used up its own, or that servers joined for: what it has stays, and the
+/// slots that come go first to the servers that joined, to each as many in a row as the server with the most of
+/// them has (GIGA+, "On-line server additions": the sequential rule). So no partition moves, and all that new
+/// partitions take from old ones goes to the new servers. Where `at_least` slots are wanted and these are fewer, the
+/// servers take turns for the rest, in the order of their first slots.
 ///
-/// A server counts as new when none of the slots is on it. Nothing is added for new servers beyond
-/// `MAX_PARTITIONS` slots.
+/// A server counts as new when none of the slots is on it. Nothing is added beyond `MAX_PARTITIONS` slots.
 ///
 /// # Panics
-/// When `slots` has shards that `map` does not know.
-pub fn extended_slots(slots: &[ShardId], map: &ClusterMap, per_server: u32) -> Vec<ShardId> {
-    let before: HashSet<ServerId> = slots.iter().map(|&shard| map.server_of(shard)).collect();
-    let mut servers = map.leading_servers();
-    servers.retain(|server| !before.contains(server));
+/// When `slots` has shards that `map` does not know, or none.
+pub fn extended_slots(slots: &[ShardId], map: &ClusterMap, at_least: u32) -> Vec<ShardId> {
+    assert!(!slots.is_empty(), "a directory without its home's slot");
+    let mut order: Vec<ServerId> = Vec::new();
+    let mut has: HashMap<ServerId, usize> = HashMap::new();
+    for &shard in slots {
+        let server = map.server_of(shard);
+        *has.entry(server).or_insert_with(|| {
+            order.push(server);
+            0
+        }) += 1;
+    }
+    let each = has.values().copied().max().unwrap_or(1);
     let mut extended = slots.to_vec();
-    for server in servers {
+    // A server's slots go round its shards, from the one after that of its last slot.
+    let mut last: HashMap<ServerId, ShardId> = HashMap::new();
+    for &shard in slots {
+        last.insert(map.server_of(shard), shard);
+    }
+    let mut add = |extended: &mut Vec<ShardId>, server: ServerId| {
         let shards = map.shards_of(server);
-        let turns = (0..per_server as usize).map(|turn| shards[turn % shards.len()]);
-        extended.extend(turns);
+        let next = last
+            .get(&server)
+            .and_then(|last| shards.iter().position(|shard| shard == last))
+            .map_or(0, |place| (place + 1) % shards.len());
+        last.insert(server, shards[next]);
+        extended.push(shards[next]);
+    };
+    for server in map.leading_servers() {
+        if !has.contains_key(&server) {
+            order.push(server);
+            for _ in 0..each {
+                add(&mut extended, server);
+            }
+        }
+    }
+    let wanted = (at_least as usize).min(MAX_PARTITIONS);
+    let mut turns = order.iter().cycle();
+    while extended.len() < wanted
+        && let Some(&server) = turns.next()
+    {
+        add(&mut extended, server);
     }
     extended.truncate(MAX_PARTITIONS.max(slots.len()));
     extended
+}
+
+/// How many partitions a directory may have: as many as were `set` for it, or for all, or as spread its load. That
+/// grows when servers join.
+pub fn partitions_allowed(map: &ClusterMap, set: Option<u32>, directory: &DirMap) -> u32 {
+    let slots = directory.slots();
+    let is_known = || slots.iter().all(|&shard| map.has_shard(shard));
+    match set.or(map.settings.max_partitions) {
+        Some(set) => set,
+        None if directory.has_slots() && is_known() => partition_limit(map, slots),
+        None => map.max_partitions(),
+    }
+}
+
+/// Partitions beyond which a directory with these slots does not spread its load any more, unless somebody has set
+/// how many it may have: as many as it has slots, and after servers joined as many as [`extended_slots`] gives it.
+///
+/// # Panics
+/// As [`extended_slots`].
+fn partition_limit(map: &ClusterMap, slots: &[ShardId]) -> u32 {
+    let default = map.max_partitions();
+    if slots.len() >= MAX_PARTITIONS {
+        return slots.len() as u32;
+    }
+    // The shards of those that joined last have the highest numbers, and whoever is given slots for new servers is
+    // given some on all of them: a directory that has one there knows them all.
+    let covers = match map.shards.last() {
+        Some(&newest) => slots.iter().any(|&shard| map.server_of(shard) == newest),
+        None => true,
+    };
+    if covers {
+        default.max(slots.len() as u32)
+    } else {
+        extended_slots(slots, map, default).len() as u32
+    }
 }
 
 /// A number that looks random in `server`, another for every `salt`.
@@ -136,7 +204,6 @@ pub fn default_max_partitions(map: &ClusterMap) -> u32 {
 mod tests {
     use super::*;
     use crate::cluster::tests::cluster;
-    use crate::dirmap::DirMap;
 
     #[test]
     fn partitions_for_each_number_of_servers() {
@@ -252,14 +319,55 @@ mod tests {
         let slots: Vec<ShardId> = (0..15)
             .map(|slot: u16| after.shards_of(ServerId(slot % 5))[0])
             .collect();
-        let extended = extended_slots(&slots, &after, 3);
+        let extended = extended_slots(&slots, &after, 0);
         assert_eq!(extended[..15], slots);
-        let servers: Vec<u16> = extended[15..]
-            .iter()
-            .map(|&shard| after.server_of(shard).0)
-            .collect();
-        assert_eq!(servers, [5, 5, 5, 6, 6, 6]);
-        assert_eq!(extended_slots(&extended, &after, 3), extended);
+        assert_eq!(servers_of(&after, &extended[15..]), [5, 5, 5, 6, 6, 6]);
+        assert_eq!(extended_slots(&extended, &after, 0), extended);
+        assert_eq!(extended_slots(&extended, &after, 21), extended);
+    }
+
+    fn servers_of(map: &ClusterMap, slots: &[ShardId]) -> Vec<u16> {
+        slots.iter().map(|&shard| map.server_of(shard).0).collect()
+    }
+
+    #[test]
+    fn where_more_slots_are_wanted_the_servers_take_turns() {
+        let map = cluster(64, 3);
+        let slots = vec![map.shards_of(ServerId(1))[0], map.shards_of(ServerId(0))[0]];
+        let extended = extended_slots(&slots, &map, 9);
+        assert_eq!(servers_of(&map, &extended), [1, 0, 2, 1, 0, 2, 1, 0, 2]);
+        // Other shards of a server before the same again.
+        assert_eq!(extended[3], map.shards_of(ServerId(1))[1]);
+        assert_eq!(extended_slots(&slots, &map, 5_000).len(), MAX_PARTITIONS);
+    }
+
+    #[test]
+    fn a_directory_may_spread_to_servers_that_joined() {
+        let before = cluster(16, 2);
+        let slots = slot_array(&before, ShardId(3), before.max_partitions(), 9);
+        assert_eq!(partition_limit(&before, &slots), 2);
+        let joins = |id: u16| crate::ServerInfo {
+            id: ServerId(id),
+            addresses: Vec::new(),
+            weight: crate::ServerInfo::WEIGHT_ONE,
+            domain: String::new(),
+        };
+        let after = before.with_servers(vec![joins(2), joins(3)]).unwrap();
+        assert_eq!(partition_limit(&after, &slots), 4);
+        let extended = extended_slots(&slots, &after, partition_limit(&after, &slots));
+        assert_eq!(extended[..2], slots[..]);
+        assert_eq!(servers_of(&after, &extended[2..]), [2, 3]);
+        assert_eq!(partition_limit(&after, &extended), 4);
+
+        // Three servers have six partitions each, so that they share alike; one that joins gets six, too.
+        let three = cluster(16, 3);
+        let slots = slot_array(&three, ShardId(0), three.max_partitions(), 1);
+        let four = three.with_servers(vec![joins(3)]).unwrap();
+        assert_eq!(slots.len(), 18);
+        assert_eq!(four.max_partitions(), 4);
+        assert_eq!(partition_limit(&four, &slots), 24);
+        let extended = extended_slots(&slots, &four, 24);
+        assert_eq!(servers_of(&four, &extended[18..]), [3; 6]);
     }
 
     /// The array is stored with the directory, but a home that computes it anew before it is stored

@@ -3,6 +3,7 @@
 //! | name | holds |
 //! | --- | --- |
 //! | `server.json` | format version, file system and server number; written last when it is made |
+//! | `map.json` | the cluster map that the server goes by, which its log is to be replayed by |
 //! | `lock` | nothing; locked by the process that serves the directory |
 //! | `store/` | the lane's store |
 //! | `log/` | the lane's log |
@@ -10,6 +11,7 @@
 
 use crate::data::Holdings;
 use crate::error::StartError;
+use pandofs_placement::ClusterMap;
 use pandofs_types::{FsId, ServerId};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 /// Version of what the directory holds, but for the store and the log, which have their own.
 const FORMAT: u32 = 1;
 const MARKER: &str = "server.json";
+const MAP: &str = "map.json";
 
 /// The contents of `server.json`.
 #[derive(Serialize, Deserialize)]
@@ -89,14 +92,32 @@ impl ServerDirectory {
         let write = || {
             let mut text = serde_json::to_string_pretty(&marker).map_err(io::Error::other)?;
             text.push('\n');
-            let unfinished = path.with_extension("new");
-            let mut file = File::create(&unfinished)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)?;
-            File::open(&self.path)?.sync_all()
+            replace(&path, &text)
         };
         write().map_err(|source| StartError::io(&path, source))
+    }
+
+    /// Where the map is kept that the server goes by.
+    pub fn map(&self) -> PathBuf {
+        self.path.join(MAP)
+    }
+
+    /// That map; `None` in the directory of a release that did not keep it.
+    ///
+    /// # Errors
+    /// [`StartError::BadMarker`] and [`StartError::Io`].
+    pub fn kept_map(&self) -> Result<Option<ClusterMap>, StartError> {
+        let path = self.map();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StartError::io(path, source)),
+        };
+        let map = ClusterMap::from_json(&text);
+        map.map(Some).map_err(|error| StartError::BadMarker {
+            path,
+            why: error.to_string(),
+        })
     }
 
     /// Takes the directory of a server that was made before.
@@ -179,6 +200,27 @@ fn check(path: &Path, text: &str, fs: FsId, server: ServerId) -> Result<(), Star
         });
     }
     Ok(())
+}
+
+/// Keeps the map that a server is about to go by.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn keep_map(path: &Path, map: &ClusterMap) -> io::Result<()> {
+    replace(path, &map.to_json())
+}
+
+/// Writes a file so that a crash leaves the old or the new one, whole.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension("new");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 fn is_missing_or_empty(path: &Path) -> Result<bool, StartError> {

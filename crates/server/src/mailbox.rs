@@ -2,12 +2,13 @@
 
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
+use crate::peers::Opened;
 use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, DataReply};
+use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_store::StoreError;
 use pandofs_types::{ServerId, ShardId};
-use pandofs_wire::address::Stream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One piece of news.
@@ -42,8 +43,10 @@ pub(crate) enum Mail {
     /// The other server has welcomed us, or the reason why there is no connection.
     LinkOpened {
         server: ServerId,
-        result: Result<Stream, String>,
+        result: Result<Opened, String>,
     },
+    /// The newest cluster map that was found in the file and at the other servers, if it is newer than ours.
+    MapFound(Option<Box<ClusterMap>>),
     /// A helper thread cannot go on; neither can the lane.
     Failed(ServerError),
     /// Stop: force and flush everything first, or (`Abandon`) nothing.

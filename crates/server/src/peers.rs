@@ -5,15 +5,18 @@
 //! too many wait for a server that is away: whoever sent them sends them again.
 
 use crate::slots::SlotKey;
-use pandofs_api::PeerMessage;
+use pandofs_api::{AdminReply, AdminRequest, PeerMessage};
+use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
-use pandofs_types::{FsId, ServerId};
+use pandofs_types::{Epoch, FsId, ServerId};
 use pandofs_wire::address::{self, Address, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
 use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
-use pandofs_wire::message::PeerFrame;
+use pandofs_wire::message::{AnswerBody, AnswerFrame, PeerFrame, RequestBody, RequestFrame};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Display;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -57,6 +60,14 @@ impl Peers {
         Peers {
             links: servers.map(|id| (id, link())).collect(),
             touched: BTreeSet::new(),
+        }
+    }
+
+    /// Adds those of `servers` that are new.
+    pub fn join(&mut self, servers: impl Iterator<Item = ServerId>, now: Instant) {
+        let Peers { links, .. } = Peers::new(servers, now);
+        for (server, link) in links {
+            self.links.entry(server).or_insert(link);
         }
     }
 
@@ -202,6 +213,14 @@ pub(crate) fn push_frames(unsent: &mut WriteBuffer, messages: Vec<PeerMessage>) 
     }
 }
 
+/// A connection to another server that has welcomed us.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub stream: Stream,
+    /// Of the cluster map that it goes by.
+    pub epoch: Epoch,
+}
+
 /// Connects to the server `other` at the first of its addresses that answers and says hello; for a
 /// thread that may wait, up to twice [`LINK_TIMEOUT`] for each address. The connection does not block.
 ///
@@ -212,18 +231,72 @@ pub(crate) fn open(
     fs: FsId,
     own: ServerId,
     other: ServerId,
-) -> Result<Stream, String> {
+) -> Result<Opened, String> {
     let mut why = "it has no address".to_owned();
     for address in addresses {
         match open_at(address, fs, own, other) {
-            Ok(stream) => return Ok(stream),
+            Ok(opened) => return Ok(opened),
             Err(error) => why = error,
         }
     }
     Err(why)
 }
 
-fn open_at(address: &Address, fs: FsId, own: ServerId, other: ServerId) -> Result<Stream, String> {
+fn open_at(address: &Address, fs: FsId, own: ServerId, other: ServerId) -> Result<Opened, String> {
+    let peer = Peer::Server { id: own };
+    let (stream, _, (server, epoch)) = greet(address, Hello { fs, peer })?;
+    if server != other {
+        return Err(format!(
+            "{address}: server {server} is there, not server {other}"
+        ));
+    }
+    stream
+        .set_nonblocking(true)
+        .map_err(|error| format!("{address}: {error}"))?;
+    Ok(Opened { stream, epoch })
+}
+
+/// Asks the server at the first of the addresses that answers for its cluster map; for a thread that may wait.
+///
+/// # Errors
+/// Why there is none, for people.
+pub(crate) fn ask_map(addresses: &[Address], fs: FsId) -> Result<ClusterMap, String> {
+    let mut why = "it has no address".to_owned();
+    for address in addresses {
+        match ask_map_at(address, fs) {
+            Ok(map) => return Ok(map),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+fn ask_map_at(address: &Address, fs: FsId) -> Result<ClusterMap, String> {
+    let peer = Peer::Admin;
+    let (mut stream, mut received, _) = greet(address, Hello { fs, peer })?;
+    let failed = |error: &dyn Display| format!("{address}: {error}");
+    let request = RequestFrame {
+        id: 0,
+        body: RequestBody::Admin(AdminRequest::Map),
+    };
+    push(&mut stream, &request, address)?;
+    let answer: AnswerFrame = pull(&mut stream, &mut received, address, |body| {
+        frame::decode(body)
+    })?;
+    match answer.body {
+        AnswerBody::Admin(AdminReply::Map(text)) => {
+            ClusterMap::from_json(&text).map_err(|error| failed(&error))
+        }
+        _ => Err(failed(&"the server answered another question")),
+    }
+}
+
+/// Connects and says hello: the connection, what was received beyond the welcome, and who welcomes us, with the
+/// epoch of its cluster map.
+fn greet(
+    address: &Address,
+    hello: Hello,
+) -> Result<(Stream, ReadBuffer, (ServerId, Epoch)), String> {
     let failed = |error: io::Error| format!("{address}: {error}");
     let mut stream = address::connect(address, LINK_TIMEOUT).map_err(|error| error.to_string())?;
     stream
@@ -232,36 +305,40 @@ fn open_at(address: &Address, fs: FsId, own: ServerId, other: ServerId) -> Resul
     stream
         .set_write_timeout(Some(LINK_TIMEOUT))
         .map_err(failed)?;
-    let mut unsent = WriteBuffer::new();
-    let hello = Hello {
-        fs,
-        peer: Peer::Server { id: own },
-    };
-    unsent.push(&hello).map_err(|error| error.to_string())?;
-    match unsent.write_to(&mut stream).map_err(failed)? {
-        Progress::Done => {}
-        Progress::Blocked => return Err(format!("{address}: the server does not read")),
-    }
+    push(&mut stream, &hello, address)?;
     let mut received = ReadBuffer::new();
-    let answer = loop {
-        if let Some(body) = received
-            .next_frame()
-            .map_err(|error| format!("{address}: {error}"))?
-        {
-            break HelloAnswer::decode(body).map_err(|error| format!("{address}: {error}"))?;
-        }
-        if received.fill_from(&mut stream).map_err(failed)? == 0 {
-            return Err(format!("{address}: the server closed the connection"));
-        }
-    };
+    let answer = pull(&mut stream, &mut received, address, HelloAnswer::decode)?;
     match answer {
         HelloAnswer::Refused(refusal) => Err(format!("{address}: {refusal}")),
-        HelloAnswer::Welcome { server, .. } if server != other => Err(format!(
-            "{address}: server {server} is there, not server {other}"
-        )),
-        HelloAnswer::Welcome { .. } => {
-            stream.set_nonblocking(true).map_err(failed)?;
-            Ok(stream)
+        HelloAnswer::Welcome { server, epoch, .. } => Ok((stream, received, (server, epoch))),
+    }
+}
+
+fn push(stream: &mut Stream, frame: &impl Serialize, address: &Address) -> Result<(), String> {
+    let mut unsent = WriteBuffer::new();
+    unsent.push(frame).map_err(|error| error.to_string())?;
+    match unsent
+        .write_to(stream)
+        .map_err(|error| format!("{address}: {error}"))?
+    {
+        Progress::Done => Ok(()),
+        Progress::Blocked => Err(format!("{address}: the server does not read")),
+    }
+}
+
+fn pull<T, E: Display>(
+    stream: &mut Stream,
+    received: &mut ReadBuffer,
+    address: &Address,
+    decode: impl FnOnce(&[u8]) -> Result<T, E>,
+) -> Result<T, String> {
+    let failed = |error: &dyn Display| format!("{address}: {error}");
+    loop {
+        if let Some(body) = received.next_frame().map_err(|error| failed(&error))? {
+            return decode(body).map_err(|error| failed(&error));
+        }
+        if received.fill_from(stream).map_err(|error| failed(&error))? == 0 {
+            return Err(failed(&"the server closed the connection"));
         }
     }
 }

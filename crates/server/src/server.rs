@@ -3,11 +3,11 @@
 use crate::clock::Clock;
 use crate::data::Holdings;
 use crate::descriptors::Descriptors;
-use crate::directory::ServerDirectory;
+use crate::directory::{ServerDirectory, keep_map};
 use crate::disk::{Disk, Disks, Room, log_file_bytes};
 use crate::error::{ServerError, StartError};
 use crate::faults::Faults;
-use crate::lane::{Lane, LaneParts, WAKER};
+use crate::lane::{Lane, LaneParts, MapSource, WAKER};
 use crate::mailbox::{Mail, Mailbox};
 use crate::memory::Memory;
 use crate::recovery::{self, Replayed};
@@ -38,7 +38,10 @@ use std::time::Duration;
 pub struct Options {
     /// The directory that [`Server::format`] made.
     pub dir: PathBuf,
+    /// The server may know a newer one: then it goes by that.
     pub map: ClusterMap,
+    /// Where the map was read from, to look there for a newer one.
+    pub map_file: Option<PathBuf>,
     pub id: ServerId,
     /// Bytes of memory for all that can take as much as it is given: see [`Memory`].
     pub memory_bytes: u64,
@@ -54,6 +57,7 @@ impl Options {
         Options {
             dir: dir.into(),
             map,
+            map_file: None,
             id,
             memory_bytes: DEFAULT_SERVER_MEMORY_BYTES,
             scrub_interval: DEFAULT_SCRUB_INTERVAL,
@@ -97,6 +101,8 @@ impl Server {
         Server::format_store(map, id, &store)?;
         drop(store);
         drop(RaftEngineLog::open(&directory.log(), log_options(dir)?)?);
+        let kept = directory.map();
+        keep_map(&kept, map).map_err(|source| StartError::io(kept, source))?;
         directory.mark(map.fs, id)
     }
 
@@ -138,6 +144,8 @@ impl Server {
     pub fn start(options: Options) -> Result<ServerHandle, StartError> {
         check_map(&options.map, options.id)?;
         let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
+        let maps = Maps::of(&directory, options.map.clone(), options.map_file.clone())?;
+        check_map(&maps.map, options.id)?;
         // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
         // to be changed when the log is refused.
         let log: Arc<dyn Log> = if std::env::var_os(UNLOGGED_VARIABLE).is_some() {
@@ -164,7 +172,7 @@ impl Server {
         });
         let disks = Disks::new(disks.into_iter().collect::<Result<_, _>>()?);
         serve(
-            options.map,
+            maps,
             options.id,
             Arc::new(store),
             log,
@@ -199,7 +207,7 @@ impl Server {
         let descriptors = Descriptors::raised();
         let memory = Memory::of(DEFAULT_SERVER_MEMORY_BYTES);
         serve(
-            map,
+            Maps::new(map),
             id,
             store,
             log,
@@ -233,9 +241,56 @@ pub(crate) fn check_map(map: &ClusterMap, id: ServerId) -> Result<(), StartError
     }
 }
 
+/// The cluster map of a server, and where it is kept.
+struct Maps {
+    /// The one to go by.
+    map: ClusterMap,
+    /// The one that the server went by when it last ran, if that is an older one: what is in the log was made by it.
+    before: Option<ClusterMap>,
+    kept: Option<PathBuf>,
+    file: Option<PathBuf>,
+}
+
+impl Maps {
+    fn new(map: ClusterMap) -> Maps {
+        Maps {
+            map,
+            before: None,
+            kept: None,
+            file: None,
+        }
+    }
+
+    fn of(
+        directory: &ServerDirectory,
+        given: ClusterMap,
+        file: Option<PathBuf>,
+    ) -> Result<Maps, StartError> {
+        let mut maps = Maps::new(given);
+        maps.kept = Some(directory.map());
+        maps.file = file;
+        let Some(kept) = directory.kept_map()? else {
+            return Ok(maps);
+        };
+        if kept.epoch > maps.map.epoch {
+            maps.map.check_successor(&kept)?;
+            tracing::info!(
+                "going by epoch {} of the cluster map, as before; epoch {} was given",
+                kept.epoch,
+                maps.map.epoch
+            );
+            maps.map = kept;
+        } else if kept.epoch < maps.map.epoch {
+            kept.check_successor(&maps.map)?;
+            maps.before = Some(kept);
+        }
+        Ok(maps)
+    }
+}
+
 #[allow(clippy::too_many_arguments)]
 fn serve(
-    map: ClusterMap,
+    maps: Maps,
     id: ServerId,
     store: Arc<dyn Store>,
     log: Arc<dyn Log>,
@@ -250,14 +305,14 @@ fn serve(
     holdings.most_open = descriptors.objects;
     // Before the replay: that an address is taken is known at once, and those who connect meanwhile
     // wait in the system's queue.
-    let listeners = listen(&map, id)?;
+    let listeners = listen(&maps.map, id)?;
     let addresses = listeners
         .iter()
         .map(Listener::local_address)
         .collect::<io::Result<Vec<_>>>()
         .map_err(StartError::Listen)?;
 
-    let map = Arc::new(map);
+    let map = Arc::new(maps.map);
     let mut random = rand::random::<u64>;
     let mut environment = Environment {
         now: Clock::default().now(),
@@ -265,11 +320,21 @@ fn serve(
         steady: pandofs_types::Time(0),
         random: &mut random,
     };
-    let configs = recovery::configs(&map, id);
+    // Records do what they do by the map of their time.
+    let by = maps.before.map_or_else(|| Arc::clone(&map), Arc::new);
+    let configs = recovery::configs(&by, id);
     let (shards, replayed) = recovery::recover(configs, &mut environment, &*store, &*log)?;
+    let mut shards = Shards::new(shards);
+    if by.epoch != map.epoch {
+        store.flush()?;
+        shards.set_map(&map);
+    }
+    if let Some(kept) = &maps.kept {
+        keep_map(kept, &map).map_err(|source| StartError::io(kept, source))?;
+    }
     tracing::info!(
         "server {id}: {} shards, replayed {} records ({} bytes) in {} ms",
-        shards.len(),
+        shards.ids().len(),
         replayed.records,
         replayed.bytes,
         replayed.elapsed.as_millis()
@@ -284,7 +349,11 @@ fn serve(
         poll,
         mailbox: mailbox.clone(),
         listeners,
-        shards: Shards::new(shards),
+        shards,
+        map_source: MapSource {
+            kept: maps.kept,
+            file: maps.file,
+        },
         faults: Faults::from_environment(id).map_err(StartError::System)?,
         store,
         log,

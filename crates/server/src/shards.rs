@@ -4,10 +4,12 @@ use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_record};
 use pandofs_api::ShardStatus;
 use pandofs_log::{Entry, Log};
+use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
 use pandofs_store::Overlay;
 use pandofs_types::ShardId;
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
+use std::sync::Arc;
 
 /// Bytes that a record takes in the log beside its payload, about.
 const RECORD_OVERHEAD_BYTES: u64 = 16;
@@ -71,6 +73,13 @@ impl Shards {
 
     pub fn ids(&self) -> Vec<ShardId> {
         self.iter().map(|(id, _)| id).collect()
+    }
+
+    /// Goes on by a newer cluster map; see [`Shard::set_map`].
+    pub fn set_map(&mut self, map: &Arc<ClusterMap>) {
+        for led in self.led.iter_mut().flatten() {
+            led.shard.set_map(Arc::clone(map));
+        }
     }
 
     /// Gives an input to its shard.

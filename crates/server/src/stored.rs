@@ -46,7 +46,9 @@ pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, Star
         shards: Vec::new(),
         objects: objects(&directory.data())?,
     };
-    for config in configs(&Arc::new(map.clone()), id) {
+    // What the log holds was made by the map that the server went by.
+    let by = directory.kept_map()?.unwrap_or_else(|| map.clone());
+    for config in configs(&Arc::new(by), id) {
         let shard = config.shard;
         stored.shards.push((shard, pairs(config, &store, &log)?));
     }

@@ -60,6 +60,8 @@ impl Shard {
             PeerMessage::MapNoticeDone { dir, map, .. } => {
                 self.map_notice_done(overlay, dir, &map)?;
             }
+            PeerMessage::SlotsAsk { from, dir, .. } => self.slots_asked(overlay, from, dir)?,
+            PeerMessage::SlotsTold { dir, map, .. } => self.slots_told(overlay, dir, map)?,
             PeerMessage::MergeAsk { dir, child, .. } => self.merge_asked(overlay, dir, child)?,
             PeerMessage::MergeGo {
                 dir,

@@ -108,6 +108,21 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             screen.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)
         }
+        PeerMessage::SlotsAsk { from, to, dir } => {
+            screen.shards(&[*from, *to])?;
+            screen.ino(*dir)?;
+            same("the home of a directory", dir.birth_shard(), *to)
+        }
+        PeerMessage::SlotsTold {
+            from,
+            to,
+            dir,
+            map: of_dir,
+        } => {
+            screen.shards(&[*from, *to])?;
+            same("the home of a map", of_dir.home(), *from)?;
+            screen.dir_map(*dir, of_dir)
+        }
         PeerMessage::MergeAsk {
             from,
             to,

@@ -16,12 +16,13 @@ use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
-use pandofs_placement::{DirMap, GrainState, PartitionIndex};
+use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
 use pandofs_store::{Overlay, Store, StoreError};
 use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Why a shard cannot go on. The process stops: what it would do from here on would be a guess.
 #[derive(Debug, thiserror::Error)]
@@ -411,6 +412,15 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    /// Goes on by a newer cluster map, which has every shard where it was.
+    ///
+    /// Between batches only: what a record does may follow from the map, so records of before are not to be applied
+    /// after this, when the log is replayed neither. Whoever calls has the store hold all that was applied.
+    pub fn set_map(&mut self, map: Arc<ClusterMap>) {
+        assert!(self.proposals.is_empty(), "a map changes within a batch");
+        self.config.map = map;
     }
 
     /// Records to append to the log, in order.

@@ -3,6 +3,7 @@
 
 mod hand;
 mod merge;
+mod slots;
 mod upkeep;
 
 use crate::port::{Environment, Input, Output};
@@ -33,6 +34,8 @@ pub struct Splits {
     /// Splits staged here, and when they last moved.
     staging: HashMap<SplitId, Time>,
     again: BTreeMap<Time, BTreeSet<Ino>>,
+    /// Directories whose homes were asked for more slots, and when.
+    asked: BTreeMap<Ino, Time>,
     /// Inodes that a proposed record takes to be closed.
     pub closing: HashSet<Ino>,
     /// Inodes that a proposed record opens.
@@ -171,14 +174,26 @@ impl Shard {
         }
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
-        if split::wanted(&view, dir, index)?.is_none() || view.split(dir)?.is_some() {
+        let Some(child) = split::wanted(&view, dir, index)? else {
+            return Ok(());
+        };
+        if view.split(dir)?.is_some() {
             return Ok(());
         }
         let Some(parts) = view.parts(dir)? else {
             return Ok(());
         };
-        let slots = if parts.map.has_slots() {
+        let slots = if parts.map.has_slot(child) {
             Vec::new()
+        } else if parts.map.has_slots() {
+            if dir.birth_shard() != config.shard {
+                self.ask_for_slots(dir);
+                return Ok(());
+            }
+            let Some(slots) = split::more_slots(&config.map, &parts) else {
+                return Ok(());
+            };
+            slots
         } else {
             let settings = &parts.settings;
             let count = split::slot_count(&view, settings.max_partitions)

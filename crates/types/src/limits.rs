@@ -191,6 +191,8 @@ pub const STAGING_TIMEOUT: Duration = Duration::from_secs(60);
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the kernel may believe an entry or attributes, unless told.
 pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
+/// From one search of a server for a newer cluster map to the next, however many speak of one.
+pub const MAP_LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a message of a distributed operation may go unanswered before it is sent again.
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a lane tells its shards that time has passed.
@@ -256,6 +258,9 @@ pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
 pub const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// How often a client looks whether there is something to say.
 pub const CLIENT_TICK: Duration = Duration::from_secs(1);
+/// How often a client that has something open and asks nothing looks for a newer cluster map; well below
+/// `SESSION_TIMEOUT`.
+pub const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pandofs_api::DirSettings;
 use pandofs_client::DirInfo;
-use pandofs_placement::{DirPolicy, FilePolicy};
+use pandofs_placement::{DirPolicy, FilePolicy, partitions_allowed};
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{FsId, Position, ServerId};
 use serde::Serialize;
@@ -198,9 +198,7 @@ impl Report {
                 .sum(),
             partitions: info.map.active_count(),
             threshold: settings.threshold.unwrap_or(map.settings.split_threshold),
-            max_partitions: settings
-                .max_partitions
-                .unwrap_or_else(|| map.max_partitions()),
+            max_partitions: partitions_allowed(map, settings.max_partitions, &info.map),
             initial_partitions: settings
                 .initial_partitions
                 .unwrap_or(map.settings.initial_partitions),

@@ -48,9 +48,15 @@ impl Serve {
     /// When it cannot start, or had to stop by itself.
     pub fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
-        let map = read_cluster(&self.cluster, None)?.map;
+        let cluster = read_cluster(&self.cluster, None)?;
         let id = ServerId(self.id);
-        backend::serve(&self.data, &map, id, &self.server_options, &self.started_by)?;
+        backend::serve(
+            &self.data,
+            &cluster,
+            id,
+            &self.server_options,
+            &self.started_by,
+        )?;
         Ok(Outcome::Done)
     }
 }

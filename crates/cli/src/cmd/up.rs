@@ -5,18 +5,19 @@ use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
 use crate::server_options::ServerOptions;
+use crate::source::read_cluster;
 use crate::unmount::clean_dead_mount;
 use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
 use crate::{mounts, processes, units};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_placement::ClusterMap;
+use pandofs_placement::{ClusterMap, ServerInfo};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long the mount of an `up` that was killed may take to end.
 const OLD_MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -125,21 +126,30 @@ impl Up {
         Ok(DataDir::new(data))
     }
 
+    /// All servers of the cluster, whenever its map has changed.
+    fn joined(
+        &self,
+        dir: &DataDir,
+        map: &ClusterMap,
+    ) -> impl FnMut() -> Option<Vec<Recipe>> + use<> {
+        let (options, dir) = (self.server_options.clone(), dir.clone());
+        let mut last = map.epoch;
+        let mut seen = modified(&dir);
+        move || {
+            let now = modified(&dir);
+            if now == seen {
+                return None;
+            }
+            // It is replaced as a whole; what cannot be read is looked at again when it has changed again.
+            seen = now;
+            let map = read_cluster(&dir.cluster_map(), None).ok()?.map;
+            (map.epoch > std::mem::replace(&mut last, map.epoch))
+                .then(|| servers(&options, &dir, &map))
+        }
+    }
+
     fn plan(&self, dir: &DataDir, map: &ClusterMap, mount_point: Option<&Path>) -> Plan {
         let cluster = [OsString::from("--cluster"), dir.cluster_map().into()];
-        let servers = map.servers.iter().map(|server| {
-            let mut arguments: Vec<OsString> = vec!["serve".into()];
-            arguments.extend(cluster.iter().cloned());
-            arguments.extend(["--id".into(), server.id.to_string().into()]);
-            arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
-            arguments.extend(self.server_options.arguments());
-            Recipe {
-                role: Role::Server(server.id),
-                arguments,
-                log: dir.server_log(server.id),
-                pid_file: dir.server_pid(server.id),
-            }
-        });
         let mount = mount_point.map(|point| {
             let mut arguments: Vec<OsString> = vec!["mount".into()];
             arguments.extend(cluster.iter().cloned());
@@ -153,12 +163,36 @@ impl Up {
             }
         });
         Plan {
-            servers: servers.collect(),
+            servers: servers(&self.server_options, dir, map),
+            joined: Box::new(self.joined(dir, map)),
             mount,
             restart: !self.no_restart,
             command: self.command.clone(),
         }
     }
+}
+
+fn modified(dir: &DataDir) -> Option<SystemTime> {
+    let file = fs::metadata(dir.cluster_map());
+    file.and_then(|file| file.modified()).ok()
+}
+
+/// How to run each server of the map.
+fn servers(options: &ServerOptions, dir: &DataDir, map: &ClusterMap) -> Vec<Recipe> {
+    let recipe = |server: &ServerInfo| {
+        let mut arguments: Vec<OsString> = vec!["serve".into()];
+        arguments.extend(["--cluster".into(), dir.cluster_map().into()]);
+        arguments.extend(["--id".into(), server.id.to_string().into()]);
+        arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
+        arguments.extend(options.arguments());
+        Recipe {
+            role: Role::Server(server.id),
+            arguments,
+            log: dir.server_log(server.id),
+            pid_file: dir.server_pid(server.id),
+        }
+    };
+    map.servers.iter().map(recipe).collect()
 }
 
 /// Makes the mount point fit to be mounted on.

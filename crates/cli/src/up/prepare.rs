@@ -138,7 +138,7 @@ fn address(dir: &DataDir, tcp: Option<SocketAddr>, id: u16) -> Result<String> {
 }
 
 /// `unix:DIR/server-N/socket`
-fn unix_address(dir: &DataDir, id: ServerId) -> Result<String> {
+pub fn unix_address(dir: &DataDir, id: ServerId) -> Result<String> {
     let address = format!("unix:{}", dir.server_socket(id).display());
     let parsed: Result<pandofs_wire::address::Address, _> = address.parse();
     parsed.with_context(|| format!("--data {}", dir.root().display()))?;

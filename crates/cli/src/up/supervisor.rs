@@ -25,10 +25,14 @@ const PROBATION: Duration = Duration::from_secs(10);
 /// Starts that may fail one after the other before the child is given up.
 const MOST_FAILURES: u32 = 6;
 
+/// How often to look whether servers have joined.
+const JOIN_LOOK: Duration = Duration::from_secs(1);
+
 /// What is to run.
-#[derive(Debug)]
 pub struct Plan {
     pub servers: Vec<Recipe>,
+    /// All servers of the cluster as it is now, if it has changed since this was asked last.
+    pub joined: Box<dyn FnMut() -> Option<Vec<Recipe>>>,
     pub mount: Option<Recipe>,
     /// Start children again that end by themselves.
     pub restart: bool,
@@ -103,15 +107,7 @@ pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice
     signals::forward(sender.clone())?;
     let mut members = Vec::new();
     for recipe in plan.servers.into_iter().chain(plan.mount) {
-        members.push(Member {
-            recipe,
-            running: None,
-            starts: 0,
-            started_at: Instant::now(),
-            ready: None,
-            failures: 0,
-            restart_at: None,
-        });
+        members.push(Member::new(recipe));
     }
     let mut supervisor = Supervisor {
         members,
@@ -120,11 +116,26 @@ pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice
         sender,
         voice,
     };
-    let ran = supervisor.run(plan.restart, &plan.command, announce);
+    let mut joined = plan.joined;
+    let ran = supervisor.run(plan.restart, &plan.command, announce, &mut *joined);
     let stopped = supervisor.stop();
     let end = ran?;
     stopped?;
     Ok(end)
+}
+
+impl Member {
+    fn new(recipe: Recipe) -> Member {
+        Member {
+            recipe,
+            running: None,
+            starts: 0,
+            started_at: Instant::now(),
+            ready: None,
+            failures: 0,
+            restart_at: None,
+        }
+    }
 }
 
 impl Supervisor<'_> {
@@ -133,6 +144,7 @@ impl Supervisor<'_> {
         restart: bool,
         command: &[OsString],
         announce: impl FnOnce(&mut Voice),
+        joined: &mut dyn FnMut() -> Option<Vec<Recipe>>,
     ) -> Result<End> {
         for is_mount in [false, true] {
             if let Some(signal) = self.start_all(is_mount)? {
@@ -149,7 +161,7 @@ impl Supervisor<'_> {
                 .with_context(|| format!("cannot run {}", program.display()))?;
             self.command = Some(child);
         }
-        self.watch(restart)
+        self.watch(restart, joined)
     }
 
     /// Starts the servers, or the mount, and waits until they serve; or for the name of the signal
@@ -191,14 +203,19 @@ impl Supervisor<'_> {
     }
 
     /// Until a signal or the end of the command.
-    fn watch(&mut self, restart: bool) -> Result<End> {
+    fn watch(
+        &mut self,
+        restart: bool,
+        joined: &mut dyn FnMut() -> Option<Vec<Recipe>>,
+    ) -> Result<End> {
+        let mut next_look = Instant::now() + JOIN_LOOK;
         loop {
-            let next_restart = self
+            let due = self
                 .members
                 .iter()
                 .filter_map(|member| member.restart_at)
-                .min();
-            match self.next(next_restart)? {
+                .fold(next_look, Instant::min);
+            match self.next(Some(due))? {
                 Wake::Stop(signal) => {
                     self.voice.note(&format!("{signal}: stopping"));
                     if let Some(status) = self.end_command()? {
@@ -210,11 +227,21 @@ impl Supervisor<'_> {
                 Wake::Ready(role) => {
                     let member = &self.members[self.index(role)];
                     let took = member.started_at.elapsed().as_secs_f64();
+                    let serves = match member.starts {
+                        1 => "serves",
+                        _ => "serves again",
+                    };
                     self.voice
-                        .note(&format!("{role} serves again, {took:.2} s after its start"));
+                        .note(&format!("{role} {serves}, {took:.2} s after its start"));
                 }
                 Wake::Ended(role, pid, status) => self.ended(role, pid, status, restart),
                 Wake::Timeout => self.start_due(),
+            }
+            if next_look <= Instant::now() {
+                next_look = Instant::now() + JOIN_LOOK;
+                if let Some(servers) = joined() {
+                    self.start_joined(servers);
+                }
             }
         }
     }
@@ -270,6 +297,21 @@ impl Supervisor<'_> {
                 if let Err(error) = self.start(at) {
                     self.voice.problem(&told(&error));
                 }
+            }
+        }
+    }
+
+    /// Starts those of the servers that are not known yet.
+    fn start_joined(&mut self, servers: Vec<Recipe>) {
+        for recipe in servers {
+            let role = recipe.role;
+            if self.members.iter().any(|known| known.recipe.role == role) {
+                continue;
+            }
+            self.voice.note(&format!("{role} has joined: starting it"));
+            self.members.push(Member::new(recipe));
+            if let Err(error) = self.start(self.members.len() - 1) {
+                self.voice.problem(&told(&error));
             }
         }
     }

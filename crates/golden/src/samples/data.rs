@@ -100,6 +100,7 @@ pub fn admin_requests() -> Named<AdminRequest> {
             },
         ),
         ("Flush", AdminRequest::Flush),
+        ("TakeMap", AdminRequest::TakeMap("{}".to_owned())),
         ("Scrub look", AdminRequest::Scrub(ScrubOrder::Look)),
         (
             "Scrub begin",

@@ -532,5 +532,15 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 session: SessionId(9),
             },
         ),
+        ("SlotsAsk", PeerMessage::SlotsAsk { from, to, dir }),
+        (
+            "SlotsTold",
+            PeerMessage::SlotsTold {
+                from,
+                to,
+                dir,
+                map: split_map(),
+            },
+        ),
     ]
 }

@@ -391,7 +391,7 @@ fn added(before: usize) -> Added {
         .collect();
     let old = DirMap::with_slots(slots.clone(), count);
 
-    let extended = extended_slots(&slots, &after, EACH);
+    let extended = extended_slots(&slots, &after, 0);
     let new = DirMap::with_slots(extended.clone(), extended.len() as u32);
     let whole = Position::END.0 as f64;
     let size = |map: &DirMap, index: PartitionIndex| {

@@ -129,8 +129,8 @@ fn what_is_wrong_is_named() {
             "shard 1 is led by server 1, which is not in the map",
         ),
         (
-            refusal(|map| map.shards.truncate(15)),
-            "the number of shards is to be a power of two up to 4096, not 15",
+            refusal(|map| map.shards.clear()),
+            "a file system has 1 to 4096 shards, this one has 0",
         ),
         (
             refusal(|map| {

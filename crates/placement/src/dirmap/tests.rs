@@ -401,6 +401,38 @@ fn the_home_never_moves() {
 }
 
 #[test]
+fn an_array_is_extended_by_its_home_and_others_take_it_up() {
+    let mut home = DirMap::with_slots(shards(2), 2);
+    let mut other = home.clone();
+    assert_eq!(home.split_child(PartitionIndex(0), 8), None);
+    assert_eq!(
+        home.next_child(PartitionIndex(0), 8),
+        Some(PartitionIndex(2))
+    );
+    assert!(!home.has_slot(PartitionIndex(2)));
+    // What is there is never changed, and nothing is taken away.
+    for wrong in [
+        shards(2),
+        shards(1),
+        vec![ShardId(1), ShardId(0), ShardId(2)],
+    ] {
+        assert!(!home.extend_slots(wrong));
+    }
+    assert!(!DirMap::single(ShardId(0)).extend_slots(shards(2)));
+    assert!(home.extend_slots(shards(4)));
+    assert_eq!(home.version(), 2);
+    assert_eq!(
+        home.split_child(PartitionIndex(0), 8),
+        Some(PartitionIndex(2))
+    );
+    home.activate(PartitionIndex(2));
+    assert!(other.merge(&home));
+    assert_eq!(other, home);
+    let old = DirMap::with_slots(shards(2), 2);
+    assert!(!home.merge(&old));
+}
+
+#[test]
 #[should_panic(expected = "fixed at version 1")]
 fn slots_are_fixed_once() {
     DirMap::with_slots(shards(4), 1).set_slots(shards(8));

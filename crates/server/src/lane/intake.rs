@@ -201,6 +201,7 @@ impl Lane {
                     }
                     Peer::Server { id } => {
                         tracing::warn!("server {id} connects, which is not in the cluster map");
+                        self.look_for_map(now);
                         self.close(key, now);
                         return;
                     }
@@ -248,7 +249,7 @@ impl Lane {
     ) -> Result<(), ServerError> {
         let RequestFrame { id, body } = frame;
         match body {
-            RequestBody::Shard(request) => self.take_shard_request(key, id, request),
+            RequestBody::Shard(request) => self.take_shard_request(key, id, request, now),
             RequestBody::Data(request) => return self.take_data_request(key, id, request),
             RequestBody::Admin(request) => return self.take_admin_request(key, id, request),
             RequestBody::Ping | RequestBody::Goodbye { .. } => {
@@ -267,8 +268,11 @@ impl Lane {
         Ok(())
     }
 
-    fn take_shard_request(&mut self, key: SlotKey, id: u64, request: ShardRequest) {
+    fn take_shard_request(&mut self, key: SlotKey, id: u64, request: ShardRequest, now: Instant) {
         self.counters.requests += 1;
+        if request.epoch > self.map.epoch {
+            self.look_for_map(now);
+        }
         let refusal = match self
             .connections
             .get_mut(key)
@@ -279,7 +283,12 @@ impl Lane {
                     Some(Refusal::Malformed(format!(
                         "a session has {MAX_SLOTS} slots"
                     )))
-                } else if !self.shards.leads(request.shard) {
+                } else if request.epoch > self.map.epoch {
+                    // It may speak of shards that this server has not heard of.
+                    Some(Refusal::TryAgain)
+                } else if !self.shards.leads(request.shard)
+                    || request.epoch < self.map.epoch && may_learn(&request.request)
+                {
                     Some(Refusal::WrongServer {
                         epoch: self.map.epoch,
                     })
@@ -374,6 +383,10 @@ impl Lane {
                 let report = self.scrubber.order(order, &self.holdings);
                 AdminReply::Scrub(Box::new(report))
             }
+            AdminRequest::TakeMap(text) => {
+                self.take_map(key, id, &text);
+                return Ok(());
+            }
             AdminRequest::Flush => {
                 let waiter: FlushWaiter = (key, id);
                 self.flush.wanted.push(waiter);
@@ -383,6 +396,15 @@ impl Lane {
         self.answer(key, id, AnswerBody::Admin(reply));
         Ok(())
     }
+}
+
+/// Whether the answer may speak of shards and servers, which a client has to know then. What it only tells of itself
+/// is taken whatever map it goes by: it tells that once.
+fn may_learn(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Release { .. } | Request::Reopen { .. } | Request::Relock { .. }
+    )
 }
 
 /// The next whole frame of a connection, decoded as what its peer may say.

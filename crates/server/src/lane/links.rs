@@ -7,12 +7,12 @@ use crate::data_tickets::Again;
 use crate::error::ServerError;
 use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
-use crate::peers;
+use crate::peers::{self, Opened};
 use crate::slots::SlotKey;
 use pandofs_api::{DataReply, PeerMessage};
 use pandofs_shard::{Input, screen};
 use pandofs_types::{FsId, ServerId, ShardId};
-use pandofs_wire::address::{Address, Stream};
+use pandofs_wire::address::Address;
 use std::thread;
 use std::time::Instant;
 
@@ -40,10 +40,15 @@ impl Lane {
     pub(super) fn link_opened(
         &mut self,
         server: ServerId,
-        result: Result<Stream, String>,
+        result: Result<Opened, String>,
         now: Instant,
     ) {
-        let added = result.and_then(|stream| {
+        if let Ok(opened) = &result
+            && opened.epoch > self.map.epoch
+        {
+            self.look_for_map(now);
+        }
+        let added = result.and_then(|Opened { stream, .. }| {
             self.add_connection(stream, Role::Link { server }, now)
                 .map_err(|error| error.to_string())
         });
@@ -111,12 +116,18 @@ impl Lane {
                     self.inbox.push((shard, Input::DataDone { ticket, reply }));
                 }
             }
-            other => self.take_shard_message(sender, other),
+            other => {
+                if !self.take_shard_message(sender, other) {
+                    // It will be sent again, if it matters.
+                    self.look_for_map(Instant::now());
+                }
+            }
         }
         Ok(())
     }
 
-    fn take_shard_message(&mut self, sender: ServerId, message: PeerMessage) {
+    /// Gives a message to its shard; false if it speaks of what is not in the cluster map, or is wrong.
+    fn take_shard_message(&mut self, sender: ServerId, message: PeerMessage) -> bool {
         let Some((from, to)) = ends(&message) else {
             panic!("a message between servers taken for one between shards");
         };
@@ -126,13 +137,16 @@ impl Lane {
                 "dropped a message of server {sender} from shard {from} to shard {to}: the two \
                  servers go by different cluster maps"
             );
+            false
         } else if let Err(misfit) = screen(&self.map, &message) {
             tracing::warn!(
                 "dropped a message of server {sender} from shard {from} to shard {to} that cannot \
                  be right: {misfit}"
             );
+            false
         } else {
             self.inbox.push((to, Input::Peer(message)));
+            true
         }
     }
 }
@@ -152,6 +166,8 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::Released { from, to, .. }
         | PeerMessage::LockerKept { from, to, .. }
         | PeerMessage::LeaseholderKept { from, to, .. }
+        | PeerMessage::SlotsAsk { from, to, .. }
+        | PeerMessage::SlotsTold { from, to, .. }
         | PeerMessage::MergeAsk { from, to, .. }
         | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,

@@ -46,6 +46,7 @@ impl Lane {
                     self.flush_done();
                 }
                 Mail::LinkOpened { server, result } => self.link_opened(server, result, now),
+                Mail::MapFound(found) => self.map_found(found),
                 Mail::Failed(error) => return Err(error),
                 Mail::Stop => self.stop = Some(self.stop.unwrap_or(Stop::Clean)),
                 Mail::Abandon => self.stop = Some(Stop::Abandon),

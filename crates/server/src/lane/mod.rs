@@ -11,9 +11,11 @@ mod delivery;
 mod intake;
 mod links;
 mod mail;
+mod map;
 mod recalls;
 mod sockets;
 
+pub(crate) use map::MapSource;
 pub(crate) use sockets::WAKER;
 
 use crate::clock::Clock;
@@ -61,6 +63,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct LaneParts {
     pub id: ServerId,
     pub map: Arc<ClusterMap>,
+    pub map_source: MapSource,
     pub poll: Poll,
     pub mailbox: Mailbox,
     pub listeners: Vec<Listener>,
@@ -83,6 +86,7 @@ pub(crate) struct LaneParts {
 pub(crate) struct Lane {
     id: ServerId,
     map: Arc<ClusterMap>,
+    next_map: map::NextMap,
     /// Tells this process from the server's earlier ones.
     boot: u64,
     started: Instant,
@@ -211,6 +215,7 @@ impl Lane {
         let LaneParts {
             id,
             map,
+            map_source,
             poll,
             mailbox,
             listeners,
@@ -292,6 +297,7 @@ impl Lane {
             counters: Counters::default(),
             damage_told: BTreeSet::new(),
             map,
+            next_map: map::NextMap::new(map_source, now),
             random,
             poll,
             mailbox,
@@ -338,6 +344,7 @@ impl Lane {
             self.take_requests(now)?;
             self.run_timers(now);
             self.run_batch(&mut overlay)?;
+            self.take_up_map(&mut overlay)?;
             self.begin_helpers_work(&mut overlay, now)?;
             self.serve_links(now);
             self.write_dirty(now);

@@ -111,6 +111,7 @@ impl Shard {
             self.splits.staging.remove(&split);
             self.propose(&Record::SplitDrop { split });
         }
+        self.tick_slots(overlay, now)?;
         self.look_again(overlay, env)
     }
 

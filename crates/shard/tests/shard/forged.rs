@@ -298,5 +298,7 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::LeaseholderKept { .. } => "LeaseholderKept",
         PeerMessage::MergeAsk { .. } => "MergeAsk",
         PeerMessage::MergeGo { .. } => "MergeGo",
+        PeerMessage::SlotsAsk { .. } => "SlotsAsk",
+        PeerMessage::SlotsTold { .. } => "SlotsTold",
     }
 }

@@ -9,6 +9,7 @@ mod distributed;
 mod exchange;
 mod forged;
 mod forwarding;
+mod joins;
 mod leases;
 mod locks;
 mod merges;

@@ -4,6 +4,7 @@ use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
+use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
 };
@@ -54,31 +55,47 @@ impl Cluster {
     pub fn new(shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
         let map = map(shards, policy, settings);
         assert_eq!(map.epoch, Epoch(1));
-        let nodes = (0..shards)
-            .map(|shard| {
-                let store = MemoryStore::new();
-                let config = config(&map, shard);
-                let mut overlay = Overlay::new(&store);
-                let owner = pandofs_types::Credentials::ROOT;
-                Shard::create(&config, &mut overlay, Time(1), &owner).unwrap();
-                let batch = overlay.take_batch();
-                drop(overlay);
-                store.write(&batch).unwrap();
-                store.flush().unwrap();
-                let shard = Shard::open(config, &store).unwrap();
-                Node {
-                    store,
-                    shard,
-                    log: Vec::new(),
-                }
-            })
-            .collect();
+        let nodes = (0..shards).map(|shard| node(&map, shard)).collect();
         Cluster {
             map,
             nodes,
             now: 1_000,
             sequence: 0,
             random: 0,
+        }
+    }
+
+    /// A server joins, of which all shards hear at once.
+    pub fn join(&mut self) {
+        let joins = ServerInfo {
+            id: ServerId(self.map.servers.len() as u16),
+            addresses: vec![],
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: "there".to_string(),
+        };
+        self.map = Arc::new(self.map.with_servers(vec![joins]).unwrap());
+        for node in &mut self.nodes {
+            // As a server has to: what was logged before is not applied again.
+            node.store.flush().unwrap();
+            node.shard.set_map(Arc::clone(&self.map));
+        }
+        for shard in self.nodes.len() as u16..self.map.shard_count() {
+            self.nodes.push(node(&self.map, shard));
+        }
+    }
+
+    /// Time passes until nothing is sent any more.
+    pub fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < 100 {
+            self.now += RESEND_INTERVAL.as_nanos() as i64 / 10;
+            let mut is_quiet = true;
+            for shard in 0..self.nodes.len() as u16 {
+                let outputs = self.input(shard, Input::Tick).outputs;
+                is_quiet &= outputs.is_empty();
+                self.carry(outputs, &mut None);
+            }
+            quiet = if is_quiet { quiet + 1 } else { 0 };
         }
     }
 
@@ -242,6 +259,24 @@ impl Cluster {
     }
 }
 
+fn node(map: &Arc<ClusterMap>, shard: u16) -> Node {
+    let store = MemoryStore::new();
+    let config = config(map, shard);
+    let mut overlay = Overlay::new(&store);
+    let owner = pandofs_types::Credentials::ROOT;
+    Shard::create(&config, &mut overlay, Time(1), &owner).unwrap();
+    let batch = overlay.take_batch();
+    drop(overlay);
+    store.write(&batch).unwrap();
+    store.flush().unwrap();
+    let shard = Shard::open(config, &store).unwrap();
+    Node {
+        store,
+        shard,
+        log: Vec::new(),
+    }
+}
+
 fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
     ShardConfig {
         shard: ShardId(shard),
@@ -280,6 +315,8 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::ForgetForwardingDone { to, .. }
         | PeerMessage::LockerKept { to, .. }
         | PeerMessage::LeaseholderKept { to, .. }
+        | PeerMessage::SlotsAsk { to, .. }
+        | PeerMessage::SlotsTold { to, .. }
         | PeerMessage::MergeAsk { to, .. }
         | PeerMessage::MergeGo { to, .. } => *to,
         other => panic!("{other:?} is for a server"),

@@ -319,6 +319,8 @@ fn shard_of(message: &PeerMessage) -> Option<ShardId> {
         | PeerMessage::Released { to, .. }
         | PeerMessage::LockerKept { to, .. }
         | PeerMessage::LeaseholderKept { to, .. }
+        | PeerMessage::SlotsAsk { to, .. }
+        | PeerMessage::SlotsTold { to, .. }
         | PeerMessage::MergeAsk { to, .. }
         | PeerMessage::MergeGo { to, .. } => Some(to),
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,

@@ -1,0 +1,323 @@
+//! `pandofs rebalance`
+
+use super::dir::path_inside;
+use crate::backend;
+use crate::exit::Outcome;
+use crate::source::Source;
+use crate::units;
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pandofs_api::DirSettings;
+use pandofs_client::{Client, ClientError, DirInfo};
+use pandofs_placement::{ClusterMap, PartitionIndex, partitions_allowed};
+use pandofs_types::{Credentials, FileKind, Ino, ShardId};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long servers may be away before the command gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at a directory that splits.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a directory may go without a split of its own coming to its end before the next one's turn comes.
+const STALL: Duration = Duration::from_secs(60);
+
+const EXAMPLES: &str = "\
+Examples:
+  pandofs rebalance --data /var/tmp/pando
+      after 'pandofs server add': have all large directories spread to the new servers now
+  pandofs rebalance --rate 2000 /mnt/pando/projects
+      those below one directory, pausing so that 2,000 entries a second move on average
+  pandofs rebalance --data /var/tmp/pando --json | jq .moved
+
+Nothing has to be rebalanced for things to work: a large directory also splits when something is added to it.
+Only directories with partitions over their threshold that may have more partitions are touched, one after the
+other; their time of change (ctime) is set. They serve all the while. Ctrl-C ends it; splits that have begun go on.";
+
+/// Have large directories split to servers that were added
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Rebalance {
+    #[command(flatten)]
+    source: Source,
+    /// Entries a second that may move, on average over the directories so far; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    rate: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The directory to begin at: below a mount point, or a path inside the file system
+    #[arg(default_value = "/")]
+    path: PathBuf,
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    /// Directories that were looked at.
+    directories: u64,
+    /// Of these, that have more partitions now.
+    split: u64,
+    /// Partitions that were made.
+    partitions: u64,
+    /// Entries that went to another shard.
+    moved: u64,
+    /// Directories that could not be read or asked.
+    failed: u64,
+    /// Directories that still have partitions to split, and did not get on with it.
+    unfinished: u64,
+    seconds: f64,
+}
+
+impl Rebalance {
+    /// # Errors
+    /// When there is no such directory, or its servers cannot be asked.
+    pub fn run(&self) -> Result<Outcome> {
+        // The root is of the only file system there is, or of the one that was named.
+        let within = (self.path != Path::new("/")).then_some(self.path.as_path());
+        let cluster = self.source.find(within)?;
+        let inside = match within {
+            Some(path) => path_inside(cluster.map.fs, path)?,
+            None => self.path.clone(),
+        };
+        let client = backend::connect_within(&cluster, Some(PATIENCE))?;
+        let caller = backend::caller();
+        let shown = inside.display();
+        let node = client
+            .resolve(&caller, inside.as_os_str().as_bytes())
+            .with_context(|| format!("{shown} in {}", cluster.map.name))?;
+        let mut work = Work {
+            client: &client,
+            caller,
+            map: &cluster.map,
+            rate: self.rate,
+            begun: Instant::now(),
+            bar: bar(),
+            report: Report::default(),
+        };
+        work.all(inside, node.ino);
+        work.bar.finish_and_clear();
+        let mut report = work.report;
+        report.seconds = work.begun.elapsed().as_secs_f64();
+        if self.json {
+            let json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+            crate::print(&format!("{json}\n"))?;
+        } else {
+            crate::print(&format!("{}\n", text(&report)))?;
+        }
+        Ok(match report.failed + report.unfinished {
+            0 => Outcome::Done,
+            _ => Outcome::Failed,
+        })
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "{} looked at, {} split into {} more, {} moved",
+        units::plural(report.directories, "directory", "directories"),
+        units::count(report.split),
+        units::plural(report.partitions, "partition", "partitions"),
+        units::plural(report.moved, "entry", "entries"),
+    );
+    if report.unfinished > 0 {
+        text.push_str(&format!(", {} unfinished", units::count(report.unfinished)));
+    }
+    text
+}
+
+/// Drawn on a terminal only.
+fn bar() -> ProgressBar {
+    let target = ProgressDrawTarget::stderr_with_hz(4);
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+struct Work<'w> {
+    client: &'w Client,
+    caller: Credentials,
+    map: &'w ClusterMap,
+    rate: u64,
+    begun: Instant,
+    bar: ProgressBar,
+    report: Report,
+}
+
+impl Work<'_> {
+    /// The directory and all below it. Only directories that wait for their turn are in memory.
+    fn all(&mut self, path: PathBuf, ino: Ino) {
+        let mut waiting = vec![(path, ino)];
+        while let Some((path, ino)) = waiting.pop() {
+            self.report.directories += 1;
+            self.bar
+                .set_message(format!("{}: {}", text(&self.report), path.display()));
+            self.bar.tick();
+            if let Err(error) = self.one(ino).and_then(|()| {
+                for entry in self.client.list(&self.caller, ino) {
+                    let entry = entry?;
+                    if entry.kind == FileKind::Dir {
+                        let name = std::ffi::OsStr::from_bytes(entry.name.as_bytes());
+                        waiting.push((path.join(name), entry.ino));
+                    }
+                }
+                Ok(())
+            }) && !error.is_gone()
+            {
+                self.report.failed += 1;
+                eprintln!("pandofs: {}: {error}", path.display());
+            }
+        }
+    }
+
+    /// Has one directory split as far as it is to, if it is.
+    fn one(&mut self, ino: Ino) -> Result<(), ClientError> {
+        let before = self.client.dir_info(&self.caller, ino)?;
+        if !is_to_split(self.map, &before) {
+            return Ok(());
+        }
+        // That sets nothing, and has every shard look at its partitions.
+        let nothing = DirSettings::default();
+        self.client.set_dir_settings(&self.caller, ino, nothing)?;
+        let mut known = before.map.active_count();
+        let mut since = Instant::now();
+        let after = loop {
+            let now = self.client.dir_info(&self.caller, ino)?;
+            if !is_to_split(self.map, &now) {
+                break now;
+            }
+            if now.map.active_count() != known {
+                known = now.map.active_count();
+                since = Instant::now();
+            } else if since.elapsed() >= STALL {
+                self.report.unfinished += 1;
+                break now;
+            }
+            std::thread::sleep(PAUSE);
+        };
+        let made = after
+            .map
+            .active_count()
+            .saturating_sub(before.map.active_count());
+        self.report.split += u64::from(made > 0);
+        self.report.partitions += u64::from(made);
+        self.report.moved += moved(&before, &after);
+        std::thread::sleep(ahead(self.report.moved, self.rate, self.begun.elapsed()));
+        Ok(())
+    }
+}
+
+/// How long to pause so that no more than `rate` entries a second have moved on average.
+fn ahead(moved: u64, rate: u64, elapsed: Duration) -> Duration {
+    if rate == 0 {
+        return Duration::ZERO;
+    }
+    Duration::from_secs_f64(moved as f64 / rate as f64).saturating_sub(elapsed)
+}
+
+fn partitions_on(info: &DirInfo, shard: ShardId) -> impl Iterator<Item = PartitionIndex> {
+    let here = move |index: &PartitionIndex| info.map.shard_of_partition(*index) == shard;
+    info.map.active().filter(here)
+}
+
+/// Whether a shard has a partition over the threshold that may split: that all its partitions together have more
+/// than the threshold allows them says so.
+fn is_to_split(map: &ClusterMap, info: &DirInfo) -> bool {
+    let settings = &info.settings;
+    let allowed = partitions_allowed(map, settings.max_partitions, &info.map);
+    let threshold = u64::from(settings.threshold.unwrap_or(map.settings.split_threshold));
+    info.parts.iter().any(|(shard, part)| {
+        let count = partitions_on(info, *shard).count() as u64;
+        let may_split = |index| info.map.next_child(index, allowed).is_some();
+        part.entries > threshold * count && partitions_on(info, *shard).any(may_split)
+    })
+}
+
+/// Entries on shards that have more partitions than before, beyond those that they had.
+fn moved(before: &DirInfo, after: &DirInfo) -> u64 {
+    let had = |shard: ShardId| {
+        let part = before.parts.iter().find(|(other, _)| *other == shard);
+        let entries = part.map_or(0, |(_, part)| part.entries);
+        (partitions_on(before, shard).count(), entries)
+    };
+    let grown = after.parts.iter().filter_map(|(shard, part)| {
+        let (partitions, entries) = had(*shard);
+        (partitions_on(after, *shard).count() > partitions)
+            .then(|| part.entries.saturating_sub(entries))
+    });
+    grown.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::new_cluster::tests::options;
+    use pandofs_api::DirPart;
+    use pandofs_placement::{DirMap, extended_slots, slot_array};
+    use pandofs_types::Time;
+
+    fn info(map: DirMap, entries: &[u64]) -> DirInfo {
+        let part = |&entries: &u64| DirPart {
+            entries,
+            subdirs: 0,
+            mtime: Time(0),
+            ctime: Time(0),
+            map: map.clone(),
+        };
+        let shards = map.shards();
+        assert_eq!(shards.len(), entries.len());
+        DirInfo {
+            ino: Ino::new(map.home(), 7),
+            parent: Ino::ROOT,
+            settings: DirSettings {
+                threshold: Some(100),
+                ..DirSettings::default()
+            },
+            parts: shards.into_iter().zip(entries.iter().map(part)).collect(),
+            map,
+        }
+    }
+
+    #[test]
+    fn a_large_directory_is_to_split_when_servers_joined() {
+        let before = options()
+            .create_map(vec!["unix:/0".into(), "unix:/1".into()])
+            .unwrap();
+        let joins = |id: u16| pandofs_placement::ServerInfo {
+            id: pandofs_types::ServerId(id),
+            addresses: vec![format!("unix:/{id}")],
+            weight: pandofs_placement::ServerInfo::WEIGHT_ONE,
+            domain: String::new(),
+        };
+        let after = before.with_servers(vec![joins(2), joins(3)]).unwrap();
+        let slots = slot_array(&before, ShardId(0), before.max_partitions(), 1);
+        let spread = DirMap::with_slots(slots.clone(), 2);
+        let large = info(spread.clone(), &[1_000, 1_000]);
+        assert!(!is_to_split(&before, &large));
+        assert!(is_to_split(&after, &large));
+        assert!(!is_to_split(&after, &info(spread, &[100, 100])));
+
+        let mut grown = DirMap::with_slots(slots.clone(), 2);
+        assert!(grown.extend_slots(extended_slots(&slots, &after, 4)));
+        grown.activate(PartitionIndex(2));
+        let half = info(grown.clone(), &[500, 1_000, 500]);
+        assert!(is_to_split(&after, &half));
+        grown.activate(PartitionIndex(3));
+        let whole = info(grown, &[500, 500, 500, 500]);
+        assert!(!is_to_split(&after, &whole));
+        assert_eq!(moved(&large, &whole), 1_000);
+        assert_eq!(moved(&half, &whole), 500);
+    }
+
+    #[test]
+    fn the_rate_is_kept_on_average() {
+        let second = Duration::from_secs(1);
+        assert_eq!(ahead(1_000, 0, Duration::ZERO), Duration::ZERO);
+        assert_eq!(ahead(1_000, 500, second), second);
+        assert_eq!(ahead(1_000, 500, 3 * second), Duration::ZERO);
+    }
+}

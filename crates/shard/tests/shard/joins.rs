@@ -1,0 +1,180 @@
+//! Servers join while a large directory is in use.
+
+use crate::support::{Cluster, name};
+use pandofs_api::{DirSettings, NewNode, PeerMessage, Reply, Request};
+use pandofs_placement::{DirMap, DirPolicy, Settings};
+use pandofs_shard::{Input, Output};
+use pandofs_types::{Ino, ServerId, ShardId};
+use std::collections::BTreeSet;
+
+const FILES: usize = 200;
+
+fn cluster() -> Cluster {
+    let settings = Settings {
+        split_threshold: 8,
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(4, DirPolicy::default(), settings);
+    // Of two servers.
+    cluster.join();
+    cluster
+}
+
+fn fill(cluster: &mut Cluster, map: &mut DirMap, from: usize, count: usize) {
+    for number in from..from + count {
+        let text = format!("file{number}");
+        let create = Request::Create {
+            dir: Ino::ROOT,
+            name: name(&text),
+            node: NewNode::File,
+            mode: 0o644,
+            umask: 0,
+            open: false,
+        };
+        let (reply, _) = cluster.call_by_name(map, &name(&text), &create);
+        assert!(matches!(reply, Ok(Reply::Entry(_))), "{reply:?}");
+    }
+}
+
+fn find_all(cluster: &mut Cluster, count: usize) {
+    let mut map = DirMap::single(ShardId(0));
+    for number in 0..count {
+        let text = name(&format!("file{number}"));
+        let lookup = Request::Lookup {
+            dir: Ino::ROOT,
+            name: text.clone(),
+        };
+        let (reply, _) = cluster.call_by_name(&mut map, &text, &lookup);
+        assert!(matches!(reply, Ok(Reply::Entry(_))), "{reply:?}");
+    }
+}
+
+/// Entries on each server.
+fn entries(cluster: &Cluster) -> Vec<u64> {
+    let servers = cluster.map.servers.iter();
+    let on = |server: ServerId| {
+        let shards = cluster.map.shards_of(server);
+        let of = |shard: &ShardId| cluster.nodes[usize::from(shard.0)].shard.status().entries;
+        shards.iter().map(of).sum()
+    };
+    servers.map(|server| on(server.id)).collect()
+}
+
+fn servers_of_slots(cluster: &Cluster, map: &DirMap) -> Vec<u16> {
+    let slots = map.slots().iter();
+    slots.map(|&shard| cluster.map.server_of(shard).0).collect()
+}
+
+/// What the home knows.
+fn map_of_home(cluster: &mut Cluster) -> DirMap {
+    match cluster.call(0, Request::GetAttr { ino: Ino::ROOT }) {
+        Ok(Reply::Inode(inode)) => inode.dir.unwrap().map,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_directory_splits_to_servers_that_joined_by_use_alone() {
+    let mut cluster = cluster();
+    let mut map = DirMap::single(ShardId(0));
+    fill(&mut cluster, &mut map, 0, FILES);
+    cluster.settle();
+    let before = map_of_home(&mut cluster);
+    assert_eq!(before.active_count(), 2);
+    assert_eq!(servers_of_slots(&cluster, &before), [0, 1]);
+    cluster.join();
+    cluster.join();
+    // Nothing moves by that alone.
+    cluster.settle();
+    assert_eq!(map_of_home(&mut cluster), before);
+    assert_eq!(entries(&cluster)[2..], [0, 0]);
+
+    fill(&mut cluster, &mut map, FILES, 20);
+    cluster.settle();
+    let after = map_of_home(&mut cluster);
+    assert_eq!(servers_of_slots(&cluster, &after), [0, 1, 2, 3]);
+    assert_eq!(after.slots()[..2], before.slots()[..]);
+    assert_eq!(after.active_count(), 4);
+    let spread = entries(&cluster);
+    assert_eq!(spread.iter().sum::<u64>(), FILES as u64 + 20);
+    assert!(spread.iter().all(|&count| count >= 30), "{spread:?}");
+    find_all(&mut cluster, FILES + 20);
+
+    // Killed and started again, all shards are where they were.
+    for shard in 0..cluster.nodes.len() as u16 {
+        let step = cluster.restart(shard);
+        cluster.carry(step.outputs, &mut None);
+    }
+    cluster.settle();
+    assert_eq!(entries(&cluster), spread);
+    find_all(&mut cluster, FILES + 20);
+}
+
+#[test]
+fn every_partition_splits_when_it_is_asked_to() {
+    let mut cluster = cluster();
+    let mut map = DirMap::single(ShardId(0));
+    fill(&mut cluster, &mut map, 0, FILES);
+    cluster.settle();
+    cluster.join();
+    cluster.join();
+    let request = Request::SetDirSettings {
+        dir: Ino::ROOT,
+        settings: DirSettings::default(),
+    };
+    let reply = cluster.call(0, request);
+    assert!(reply.is_ok(), "{reply:?}");
+    cluster.settle();
+    assert_eq!(map_of_home(&mut cluster).active_count(), 4);
+    let spread = entries(&cluster);
+    assert!(spread.iter().all(|&count| count >= 30), "{spread:?}");
+    find_all(&mut cluster, FILES);
+}
+
+/// Of three servers the default is six partitions on each; the array of the two servers that there were is extended
+/// in turns, and by the home alone.
+#[test]
+fn the_home_alone_makes_an_array_longer() {
+    let mut cluster = cluster();
+    let mut map = DirMap::single(ShardId(0));
+    fill(&mut cluster, &mut map, 0, FILES);
+    cluster.settle();
+    cluster.join();
+    let other = map_of_home(&mut cluster).slots()[1];
+    // Asked, the home first stores a longer array, and tells it when it is asked again.
+    let ask = PeerMessage::SlotsAsk {
+        from: other,
+        to: ShardId(0),
+        dir: Ino::ROOT,
+    };
+    let first = cluster.input(0, Input::Peer(ask.clone()));
+    assert_eq!(first.records.len(), 1, "{first:?}");
+    let told = |outputs: &[Output]| {
+        outputs.iter().any(|output| {
+            matches!(output, Output::Send { message: PeerMessage::SlotsTold { map, .. }, durable: true, .. }
+                if map.slots().len() == 18 && map.version() == 2)
+        })
+    };
+    assert!(!told(&first.outputs));
+    cluster.carry(first.outputs, &mut None);
+    let second = cluster.input(0, Input::Peer(ask));
+    assert!(told(&second.outputs), "{second:?}");
+    cluster.carry(second.outputs, &mut None);
+    cluster.settle();
+    let map = map_of_home(&mut cluster);
+    let servers: BTreeSet<u16> = servers_of_slots(&cluster, &map).into_iter().collect();
+    assert_eq!(servers, BTreeSet::from([0, 1, 2]));
+    assert_eq!(servers_of_slots(&cluster, &map)[..6], [0, 1, 2, 0, 1, 2]);
+    // Who is not the home makes none.
+    let astray = PeerMessage::SlotsAsk {
+        from: ShardId(0),
+        to: other,
+        dir: Ino::ROOT,
+    };
+    let step = cluster.input(other.0, Input::Peer(astray));
+    assert!(
+        step.records.is_empty() && step.outputs.is_empty(),
+        "{step:?}"
+    );
+    find_all(&mut cluster, FILES);
+}
