@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Connection, FS, ID, eventually, map, socket};
+use common::{Connection, FS, ID, SHARDS, eventually, map, socket};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request};
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_server::{Options, Server, ServerHandle};
@@ -129,9 +129,10 @@ fn a_server_started_with_a_newer_map_replays_by_the_one_it_went_by() {
     assert_eq!(epoch(&server), Epoch(2));
     server.abandon();
     server.join().unwrap();
-    // What was replayed by the old map is in the store, and is not replayed by the new one.
+    // What was replayed by the old map is in the store, and is not replayed by the new one: what is, each shard has
+    // logged at its start.
     let server = start(dir.path(), &new, ID);
-    assert_eq!(server.replayed().records, 0);
+    assert!(server.replayed().records <= u64::from(SHARDS));
 }
 
 #[test]

@@ -416,10 +416,10 @@ impl Shard {
 
     /// Goes on by a newer cluster map, which has every shard where it was.
     ///
-    /// Between batches only: what a record does may follow from the map, so records of before are not to be applied
-    /// after this, when the log is replayed neither. Whoever calls has the store hold all that was applied.
+    /// What a record does may follow from the map, so none that was applied before is to be applied again after this,
+    /// when the log is replayed neither: whoever calls has the store hold all of them. What is proposed and not
+    /// applied yet is applied by the new map, as it will be replayed.
     pub fn set_map(&mut self, map: Arc<ClusterMap>) {
-        assert!(self.proposals.is_empty(), "a map changes within a batch");
         self.config.map = map;
     }
 

@@ -150,7 +150,7 @@ pub struct Connection {
     pub stream: Stream,
     pub received: ReadBuffer,
     next_id: u64,
-    session: SessionId,
+    pub session: SessionId,
     sequence: u64,
 }
 
