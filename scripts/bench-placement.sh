@@ -50,7 +50,7 @@ measure() {
     echo "# Placement, live and modelled"
     echo
     echo "Commit $commit. What is measured, and how to read it: pandofs bench --help, pandofs model --help."
-    for policy in random subtree ddg:4,16; do
+    for policy in random subtree ddg:4,16 adaptive; do
         echo
         echo "## macro1, 4 servers, $policy"
         echo

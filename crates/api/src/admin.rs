@@ -1,5 +1,6 @@
 //! What `status`, `fsck` and the like ask of a server.
 
+use pandofs_placement::Granularity;
 use pandofs_types::{Epoch, FsId, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,8 @@ pub struct ServerStatus {
     pub log_batches: u64,
     /// Bytes, about.
     pub store_bytes: u64,
+    /// What directories whose policy adapts go by at present, before their own bounds; `None` while none asked.
+    pub granularity: Option<Granularity>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

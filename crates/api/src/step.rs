@@ -5,7 +5,7 @@ use crate::data::{DataReply, DataRequest};
 use crate::layout::LayoutChoice;
 use crate::reply::InodeReply;
 use crate::request::{DirSettings, NewNode};
-use pandofs_placement::{DirMap, GrainState, PartitionIndex};
+use pandofs_placement::{DirMap, GrainState, PartitionIndex, ServerLoad};
 use pandofs_types::{
     Acl, AclKind, Acls, Credentials, FileKind, FileLock, FsError, Ino, Name, SessionId, SetAttr,
     ShardId, Time, TxId,
@@ -471,5 +471,11 @@ pub enum PeerMessage {
         to: ShardId,
         dir: Ino,
         map: DirMap,
+    },
+    /// What the sender has, for the policies that go by it; `wanted`: what has the receiver? It may be lost: who
+    /// wants it asks again and again.
+    Load {
+        load: ServerLoad,
+        wanted: bool,
     },
 }

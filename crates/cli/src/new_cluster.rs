@@ -3,7 +3,9 @@
 use crate::units::Time;
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
+use pandofs_placement::{
+    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, Settings,
+};
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
     MAX_INLINE_BYTES,
@@ -21,11 +23,12 @@ pub struct FsOptions {
     /// Shards: units of metadata that servers lead, a power of two
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SHARDS)]
     pub shards: u16,
-    /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random or subtree
+    /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random, subtree, or adaptive or
+    /// adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space and the load within these bounds
     #[arg(long, value_name = "POLICY", default_value = "ddg:4,16", value_parser = parse_policy)]
     pub policy: DirPolicy,
-    /// Where the inodes of new files go: with-entry, or ddg:WIDTH, another shard after every WIDTH files of a
-    /// directory
+    /// Where the inodes of new files go: with-entry; ddg:WIDTH, another shard after every WIDTH files of a
+    /// directory; or adaptive or adaptive:WIDTH-WIDTH, which follows the name space within these bounds
     #[arg(long, value_name = "POLICY", default_value = "with-entry", value_parser = parse_file_policy)]
     pub file_policy: FilePolicy,
     /// Entries of a directory's partition before it splits
@@ -168,12 +171,29 @@ impl FsOptions {
 /// # Errors
 /// A text that says which there are.
 pub fn parse_policy(text: &str) -> Result<DirPolicy, String> {
-    let unknown =
-        || format!("'{text}' is no policy: write ddg, ddg:DEPTH,WIDTH, random or subtree");
+    let unknown = || {
+        format!(
+            "'{text}' is no policy: write ddg, ddg:DEPTH,WIDTH, random, subtree, adaptive or \
+             adaptive:DEPTH-DEPTH,WIDTH-WIDTH"
+        )
+    };
+    if let Some(bounds) = text.strip_prefix("adaptive:") {
+        let (depths, widths) = bounds.split_once(',').ok_or_else(unknown)?;
+        let wrong = || format!("'{text}': the bounds are to be numbers from 1 on, as in 2-6,4-256");
+        let (least_depth, most_depth) = parse_range(depths).ok_or_else(wrong)?;
+        let (least_width, most_width) = parse_range(widths).ok_or_else(wrong)?;
+        return Ok(DirPolicy::Adaptive(DirBounds {
+            least_depth,
+            most_depth,
+            least_width,
+            most_width,
+        }));
+    }
     match text {
         "ddg" => Ok(DirPolicy::default()),
         "random" => Ok(DirPolicy::Random),
         "subtree" => Ok(DirPolicy::Subtree),
+        "adaptive" => Ok(DirPolicy::Adaptive(DirBounds::default())),
         _ => {
             let granularity = text.strip_prefix("ddg:").ok_or_else(unknown)?;
             let (depth, width) = granularity.split_once(',').ok_or_else(unknown)?;
@@ -191,6 +211,13 @@ pub fn parse_policy(text: &str) -> Result<DirPolicy, String> {
     }
 }
 
+/// Bounds that hold a number from 1 on: the least and the largest one.
+fn parse_range(text: &str) -> Option<(u32, u32)> {
+    let (least, most) = text.split_once('-')?;
+    let (least, most) = (least.trim().parse().ok()?, most.trim().parse().ok()?);
+    (1..=most).contains(&least).then_some((least, most))
+}
+
 /// A policy as it is written.
 pub fn policy_text(policy: DirPolicy) -> String {
     match policy {
@@ -201,6 +228,12 @@ pub fn policy_text(policy: DirPolicy) -> String {
         DirPolicy::Random => "random".into(),
         DirPolicy::Subtree => "subtree".into(),
         DirPolicy::CrushPath => "crush-path".into(),
+        DirPolicy::Adaptive(DirBounds {
+            least_depth,
+            most_depth,
+            least_width,
+            most_width,
+        }) => format!("adaptive:{least_depth}-{most_depth},{least_width}-{most_width}"),
     }
 }
 
@@ -209,12 +242,22 @@ pub fn policy_text(policy: DirPolicy) -> String {
 /// # Errors
 /// A text that says which there are.
 pub fn parse_file_policy(text: &str) -> Result<FilePolicy, String> {
-    if text == "with-entry" {
-        return Ok(FilePolicy::WithEntry);
+    match text {
+        "with-entry" => return Ok(FilePolicy::WithEntry),
+        "adaptive" => return Ok(FilePolicy::Adaptive(FileBounds::default())),
+        _ => {}
     }
-    let width = text
-        .strip_prefix("ddg:")
-        .ok_or_else(|| format!("'{text}' is no policy: write with-entry or ddg:WIDTH"))?;
+    if let Some(bounds) = text.strip_prefix("adaptive:") {
+        let (least, most) = parse_range(bounds).ok_or_else(|| {
+            format!("'{text}': the bounds are to be numbers from 1 on, as in 8000-1000000")
+        })?;
+        return Ok(FilePolicy::Adaptive(FileBounds { least, most }));
+    }
+    let width = text.strip_prefix("ddg:").ok_or_else(|| {
+        format!(
+            "'{text}' is no policy: write with-entry, ddg:WIDTH, adaptive or adaptive:WIDTH-WIDTH"
+        )
+    })?;
     match width.trim().parse() {
         Ok(file_width) if file_width > 0 => Ok(FilePolicy::Ddg { file_width }),
         _ => Err(format!("'{text}': the width is to be a number from 1 on")),
@@ -226,6 +269,7 @@ pub fn file_policy_text(policy: FilePolicy) -> String {
     match policy {
         FilePolicy::WithEntry => "with-entry".into(),
         FilePolicy::Ddg { file_width } => format!("ddg:{file_width}"),
+        FilePolicy::Adaptive(FileBounds { least, most }) => format!("adaptive:{least}-{most}"),
     }
 }
 
@@ -280,10 +324,29 @@ pub mod tests {
 
     #[test]
     fn policies_of_files_are_read_as_they_are_written() {
-        for policy in [FilePolicy::WithEntry, FilePolicy::Ddg { file_width: 300 }] {
+        for policy in [
+            FilePolicy::WithEntry,
+            FilePolicy::Ddg { file_width: 300 },
+            FilePolicy::Adaptive(FileBounds { least: 2, most: 3 }),
+        ] {
             assert_eq!(parse_file_policy(&file_policy_text(policy)), Ok(policy));
         }
-        for wrong in ["", "ddg", "ddg:", "ddg:0", "ddg:x", "ddg:4,16", "random"] {
+        let default = FilePolicy::Adaptive(FileBounds::default());
+        assert_eq!(parse_file_policy("adaptive"), Ok(default));
+        assert_eq!(file_policy_text(default), "adaptive:8000-1048576");
+        for wrong in [
+            "",
+            "ddg",
+            "ddg:",
+            "ddg:0",
+            "ddg:x",
+            "ddg:4,16",
+            "random",
+            "adaptive:",
+            "adaptive:0-4",
+            "adaptive:5-4",
+            "adaptive:5",
+        ] {
             assert!(parse_file_policy(wrong).is_err(), "{wrong}");
         }
     }
@@ -301,10 +364,31 @@ pub mod tests {
             },
             DirPolicy::Random,
             DirPolicy::Subtree,
+            DirPolicy::Adaptive(DirBounds {
+                least_depth: 1,
+                most_depth: 2,
+                least_width: 3,
+                most_width: 3,
+            }),
         ] {
             assert_eq!(parse_policy(&policy_text(policy)), Ok(policy));
         }
-        for wrong in ["", "ddg:", "ddg:4", "ddg:0,4", "ddg:4,x", "hash"] {
+        let default = DirPolicy::Adaptive(DirBounds::default());
+        assert_eq!(parse_policy("adaptive"), Ok(default));
+        assert_eq!(policy_text(default), "adaptive:2-6,4-256");
+        for wrong in [
+            "",
+            "ddg:",
+            "ddg:4",
+            "ddg:0,4",
+            "ddg:4,x",
+            "hash",
+            "adaptive:",
+            "adaptive:2-6",
+            "adaptive:0-6,4-8",
+            "adaptive:2-6,9-8",
+            "adaptive:2,4",
+        ] {
             assert!(parse_policy(wrong).is_err(), "{wrong}");
         }
     }

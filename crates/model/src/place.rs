@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use crate::space::{Object, ROOT, Space};
+use pandofs_placement::adaptive::OBJECTS_BETWEEN_ADJUSTMENTS;
 use pandofs_placement::{
     Adaptive, Bounds, DirPolicy, GrainState, less_loaded, place_directory, place_file,
 };
@@ -49,10 +50,6 @@ impl Policy {
         }
     }
 }
-
-/// Objects placed between two adjustments of the adaptive policy, for each server: servers hear of each
-/// other's loads now and then, not with every request.
-const ADJUSTED_EVERY: u64 = 32;
 
 /// Where objects are, and what directories remember for where the next one goes.
 #[derive(Clone, Debug)]
@@ -160,9 +157,10 @@ impl Placer {
         self.server[object as usize] = shard.0;
         self.objects[usize::from(shard.0)] += 1;
         self.placed += 1;
+        // Servers hear of each other's loads now and then, not with every request.
         if self
             .placed
-            .is_multiple_of(ADJUSTED_EVERY * self.servers as u64)
+            .is_multiple_of(OBJECTS_BETWEEN_ADJUSTMENTS * self.servers as u64)
         {
             self.known.clone_from(&self.objects);
             self.adaptive.adjust(&self.known);

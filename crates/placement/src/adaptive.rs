@@ -7,7 +7,7 @@
 //! units get smaller, and no directory keeps more files in one place than a small part of what a shard has
 //! altogether. What has been placed stays where it is; the next objects are placed otherwise.
 
-use crate::ddg::{DirPlacement, DirPolicy, GrainState, place_directory};
+use crate::ddg::{DirPlacement, DirPolicy, FilePolicy, GrainState, place_directory};
 use pandofs_types::ShardId;
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,15 @@ pub struct Granularity {
     pub dir_depth: u32,
     pub dir_width: u32,
     pub file_width: u32,
+}
+
+impl Granularity {
+    /// As small as the bounds of any directory allow.
+    pub const SMALLEST: Granularity = Granularity {
+        dir_depth: 1,
+        dir_width: 1,
+        file_width: 1,
+    };
 }
 
 /// Between which granularities it is adjusted.
@@ -47,12 +56,109 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// Those of a file system; of what does not adapt there the default ones, for the directories where it does.
+    pub fn of(directories: DirPolicy, files: FilePolicy) -> Bounds {
+        let mut bounds = Bounds::default();
+        let Bounds { least, most } = &mut bounds;
+        if let DirPolicy::Adaptive(dirs) = directories {
+            (least.dir_depth, most.dir_depth) = (dirs.least_depth, dirs.most_depth);
+            (least.dir_width, most.dir_width) = (dirs.least_width, dirs.most_width);
+        }
+        if let FilePolicy::Adaptive(files) = files {
+            (least.file_width, most.file_width) = (files.least, files.most);
+        }
+        bounds
+    }
+
+    fn directories(&self) -> DirBounds {
+        DirBounds {
+            least_depth: self.least.dir_depth,
+            most_depth: self.most.dir_depth,
+            least_width: self.least.dir_width,
+            most_width: self.most.dir_width,
+        }
+    }
+
     /// Whether there is a granularity within them, and units have levels and children.
     pub fn is_valid(&self) -> bool {
-        let (least, most) = (self.least, self.most);
-        (1..=most.dir_depth).contains(&least.dir_depth)
-            && (1..=most.dir_width).contains(&least.dir_width)
-            && (1..=most.file_width).contains(&least.file_width)
+        let files = FileBounds {
+            least: self.least.file_width,
+            most: self.most.file_width,
+        };
+        self.directories().is_valid() && files.is_valid()
+    }
+}
+
+/// Between which depths and widths the units of a directory's subdirectories are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirBounds {
+    pub least_depth: u32,
+    pub most_depth: u32,
+    pub least_width: u32,
+    pub most_width: u32,
+}
+
+impl Default for DirBounds {
+    fn default() -> DirBounds {
+        Bounds::default().directories()
+    }
+}
+
+impl DirBounds {
+    /// Whether there is a granularity within them, and units have levels and children.
+    pub fn is_valid(&self) -> bool {
+        (1..=self.most_depth).contains(&self.least_depth)
+            && (1..=self.most_width).contains(&self.least_width)
+    }
+
+    /// Places a new child directory as [`place_directory`] does, in units of the size within the bounds that is
+    /// nearest to `size`, but for one thing: the files of a directory begin where the directory is. (By the paper's
+    /// figure 2 they begin where the last file of its parent went. That is another shard than the directory's own
+    /// as soon as its parent's children have begun a new unit, and then all its files are branch files.)
+    pub fn place_directory(
+        &self,
+        size: Granularity,
+        parent: &GrainState,
+        random: ShardId,
+    ) -> DirPlacement {
+        let policy = DirPolicy::Ddg {
+            dir_depth: size.dir_depth.clamp(self.least_depth, self.most_depth),
+            dir_width: size.dir_width.clamp(self.least_width, self.most_width),
+        };
+        let mut placement = place_directory(policy, parent, false, random);
+        placement.child.file_shard = placement.shard;
+        placement
+    }
+}
+
+/// Between which numbers of a directory's files are kept together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileBounds {
+    pub least: u32,
+    pub most: u32,
+}
+
+impl Default for FileBounds {
+    fn default() -> FileBounds {
+        let Bounds { least, most } = Bounds::default();
+        FileBounds {
+            least: least.file_width,
+            most: most.file_width,
+        }
+    }
+}
+
+impl FileBounds {
+    /// Whether there is a width within them, and units have files.
+    pub fn is_valid(&self) -> bool {
+        (1..=self.most).contains(&self.least)
+    }
+
+    /// The width within the bounds that is nearest to `size`.
+    pub fn width(&self, size: Granularity) -> u32 {
+        size.file_width.clamp(self.least, self.most)
     }
 }
 
@@ -60,11 +166,13 @@ impl Bounds {
 // than evenness is worth, wider ones let single shards outgrow their caches.
 
 /// The most loaded shard has this much more than the mean, in per cent, before units get smaller.
-pub const UNEVEN_PERCENT: u64 = 30;
+pub const UNEVEN_PERCENT: u128 = 30;
 /// And less than this before they get larger.
-pub const EVEN_PERCENT: u64 = 20;
+pub const EVEN_PERCENT: u128 = 20;
 /// Of what a shard has on the average, the files of one directory may be one part in so many.
 pub const DIRECTORY_FRACTION: u64 = 16;
+/// Objects made between two adjustments, for each server: what is adjusted next is to have been tried.
+pub const OBJECTS_BETWEEN_ADJUSTMENTS: u64 = 32;
 
 /// The granularity in force, and what it is adjusted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,22 +203,23 @@ impl Adaptive {
 
     /// Adjusts to what the shards have now: objects, or requests of late.
     pub fn adjust(&mut self, loads: &[u64]) {
-        let total: u64 = loads.iter().sum();
-        let most = loads.iter().max().copied().unwrap_or(0);
+        // What others tell may be wrong; a sum of it is never too large.
+        let total: u128 = loads.iter().copied().map(u128::from).sum();
+        let most = loads.iter().max().copied().map_or(0, u128::from);
         if total == 0 {
             return;
         }
-        let shards = loads.len() as u64;
+        let shards = loads.len() as u128;
         let Bounds {
             least,
             most: largest,
         } = self.bounds;
-        let files = total / shards / DIRECTORY_FRACTION;
+        let files = total / shards / u128::from(DIRECTORY_FRACTION);
         self.current.file_width = u32::try_from(files)
             .unwrap_or(u32::MAX)
             .clamp(least.file_width, largest.file_width);
         // By how much the most loaded one is over the mean.
-        let percent = (most * shards - total).saturating_mul(100) / total;
+        let percent = (most * shards - total) * 100 / total;
         let now = &mut self.current;
         if percent > UNEVEN_PERCENT {
             // The width first: it is what makes units of very different sizes.
@@ -128,10 +237,7 @@ impl Adaptive {
         }
     }
 
-    /// Places a new child directory as [`place_directory`] does, but for one thing: the files of a directory
-    /// begin where the directory is. (By the paper's figure 2 they begin where the last file of its parent
-    /// went. That is another shard than the directory's own as soon as its parent's children have begun a
-    /// new unit, and then all its files are branch files.)
+    /// Places a new child directory, see [`DirBounds::place_directory`].
     ///
     /// On a shard that has more than its share, as `loads` knows it, the units are as small as the bounds allow.
     pub fn place_directory(
@@ -145,22 +251,19 @@ impl Adaptive {
         } else {
             self.current
         };
-        let policy = DirPolicy::Ddg {
-            dir_depth: size.dir_depth,
-            dir_width: size.dir_width,
-        };
-        let mut placement = place_directory(policy, parent, false, random);
-        placement.child.file_shard = placement.shard;
-        placement
+        let bounds = self.bounds.directories();
+        bounds.place_directory(size, parent, random)
     }
 }
 
 /// Whether the shard has over [`UNEVEN_PERCENT`] more than the mean.
 fn is_overloaded(shard: ShardId, loads: &[u64]) -> bool {
-    let total: u64 = loads.iter().sum();
-    let load = loads.get(usize::from(shard.0)).copied().unwrap_or(0);
-    let (load, total) = (u128::from(load), u128::from(total));
-    load * loads.len() as u128 * 100 > total * u128::from(100 + UNEVEN_PERCENT)
+    let total: u128 = loads.iter().copied().map(u128::from).sum();
+    let load = loads
+        .get(usize::from(shard.0))
+        .copied()
+        .map_or(0, u128::from);
+    load * loads.len() as u128 * 100 > total * (100 + UNEVEN_PERCENT)
 }
 
 /// Of two shards drawn at random the one that has less. (Choosing the less loaded of two keeps the largest load
@@ -241,6 +344,44 @@ mod tests {
         assert_eq!(place(&[10, 10, 12, 10, 10, 10]), ShardId(2));
         assert_eq!(place(&[10, 10, 20, 10, 10, 10]), ShardId(5));
         assert_eq!(place(&[]), ShardId(2));
+    }
+
+    #[test]
+    fn a_directorys_bounds_narrow_those_of_the_file_system() {
+        let narrow = DirBounds {
+            least_depth: 1,
+            most_depth: 2,
+            least_width: 2,
+            most_width: 3,
+        };
+        let parent = |dir_depth, dir_num| GrainState {
+            dir_depth,
+            dir_num,
+            ..GrainState::root(ShardId(2))
+        };
+        let large = Bounds::default().most;
+        let place = |size, parent: GrainState| narrow.place_directory(size, &parent, ShardId(5));
+        assert_eq!(place(large, parent(1, 2)).shard, ShardId(2));
+        assert_eq!(place(large, parent(1, 3)).shard, ShardId(5));
+        assert_eq!(place(large, parent(2, 0)).shard, ShardId(5));
+        let smallest = Granularity::SMALLEST;
+        assert_eq!(place(smallest, parent(1, 0)).shard, ShardId(5));
+        let files = FileBounds { least: 2, most: 9 };
+        assert_eq!((files.width(smallest), files.width(large)), (2, 9));
+    }
+
+    #[test]
+    fn what_does_not_adapt_in_the_file_system_has_the_default_bounds() {
+        let fixed = Bounds::of(DirPolicy::default(), FilePolicy::WithEntry);
+        assert_eq!(fixed, Bounds::default());
+        let dirs = DirBounds {
+            least_depth: 3,
+            ..DirBounds::default()
+        };
+        let files = FileBounds { least: 1, most: 7 };
+        let both = Bounds::of(DirPolicy::Adaptive(dirs), FilePolicy::Adaptive(files));
+        assert_eq!(both.directories(), dirs);
+        assert_eq!((both.least.file_width, both.most.file_width), (1, 7));
     }
 
     #[test]

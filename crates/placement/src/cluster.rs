@@ -161,9 +161,11 @@ pub enum MapError {
     Shards(usize),
     #[error("shard {shard} is led by server {server}, which is not in the map")]
     UnknownLeader { shard: ShardId, server: ServerId },
-    #[error("the policy ddg of files needs a width of 1 or more")]
+    #[error("the policies of files need widths of 1 or more, the least one before the largest")]
     FilePolicy,
-    #[error("the policy ddg needs a depth and a width of 1 or more")]
+    #[error(
+        "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest"
+    )]
     Policy,
     #[error("{setting} is to be {allowed}, not {found}")]
     Setting {

@@ -1,6 +1,7 @@
 //! Where a new directory, and a new file's inode, go: Dynamic Dir-Grain and the policies it is
 //! measured against (Xiong et al., section 3; shards stand for the paper's metadata servers).
 
+use crate::adaptive::{DirBounds, FileBounds};
 use pandofs_types::ShardId;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub enum DirPolicy {
     Subtree,
     /// The shard follows from the full path name: see [`crush_path_shard`].
     CrushPath,
+    /// Dynamic Dir-Grain whose units follow the name space and the load, within these bounds: see
+    /// [`DirBounds::place_directory`].
+    Adaptive(DirBounds),
 }
 
 impl Default for DirPolicy {
@@ -67,13 +71,19 @@ pub enum FilePolicy {
     /// Dynamic Dir-Grain: at most `file_width` files of a directory in each unit, then another shard drawn at
     /// random. A file that is not with its entry is a branch file, and making it a distributed operation.
     Ddg { file_width: u32 },
+    /// Dynamic Dir-Grain whose width follows the name space, within these bounds.
+    Adaptive(FileBounds),
 }
 
 impl FilePolicy {
     /// Whether its figures make sense (they come from the network, or from a file): a unit has at least one
     /// file.
     pub fn is_valid(self) -> bool {
-        !matches!(self, FilePolicy::Ddg { file_width: 0 })
+        match self {
+            FilePolicy::WithEntry => true,
+            FilePolicy::Ddg { file_width } => file_width > 0,
+            FilePolicy::Adaptive(bounds) => bounds.is_valid(),
+        }
     }
 }
 
@@ -84,10 +94,14 @@ impl DirPolicy {
     /// Whether its figures make sense (they come from the network, or from a file): a unit has at least
     /// one level, and one directory's children.
     pub fn is_valid(self) -> bool {
-        !matches!(
-            self,
-            DirPolicy::Ddg { dir_depth: 0, .. } | DirPolicy::Ddg { dir_width: 0, .. }
-        )
+        match self {
+            DirPolicy::Ddg {
+                dir_depth,
+                dir_width,
+            } => dir_depth > 0 && dir_width > 0,
+            DirPolicy::Random | DirPolicy::Subtree | DirPolicy::CrushPath => true,
+            DirPolicy::Adaptive(bounds) => bounds.is_valid(),
+        }
     }
 
     /// Levels of a unit, and child directories of one directory in a unit.
@@ -100,6 +114,7 @@ impl DirPolicy {
             DirPolicy::Random | DirPolicy::CrushPath => (1, 1),
             DirPolicy::Subtree if parent_is_root => (1, 1),
             DirPolicy::Subtree => (UNBOUNDED, UNBOUNDED),
+            DirPolicy::Adaptive(bounds) => (bounds.least_depth, bounds.least_width),
         }
     }
 }
@@ -115,7 +130,9 @@ pub struct DirPlacement {
 /// Places a new child directory of `parent` (figure 2, second part).
 ///
 /// `random` is the shard to take when the policy asks for a random one, drawn by the caller. Under
-/// [`DirPolicy::CrushPath`] it is the one that [`crush_path_shard`] gave for the new path.
+/// [`DirPolicy::CrushPath`] it is the one that [`crush_path_shard`] gave for the new path. Under
+/// [`DirPolicy::Adaptive`] the units are as small as may be: who knows the loads has
+/// [`DirBounds::place_directory`].
 pub fn place_directory(
     policy: DirPolicy,
     parent: &GrainState,
@@ -394,7 +411,7 @@ mod tests {
         let bytes = [4, 0xac, 0x02, 16, 2, 5];
         assert_eq!(postcard::to_stdvec(&grain).unwrap(), bytes);
         assert_eq!(postcard::from_bytes::<GrainState>(&bytes).unwrap(), grain);
-        let policies: [(DirPolicy, &str, &[u8]); 4] = [
+        let policies: [(DirPolicy, &str, &[u8]); 5] = [
             (
                 DirPolicy::default(),
                 r#"{"ddg":{"dir_depth":4,"dir_width":16}}"#,
@@ -403,6 +420,16 @@ mod tests {
             (DirPolicy::Random, r#""random""#, &[1]),
             (DirPolicy::Subtree, r#""subtree""#, &[2]),
             (DirPolicy::CrushPath, r#""crush-path""#, &[3]),
+            (
+                DirPolicy::Adaptive(DirBounds {
+                    least_depth: 2,
+                    most_depth: 6,
+                    least_width: 4,
+                    most_width: 300,
+                }),
+                r#"{"adaptive":{"least_depth":2,"most_depth":6,"least_width":4,"most_width":300}}"#,
+                &[4, 2, 6, 4, 0xac, 0x02],
+            ),
         ];
         for (policy, text, bytes) in policies {
             assert_eq!(serde_json::to_string(&policy).unwrap(), text);

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | which partition of a directory holds a name, and which shard holds the partition | [`DirMap`] |
 //! | which shards a directory spreads over, and into how many partitions | [`slot_array`], [`default_max_partitions`] |
-//! | where a new directory lives | [`place_directory`], [`Adaptive`] |
+//! | where a new directory lives | [`place_directory`], [`Adaptive`], [`Placer`] |
 //! | which server leads a shard | [`ClusterMap`], filled in by [`crush_map`] |
 //!
 //! Invariant: nothing in here does I/O, reads a clock or draws a random number; the same arguments
@@ -17,9 +17,10 @@ pub mod crush;
 pub mod ddg;
 pub mod dirmap;
 pub mod gather;
+pub mod placer;
 pub mod slots;
 
-pub use adaptive::{Adaptive, Bounds, Granularity, less_loaded};
+pub use adaptive::{Adaptive, Bounds, DirBounds, FileBounds, Granularity, less_loaded};
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
 pub use crush::crush_map;
 pub use ddg::{
@@ -28,6 +29,7 @@ pub use ddg::{
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
+pub use placer::{Placer, Placing, ServerLoad};
 pub use slots::{
     default_max_partitions, extended_slots, partitions_allowed, partitions_per_server, slot_array,
 };

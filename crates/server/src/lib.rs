@@ -26,6 +26,7 @@ mod flusher;
 mod forcer;
 mod helper;
 mod lane;
+mod loads;
 mod mailbox;
 mod memory;
 mod peers;
@@ -48,6 +49,7 @@ pub mod parts {
     pub use crate::data_tickets::{Again, Asked, DataTickets, PeerRequests};
     pub use crate::durable::Durable;
     pub use crate::flusher::flush;
+    pub use crate::loads::Loads;
     pub use crate::recalls::{Answer, Recalls, Said};
     pub use crate::recovery::{configs, recover};
     pub use crate::shards::{Appended, Shards};

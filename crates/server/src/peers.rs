@@ -87,7 +87,12 @@ impl Peers {
     /// # Panics
     /// When [`Peers::knows`] would deny it.
     pub fn send(&mut self, server: ServerId, message: PeerMessage) {
-        self.link(server).new.push(message);
+        let link = self.link(server);
+        if is_load(&message) {
+            // To a server that is away they would be many, and push out what it is to hear.
+            link.forget(is_load);
+        }
+        link.new.push(message);
         self.touched.insert(server);
     }
 
@@ -159,15 +164,24 @@ impl Peers {
 
     /// Drops a data request that waits to be sent again, now that its answer is there.
     pub fn forget_data(&mut self, server: ServerId, number: u64) {
-        let link = self.link(server);
         let is_it = |message: &PeerMessage| matches!(message, PeerMessage::Data { ticket, .. } if *ticket == number);
-        link.new.retain(|message| !is_it(message));
-        link.backlog.retain(|(_, message)| !is_it(message));
-        link.backlog_bytes = link.backlog.iter().map(|(bytes, _)| bytes).sum();
+        self.link(server).forget(is_it);
     }
 }
 
+/// Whether the next message of its kind says all that this one does.
+fn is_load(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Load { wanted: true, .. })
+}
+
 impl Link {
+    /// Drops messages that have not left.
+    fn forget(&mut self, is_it: impl Fn(&PeerMessage) -> bool) {
+        self.new.retain(|message| !is_it(message));
+        self.backlog.retain(|(_, message)| !is_it(message));
+        self.backlog_bytes = self.backlog.iter().map(|(bytes, _)| bytes).sum();
+    }
+
     /// When to connect, if the link is closed and has something to say.
     fn wants_opening(&self) -> Option<Instant> {
         match self.state {
@@ -348,6 +362,7 @@ mod tests {
     use super::*;
     use crate::slots::Slots;
     use pandofs_api::{DataReply, DataRequest};
+    use pandofs_placement::ServerLoad;
     use pandofs_types::Ino;
     use pandofs_types::limits::MAX_IO_BYTES;
 
@@ -440,6 +455,26 @@ mod tests {
             })
             .collect();
         assert_eq!(tickets, [13, 14, 15, 16, 17, 18]);
+    }
+
+    #[test]
+    fn of_loads_only_the_last_waits() {
+        let now = Instant::now();
+        let mut peers = Peers::new([OTHER].into_iter(), now);
+        let load = |objects| PeerMessage::Load {
+            load: ServerLoad {
+                objects,
+                requests: 1,
+            },
+            wanted: true,
+        };
+        peers.send(OTHER, done(1));
+        for objects in 0..5 {
+            peers.send(OTHER, load(objects));
+            assert!(peers.take_ready().is_empty());
+        }
+        assert_eq!(peers.take_due(now), [OTHER]);
+        assert_eq!(peers.opened(OTHER, key()), [done(1), load(4)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_record};
 use pandofs_api::ShardStatus;
 use pandofs_log::{Entry, Log};
-use pandofs_placement::ClusterMap;
+use pandofs_placement::{ClusterMap, Granularity};
 use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
 use pandofs_store::Overlay;
 use pandofs_types::ShardId;
@@ -245,6 +245,16 @@ impl Shards {
             ..led.shard.status()
         };
         self.iter().map(|(_, led)| status(led)).collect()
+    }
+
+    /// Inodes of all these shards.
+    pub fn inodes(&self) -> u64 {
+        self.iter().map(|(_, led)| led.shard.inodes()).sum()
+    }
+
+    /// What is placed by, if a shard places by what all servers have. All of them have heard the same.
+    pub fn granularity(&self) -> Option<Granularity> {
+        self.iter().find_map(|(_, led)| led.shard.granularity())
     }
 
     /// Distributed operations that these shards coordinated and that have ended since the start.

@@ -7,6 +7,7 @@ mod common;
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
+use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, Peer};
@@ -166,4 +167,57 @@ fn a_link_to_the_wrong_server_is_not_used() {
     assert_eq!(unsent.write_to(&mut link.stream).unwrap(), Progress::Done);
     assert_eq!(link.next_body(), None, "it is closed without a message");
     assert_eq!(messages(&mut accept(&listener)), [done(1)]);
+}
+
+fn load(objects: u64, wanted: bool) -> PeerMessage {
+    let requests = 0;
+    let load = ServerLoad { objects, requests };
+    PeerMessage::Load { load, wanted }
+}
+
+#[test]
+fn a_server_says_what_it_has_and_asks_nobody_if_nothing_is_placed_by_it() {
+    let memory = memory();
+    let listener = listen(&memory);
+    let server = memory.start();
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    let has_root = memory.map.server_of(Ino::ROOT.birth_shard()) == ID;
+    send(&mut to_server, vec![load(7, true)]);
+    let mut link = accept(&listener);
+    assert_eq!(messages(&mut link), [load(u64::from(has_root), false)]);
+    send(&mut to_server, vec![load(8, false), write(1)]);
+    assert_eq!(
+        messages(&mut link),
+        [done(1)],
+        "what is told is not answered"
+    );
+    let mut admin = Connection::admin(server.address());
+    assert_eq!(admin.status().granularity, None);
+}
+
+#[test]
+fn where_the_policy_adapts_servers_ask_each_other_and_go_by_the_answers() {
+    let memory = Memory::with_map(|dir| {
+        let mut map = map(dir, 2, 3_600_000);
+        map.policy = DirPolicy::Adaptive(DirBounds::default());
+        map
+    });
+    let listener = listen(&memory);
+    let server = memory.start();
+    let mut link = accept(&listener);
+    let has_root = memory.map.server_of(Ino::ROOT.birth_shard()) == ID;
+    let own = load(u64::from(has_root), true);
+    assert_eq!(messages(&mut link), std::slice::from_ref(&own));
+    let mut admin = Connection::admin(server.address());
+    let begun = admin.status().granularity.expect("it is placed by");
+    assert_eq!((begun.dir_depth, begun.dir_width), (4, 16));
+    let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
+    for (objects, width) in [(1_000, 8), (2_000, 4)] {
+        send(&mut to_server, vec![load(objects, false)]);
+        let goes_by = |size: Option<Granularity>| size.is_some_and(|size| size.dir_width == width);
+        eventually("it has adapted", || {
+            goes_by(admin.status().granularity).then_some(())
+        });
+        assert_eq!(messages(&mut link), std::slice::from_ref(&own));
+    }
 }

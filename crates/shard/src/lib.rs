@@ -25,6 +25,7 @@ mod lockers;
 mod notices;
 mod opens;
 mod participate;
+mod placing;
 pub mod port;
 mod reclaim;
 mod record;

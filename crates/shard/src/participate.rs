@@ -85,7 +85,7 @@ impl Shard {
                 }
             }
             // The lane's.
-            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => {}
+            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {}
             PeerMessage::LockerKept { session, .. } => self.locker_kept(session),
             PeerMessage::LeaseholderKept { session, .. } => self.leaseholder_kept(session),
         }

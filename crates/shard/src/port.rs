@@ -2,9 +2,10 @@
 
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_leases::Recall;
-use pandofs_placement::ClusterMap;
+use pandofs_placement::{ClusterMap, ServerLoad};
 use pandofs_store::StoreError;
 use pandofs_types::{Leased, ServerId, SessionId, ShardId, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where an answer goes; chosen by the lane and opaque to the shard.
@@ -49,6 +50,8 @@ pub enum Input {
     TakesLeases { session: SessionId },
     /// The session has let go of what this [`Output::Recall`] was about.
     Recalled { session: SessionId, number: u64 },
+    /// What all servers have, for the policies that go by it.
+    Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

@@ -99,7 +99,9 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             screen.shards(&[*from, *to])?;
             screen.inos(inos)
         }
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => Ok(()),
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {
+            Ok(())
+        }
         PeerMessage::LockerKept { from, to, .. } => {
             screen.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)

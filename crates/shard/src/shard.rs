@@ -16,7 +16,9 @@ use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
-use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
+use pandofs_placement::{
+    ClusterMap, DirMap, DirPolicy, FilePolicy, GrainState, Granularity, PartitionIndex, Placer,
+};
 use pandofs_store::{Overlay, Store, StoreError};
 use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
@@ -101,6 +103,9 @@ pub struct Shard {
     /// What needs space is refused.
     pub(crate) disk_low: bool,
     pub(crate) leases: Leases,
+    pub(crate) placer: Placer,
+    /// Something is placed by it here.
+    pub(crate) adapts: bool,
 }
 
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
@@ -217,6 +222,10 @@ impl Shard {
                 expected,
             });
         }
+        let (policy, file_policy) = (config.map.policy, config.map.settings.file_policy);
+        let adapts = matches!(policy, DirPolicy::Adaptive(_))
+            || matches!(file_policy, FilePolicy::Adaptive(_));
+        let placer = Placer::new(&config.map);
         let mut this = Shard {
             proposed: meta.applied,
             meta,
@@ -248,6 +257,8 @@ impl Shard {
             lockers: Lockers::default(),
             disk_low: false,
             leases: Leases::default(),
+            placer,
+            adapts,
         };
         this.load(store).map_err(broken)?;
         Ok(this)
@@ -480,6 +491,16 @@ impl Shard {
     pub fn set_lease_room(&mut self, (many, all): (usize, usize)) {
         let room = pandofs_leases::Room { many, all };
         self.leases.set_room(room);
+    }
+
+    /// Inodes that are here.
+    pub fn inodes(&self) -> u64 {
+        self.meta.inodes
+    }
+
+    /// What is placed by here, if something is by what all servers have: then [`Input::Loads`] is wanted now and then.
+    pub fn granularity(&self) -> Option<Granularity> {
+        self.adapts.then(|| self.placer.granularity())
     }
 
     /// What has been coordinated here.

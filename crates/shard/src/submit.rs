@@ -55,6 +55,10 @@ impl Shard {
                 self.recall_answered(session, number);
                 Ok(())
             }
+            Input::Loads(told) => {
+                self.placer.hear(&self.config.map, &told);
+                Ok(())
+            }
             Input::Tick => self.tick(overlay, env),
         };
         done.and_then(|()| self.submit_ready(overlay, env))
@@ -236,19 +240,21 @@ impl Shard {
             self.wait_for(tx, Input::Request { ticket, request });
             return Ok(());
         }
-        let mut choices = Choices {
-            time: env.now,
-            random: (env.random)(),
-            ..Choices::default()
-        };
         let config = self.config.clone();
         let view = view_of(&config, overlay, true);
+        let random = (env.random)();
+        let mut choices = Choices {
+            time: env.now,
+            random,
+            placing: self.placing(&view, &request.request, random),
+            ..Choices::default()
+        };
         let checked = ops::check(
             &view,
             &self.locks,
             &request.caller,
             &request.request,
-            &choices,
+            &mut choices,
         )
         .and_then(|plan| match plan {
             Some(plan) => self
@@ -298,6 +304,7 @@ impl Shard {
                 if let Request::Open { ino, .. } = request.request {
                     self.splits.opening.insert(ino);
                 }
+                self.adapts |= choices.placing.is_some();
                 let age = self.ages.remove(&request.key);
                 let record = Record::Request {
                     request: Box::new(request),

@@ -9,7 +9,7 @@ use pandofs_golden::{check, variants};
 use pandofs_namespace::keys::FORMAT_VERSION;
 use pandofs_namespace::records::{ReclaimRecord, decode, encode};
 use pandofs_namespace::{Admission, Choices, PlanAnswer};
-use pandofs_placement::PartitionIndex;
+use pandofs_placement::{PartitionIndex, Placing};
 use pandofs_shard::{Coordinated, LOG_FORMAT_VERSION, Origin, Record};
 use pandofs_types::{CommitProtocol, SessionId, ShardId};
 
@@ -42,6 +42,10 @@ fn choices() -> Choices {
         closed: vec![FILE],
         admission: Admission::Busy,
         slots: vec![ShardId(2), ShardId(300)],
+        placing: Some(Placing {
+            granularity: samples::granularity(),
+            shard: ShardId(300),
+        }),
     }
 }
 

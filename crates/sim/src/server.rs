@@ -8,15 +8,15 @@ use crate::scenario::{Leasing, Loss, Moment, Plant, SECOND, Scenario};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, Request};
 use pandofs_check::ShardPairs;
 use pandofs_log::Log;
-use pandofs_placement::ClusterMap;
+use pandofs_placement::{ClusterMap, ServerLoad};
 use pandofs_server::parts::{
-    Again, Answer, Asked, DataTickets, Durable, PeerRequests, Recalls, Said, Shards,
+    Again, Answer, Asked, DataTickets, Durable, Loads, PeerRequests, Recalls, Said, Shards,
 };
 use pandofs_server::{ServerError, parts};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::MAX_LANE_BATCH;
+use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH};
 use pandofs_types::{Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -81,6 +81,9 @@ pub struct Process {
     peer_requests: PeerRequests,
     inbox: VecDeque<(ShardId, Input)>,
     recalls: Recalls<Hearer>,
+    loads: Loads,
+    /// When the loads are looked at next.
+    next_loads: Moment,
     /// It works until then.
     pub busy_until: Moment,
     pub is_scheduled: bool,
@@ -221,6 +224,8 @@ impl Server {
             peer_requests: PeerRequests::default(),
             inbox: VecDeque::new(),
             recalls: Recalls::default(),
+            loads: Loads::default(),
+            next_loads: now,
             busy_until: now,
             is_scheduled: false,
         });
@@ -487,8 +492,34 @@ impl Server {
         }
     }
 
-    /// A message between servers about data objects.
-    pub fn data_message(&mut self, sender: ServerId, message: PeerMessage) {
+    /// As a lane does it now and then.
+    pub fn look_at_loads(&mut self, now: Moment) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        if now < process.next_loads || process.shards.granularity().is_none() {
+            return;
+        }
+        process.next_loads = now + LOADS_INTERVAL.as_nanos() as Moment;
+        let load = own_load(process);
+        process.loads.told(self.id, load);
+        let told = Arc::new(process.loads.all());
+        for shard in process.shards.ids() {
+            let told = Arc::clone(&told);
+            process.inbox.push_back((shard, Input::Loads(told)));
+        }
+        let (id, wanted) = (self.id, true);
+        let others = self.map.leading_servers().into_iter();
+        let ask = |server| Act::Send {
+            server,
+            message: PeerMessage::Load { load, wanted },
+        };
+        self.acts
+            .extend(others.filter(|&other| other != id).map(ask));
+    }
+
+    /// A message between servers, not between shards.
+    pub fn server_message(&mut self, sender: ServerId, message: PeerMessage) {
         let Some(mut process) = self.process.take() else {
             return;
         };
@@ -509,6 +540,16 @@ impl Server {
                 });
             }
             PeerMessage::DataDone { ticket, reply } => self.data_done(&mut process, ticket, reply),
+            PeerMessage::Load { load, wanted } => {
+                process.loads.told(sender, load);
+                if wanted {
+                    let (load, wanted) = (own_load(&process), false);
+                    self.acts.push(Act::Send {
+                        server: sender,
+                        message: PeerMessage::Load { load, wanted },
+                    });
+                }
+            }
             other => unreachable!("{other:?} is between shards"),
         }
         self.process = Some(process);
@@ -685,5 +726,12 @@ fn names_of(request: &Request) -> Vec<Key> {
             ..
         } => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
         _ => Vec::new(),
+    }
+}
+
+fn own_load(process: &Process) -> ServerLoad {
+    ServerLoad {
+        objects: process.shards.inodes(),
+        requests: process.loads.of_late(),
     }
 }

@@ -197,6 +197,10 @@ pub const MAP_LOOK_PAUSE: Duration = Duration::from_millis(500);
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a lane tells its shards that time has passed.
 pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
+/// How often a server that places by what all have asks the others: with a thousand servers each has some thousand
+/// messages a second of it, which is little, and a thousand new directories in between are few for what they are placed
+/// by.
+pub const LOADS_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a new connection may take to say who it is.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server tries to connect to another one and waits for its welcome.

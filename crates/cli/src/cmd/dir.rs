@@ -50,10 +50,12 @@ pub struct Dir {
     /// Partitions beyond which it does not split
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS as i64))]
     max_partitions: Option<u32>,
-    /// Where its new subdirectories go: ddg, ddg:DEPTH,WIDTH, random or subtree
+    /// Where its new subdirectories go: ddg, ddg:DEPTH,WIDTH, random, subtree, adaptive or
+    /// adaptive:DEPTH-DEPTH,WIDTH-WIDTH
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     policy: Option<DirPolicy>,
-    /// Where the inodes of its new files go: with-entry, or ddg:WIDTH, another shard after every WIDTH files
+    /// Where the inodes of its new files go: with-entry; ddg:WIDTH, another shard after every WIDTH files; or
+    /// adaptive or adaptive:WIDTH-WIDTH
     #[arg(long, value_name = "POLICY", value_parser = parse_file_policy)]
     file_policy: Option<FilePolicy>,
     /// Print JSON

@@ -10,6 +10,7 @@ use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
 use pandofs_api::{ScrubReport, ScrubState, ShardStatus};
+use pandofs_placement::Granularity;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -245,8 +246,9 @@ fn text(
             _ => String::new(),
         };
         text.push_str(&format!(
-            "{}  {address}{epoch}{}\n",
+            "{}  {address}{epoch}{}{}\n",
             view.info.id,
+            placing(view),
             scrubbing(view)
         ));
     }
@@ -255,6 +257,21 @@ fn text(
         text.push_str(&shard_table(views).to_string());
     }
     text
+}
+
+/// What the server places by at present where the policy adapts.
+fn placing(view: &ServerView) -> String {
+    let granularity = view
+        .status
+        .as_ref()
+        .ok()
+        .and_then(|status| status.granularity);
+    granularity.map_or(String::new(), |size| {
+        format!(
+            "  adaptive: depth {}, width {}, {} files",
+            size.dir_depth, size.dir_width, size.file_width
+        )
+    })
 }
 
 /// What there is to say of damage and of looking for it.
@@ -395,6 +412,9 @@ struct UpReport {
     log_records: u64,
     log_batches: u64,
     store_bytes: u64,
+    /// What is placed by at present where the policy adapts; missing while nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granularity: Option<Granularity>,
     #[serde(flatten)]
     scrub: Option<Scrubbing>,
     shard_details: Vec<ShardStatus>,
@@ -482,6 +502,7 @@ impl ServerReport {
             log_records: status.log_records,
             log_batches: status.log_batches,
             store_bytes: status.store_bytes,
+            granularity: status.granularity,
             scrub: view.scrub.as_ref().map(Scrubbing::new),
             shard_details: status.shards.clone(),
         });
@@ -537,6 +558,7 @@ mod tests {
             log_records: 0,
             log_batches: 0,
             store_bytes: 0,
+            granularity: None,
         };
         let scrub = ScrubReport {
             state: ScrubState::Running,

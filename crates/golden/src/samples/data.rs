@@ -191,5 +191,6 @@ fn status() -> ServerStatus {
         log_records: 29,
         log_batches: 30,
         store_bytes: 31,
+        granularity: Some(super::granularity()),
     }
 }

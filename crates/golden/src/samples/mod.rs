@@ -17,7 +17,9 @@ pub use step::{
 };
 
 use pandofs_api::{DirSettings, Layout, LayoutChoice};
-use pandofs_placement::{DirMap, DirPolicy, FilePolicy, GrainState, PartitionIndex};
+use pandofs_placement::{
+    DirBounds, DirMap, DirPolicy, FileBounds, FilePolicy, GrainState, Granularity, PartitionIndex,
+};
 use pandofs_types::{
     Acl, AclEntry, Acls, Attr, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
     LockRange, Name, ServerId, ShardId, Time,
@@ -110,6 +112,15 @@ pub fn policies() -> Named<DirPolicy> {
         ("Random", DirPolicy::Random),
         ("Subtree", DirPolicy::Subtree),
         ("CrushPath", DirPolicy::CrushPath),
+        (
+            "Adaptive",
+            DirPolicy::Adaptive(DirBounds {
+                least_depth: 2,
+                most_depth: 6,
+                least_width: 4,
+                most_width: 300,
+            }),
+        ),
     ]
 }
 
@@ -130,6 +141,13 @@ pub fn file_policies() -> Named<FilePolicy> {
     vec![
         ("WithEntry", FilePolicy::WithEntry),
         ("Ddg", FilePolicy::Ddg { file_width: 300 }),
+        (
+            "Adaptive",
+            FilePolicy::Adaptive(FileBounds {
+                least: 8_000,
+                most: 1 << 20,
+            }),
+        ),
     ]
 }
 
@@ -163,6 +181,14 @@ pub fn grain() -> GrainState {
         dir_num: 12,
         file_shard: ShardId(2),
         file_num: 200,
+    }
+}
+
+pub fn granularity() -> Granularity {
+    Granularity {
+        dir_depth: 5,
+        dir_width: 16,
+        file_width: 8_000,
     }
 }
 
@@ -256,8 +282,8 @@ mod tests {
     }
 
     variants!(kind_of, KINDS, FileKind: File, Dir, Symlink, Fifo, Socket, Char, Block);
-    variants!(policy_of, POLICIES, DirPolicy: Ddg, Random, Subtree, CrushPath);
-    variants!(file_policy_of, FILE_POLICIES, FilePolicy: WithEntry, Ddg);
+    variants!(policy_of, POLICIES, DirPolicy: Ddg, Random, Subtree, CrushPath, Adaptive);
+    variants!(file_policy_of, FILE_POLICIES, FilePolicy: WithEntry, Ddg, Adaptive);
     variants!(error_of, ERRORS, FsError:
         NotFound, Exists, NotDir, IsDir, NotEmpty, Access, NotPermitted, Invalid, NameTooLong,
         TooManyLinks, NoSpace, NoAttribute, TooBig, FileTooBig, Stale, NotSupported, Busy, Io,
@@ -284,7 +310,7 @@ mod tests {
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
         Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,
-        MergeGo, LeaseholderKept, SlotsAsk, SlotsTold);
+         MergeGo, LeaseholderKept, SlotsAsk, SlotsTold, Load);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
     variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);

@@ -9,7 +9,7 @@ use pandofs_api::{
     Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap,
     SwappedEntry,
 };
-use pandofs_placement::PartitionIndex;
+use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
     AclKind, Acls, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId,
 };
@@ -540,6 +540,16 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 to,
                 dir,
                 map: split_map(),
+            },
+        ),
+        (
+            "Load",
+            PeerMessage::Load {
+                load: ServerLoad {
+                    objects: 300,
+                    requests: 5,
+                },
+                wanted: true,
             },
         ),
     ]

@@ -5,7 +5,7 @@ use crate::costs::Costs;
 use crate::macro1::macro1;
 use crate::place::Policy;
 use crate::space::{NAMESPACE_1, Space};
-use pandofs_placement::DirPolicy;
+use pandofs_placement::{Bounds, DirPolicy, FileBounds, FilePolicy};
 use pandofs_report::{Axis, Figure};
 
 /// A measurement. All was below one directory, whose policy this is; files were with their entries.
@@ -31,6 +31,7 @@ impl Live {
             DirPolicy::Random => "random".to_owned(),
             DirPolicy::Subtree => "subtree".to_owned(),
             DirPolicy::CrushPath => "crush-path".to_owned(),
+            DirPolicy::Adaptive(_) => "adaptive".to_owned(),
         };
         format!(
             "{policy}, {} servers, {} clients",
@@ -53,6 +54,13 @@ impl Live {
             DirPolicy::Random | DirPolicy::CrushPath => own(1, 1),
             // It is all one child of the root.
             DirPolicy::Subtree => own(u32::MAX, u32::MAX),
+            adaptive @ DirPolicy::Adaptive(_) => {
+                let with_entries = FilePolicy::Adaptive(FileBounds {
+                    least: u32::MAX,
+                    most: u32::MAX,
+                });
+                Policy::Adaptive(Bounds::of(adaptive, with_entries))
+            }
         }
     }
 
@@ -124,6 +132,7 @@ fn same_order(first: &[f64], second: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_placement::DirBounds;
 
     #[test]
     fn what_contradicts_is_found() {
@@ -142,9 +151,11 @@ mod tests {
             seed: 1,
             rates: [1_000.0; 3],
         };
-        let all = [DirPolicy::default(), DirPolicy::Random, DirPolicy::Subtree].map(live);
+        let adaptive = DirPolicy::Adaptive(DirBounds::default());
+        let (ddg, random, subtree) = (DirPolicy::default(), DirPolicy::Random, DirPolicy::Subtree);
+        let all = [ddg, random, subtree, adaptive].map(live);
         let figure = beside(&all, Costs::MEASURED);
-        assert_eq!(figure.series.len(), 6);
+        assert_eq!(figure.series.len(), 8);
         assert_eq!(figure.categories[1], "random, 4 servers, 8 clients");
         let modelled = &figure.series[1].points;
         assert_eq!(modelled.len(), 3);

@@ -19,6 +19,7 @@ use pandofs_types::{
 pub struct Checked {
     /// With the placement state that follows the choice of the shard.
     owned: Owned,
+    policy: FilePolicy,
     /// Where the inode goes.
     shard: ShardId,
     new: NewFile,
@@ -69,19 +70,37 @@ pub fn check(
         choices.time,
     );
     let policy = owned.parts.settings.file_policy;
-    let shard = match policy.unwrap_or(view.map.settings.file_policy) {
-        FilePolicy::WithEntry => view.shard,
-        FilePolicy::Ddg { file_width } => {
-            let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
+    let policy = policy.unwrap_or(view.map.settings.file_policy);
+    let unit = match policy {
+        FilePolicy::WithEntry => None,
+        FilePolicy::Ddg { file_width } => Some((file_width, choices.random_shard(view))),
+        FilePolicy::Adaptive(bounds) => {
+            let placing = choices.placing(view);
+            Some((bounds.width(placing.granularity), placing.shard))
+        }
+    };
+    let shard = match unit {
+        None => view.shard,
+        Some((file_width, random)) => {
             let placed = place_file(file_width, &owned.parts.grain, random);
             owned.parts.grain = placed.parent_after;
             placed.shard
         }
     };
-    Ok(Checked { owned, shard, new })
+    Ok(Checked {
+        owned,
+        policy,
+        shard,
+        new,
+    })
 }
 
 impl Checked {
+    /// Whether it was placed by what is known of loads.
+    pub fn adapts(&self) -> bool {
+        matches!(self.policy, FilePolicy::Adaptive(_))
+    }
+
     /// How a branch file is made, and the directory's partitions with the placement state that follows the choice,
     /// which is stored when the operation begins, as a directory's is. `None`: the inode is with its entry.
     pub fn plan(
@@ -130,6 +149,7 @@ pub fn apply(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, checked: Checked, ope
         },
         shard,
         new,
+        ..
     } = checked;
     assert!(shard == txn.shard, "a branch file is made by a plan");
     let ino = txn.new_ino();

@@ -7,8 +7,13 @@ use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
 use crate::records::PartsRecord;
 use crate::{Locks, Stop, View};
 use pandofs_api::{NewDir, Refusal, Step};
-use pandofs_placement::place_directory;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+use pandofs_placement::{DirPolicy, place_directory};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name};
+
+/// Where subdirectories of the directory with these partitions go.
+pub fn policy(view: &View<'_>, parts: &PartsRecord) -> DirPolicy {
+    parts.settings.policy.unwrap_or(view.map.policy)
+}
 
 /// Also gives the parent's partitions with the placement state that follows the choice. It is stored when
 /// the operation begins, whatever becomes of it: of many that are under way at once each must see the
@@ -42,9 +47,16 @@ pub fn plan(
     }
     check_dir(caller, CHANGE, &owned.parts)?;
     let mut parts = owned.parts;
-    let policy = parts.settings.policy.unwrap_or(view.map.policy);
-    let random = ShardId((choices.random % u64::from(view.map.shard_count())) as u16);
-    let placed = place_directory(policy, &parts.grain, dir == Ino::ROOT, random);
+    let placed = match policy(view, &parts) {
+        DirPolicy::Adaptive(bounds) => {
+            let placing = choices.placing(view);
+            bounds.place_directory(placing.granularity, &parts.grain, placing.shard)
+        }
+        fixed => {
+            let random = choices.random_shard(view);
+            place_directory(fixed, &parts.grain, dir == Ino::ROOT, random)
+        }
+    };
     let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mode, umask);
     let new = NewDir {
         parent: dir,

@@ -34,6 +34,7 @@ pub mod xattr;
 use crate::made;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
+use pandofs_placement::{DirPolicy, Granularity, Placing};
 use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,23 @@ pub struct Choices {
     pub admission: Admission,
     /// The slot array, should a directory need one.
     pub slots: Vec<ShardId>,
+    /// Where the directory's policy follows the load: what is placed by.
+    pub placing: Option<Placing>,
+}
+
+impl Choices {
+    /// A shard drawn at random.
+    fn random_shard(&self, view: &View<'_>) -> ShardId {
+        ShardId((self.random % u64::from(view.map.shard_count())) as u16)
+    }
+
+    /// What is placed by; without knowledge of any load in the smallest units.
+    fn placing(&self, view: &View<'_>) -> Placing {
+        self.placing.unwrap_or_else(|| Placing {
+            granularity: Granularity::SMALLEST,
+            shard: self.random_shard(view),
+        })
+    }
 }
 
 /// What the shard's driver wants done with a step of another shard's operation. (A format: 0, 1, 2.)
@@ -145,21 +163,16 @@ pub fn read(
 }
 
 /// Rejects a mutation that cannot succeed, or finds the key it must wait for, without changing
-/// anything. For what would become a plan the plan is returned, for its choices to be made.
+/// anything. For what would become a plan the plan is returned, for its choices to be made. What there is to place
+/// by is taken out of the choices where the directory's policy does not ask for it.
 pub fn check(
     view: &View<'_>,
     locks: &Locks,
     caller: &Credentials,
     request: &Request,
-    choices: &Choices,
+    choices: &mut Choices,
 ) -> Result<Option<Plan>, Stop> {
     made::check_request(locks, request)?;
-    if let Some(change) = acl::Change::of(request)? {
-        return Ok(match acl::check(view, locks, caller, change, choices)? {
-            acl::Checked::Here(_) => None,
-            acl::Checked::Plan(plan) => Some(plan),
-        });
-    }
     match request {
         Request::Create {
             dir,
@@ -171,9 +184,44 @@ pub fn check(
         } => {
             let modes = (*mode, *umask);
             let made = create::check(view, locks, caller, *dir, name, node, modes, choices)?;
+            if !made.adapts() {
+                choices.placing = None;
+            }
             let plan = made.plan(view, caller, *dir, name, None);
             Ok(plan.map(|(plan, _)| plan))
         }
+        Request::Mkdir {
+            dir,
+            name,
+            mode,
+            umask,
+        } => {
+            let (plan, parts) =
+                mkdir::plan(view, locks, caller, *dir, name, *mode, *umask, choices)?;
+            if !matches!(mkdir::policy(view, &parts), DirPolicy::Adaptive(_)) {
+                choices.placing = None;
+            }
+            Ok(Some(plan))
+        }
+        other => check_unplaced(view, locks, caller, other, choices),
+    }
+}
+
+/// The same of what is not placed anywhere.
+fn check_unplaced(
+    view: &View<'_>,
+    locks: &Locks,
+    caller: &Credentials,
+    request: &Request,
+    choices: &Choices,
+) -> Result<Option<Plan>, Stop> {
+    if let Some(change) = acl::Change::of(request)? {
+        return Ok(match acl::check(view, locks, caller, change, choices)? {
+            acl::Checked::Here(_) => None,
+            acl::Checked::Plan(plan) => Some(plan),
+        });
+    }
+    match request {
         Request::CreateUnnamed { dir, at, mode, .. } => {
             create_unnamed::check(view, locks, caller, *dir, *at, *mode).map(|_| None)
         }
@@ -205,13 +253,6 @@ pub fn check(
         Request::SetDirSettings { dir, settings } => {
             setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
         }
-        Request::Mkdir {
-            dir,
-            name,
-            mode,
-            umask,
-        } => mkdir::plan(view, locks, caller, *dir, name, *mode, *umask, choices)
-            .map(|(plan, _)| Some(plan)),
         Request::Unlink { dir, name } => {
             remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
         }
@@ -422,7 +463,7 @@ pub fn mutate(
             set_layout::apply(txn, *ino, inode, layout, choices)?
         }
         planned => {
-            let plan = check(&view, locks, caller, planned, choices)?;
+            let plan = check_unplaced(&view, locks, caller, planned, choices)?;
             return plan.map(Mutation::Plan).ok_or_else(|| {
                 Stop::Broken("an operation is neither applied at once nor planned".to_string())
             });

@@ -1,4 +1,5 @@
 use super::*;
+use crate::adaptive::{DirBounds, FileBounds};
 
 /// A cluster of equal servers, each in its own domain, without addresses.
 pub(crate) fn cluster(shards: u16, servers: u16) -> ClusterMap {
@@ -139,7 +140,7 @@ fn what_is_wrong_is_named() {
                     dir_width: 1,
                 }
             }),
-            "the policy ddg needs a depth and a width of 1 or more",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
         ),
         (
             refusal(|map| {
@@ -148,7 +149,22 @@ fn what_is_wrong_is_named() {
                     dir_width: 0,
                 }
             }),
-            "the policy ddg needs a depth and a width of 1 or more",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
+        ),
+        (
+            refusal(|map| {
+                map.policy = DirPolicy::Adaptive(DirBounds {
+                    least_depth: 7,
+                    ..DirBounds::default()
+                })
+            }),
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
+        ),
+        (
+            refusal(|map| {
+                map.settings.file_policy = FilePolicy::Adaptive(FileBounds { least: 0, most: 9 })
+            }),
+            "the policies of files need widths of 1 or more, the least one before the largest",
         ),
         (
             refusal(|map| map.settings.split_threshold = 3),

@@ -28,6 +28,7 @@ impl Lane {
             log_records: self.counters.log_records,
             log_batches: self.counters.log_batches,
             store_bytes: self.store.size_bytes(),
+            granularity: self.shards.granularity(),
         }
     }
 }

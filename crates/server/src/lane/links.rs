@@ -117,6 +117,14 @@ impl Lane {
                     self.inbox.push((shard, Input::DataDone { ticket, reply }));
                 }
             }
+            PeerMessage::Load { load, wanted } => {
+                self.loads.told(sender, load);
+                if wanted {
+                    let load = self.own_load();
+                    let wanted = false;
+                    self.send(sender, PeerMessage::Load { load, wanted });
+                }
+            }
             other => {
                 if !self.take_shard_message(sender, other) {
                     // It will be sent again, if it matters.
@@ -171,7 +179,7 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::SlotsTold { from, to, .. }
         | PeerMessage::MergeAsk { from, to, .. }
         | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => None,
     }
 }
 

@@ -10,6 +10,7 @@ mod admin;
 mod delivery;
 mod intake;
 mod links;
+mod loads;
 mod mail;
 mod map;
 mod recalls;
@@ -29,6 +30,7 @@ use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_message};
 use crate::flusher::{self, Flusher};
 use crate::forcer::Forcer;
+use crate::loads::Loads;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
@@ -42,7 +44,7 @@ use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
-use pandofs_types::limits::{MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
+use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
 use pandofs_types::{ServerId, ShardId, Time};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
@@ -142,6 +144,9 @@ pub(crate) struct Lane {
 
     next_tick: Instant,
     next_look: Instant,
+    /// When to look at the loads.
+    next_loads: Instant,
+    loads: Loads,
     /// When what nobody waits for is forced, if there is something.
     next_force: Instant,
     /// How long that may wait; 0 for not at all.
@@ -291,6 +296,8 @@ impl Lane {
             unasked_bytes: 0,
             next_tick: now,
             next_look: now + LOOK_INTERVAL,
+            next_loads: now,
+            loads: Loads::default(),
             next_force: now,
             force_interval: Duration::from_millis(map.settings.flush_interval_ms),
             stop: None,
@@ -364,7 +371,7 @@ impl Lane {
         if !self.ready.is_empty() || !self.inbox.is_empty() {
             return Duration::ZERO;
         }
-        let mut next = self.next_tick.min(self.next_look);
+        let mut next = self.next_tick.min(self.next_look).min(self.next_loads);
         if self.durable.is_behind() && !self.durable.is_under_way() {
             next = next.min(self.next_force);
         }
@@ -385,6 +392,10 @@ impl Lane {
             self.answer_waiting(now);
             // After an error the system does not announce again that somebody waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
+        }
+        if self.next_loads <= now {
+            self.next_loads = now + LOADS_INTERVAL;
+            self.look_at_loads();
         }
     }
 

@@ -259,7 +259,7 @@ impl Run {
         };
         if matches!(
             changed,
-            PeerMessage::Data { .. } | PeerMessage::DataDone { .. }
+            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. }
         ) || screen(&self.cluster.map, &changed).is_err()
         {
             self.seen.dropped += 1;
@@ -300,5 +300,6 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::MergeGo { .. } => "MergeGo",
         PeerMessage::SlotsAsk { .. } => "SlotsAsk",
         PeerMessage::SlotsTold { .. } => "SlotsTold",
+        PeerMessage::Load { .. } => "Load",
     }
 }

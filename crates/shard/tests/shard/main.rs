@@ -4,6 +4,7 @@
 
 mod accessed;
 mod acls;
+mod adaptive;
 mod branch_files;
 mod distributed;
 mod exchange;

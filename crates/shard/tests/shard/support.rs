@@ -31,9 +31,9 @@ pub struct Step {
     pub outputs: Vec<Output>,
 }
 
-pub fn map(shards: u16, policy: DirPolicy, settings: Settings) -> Arc<ClusterMap> {
-    let server = ServerInfo {
-        id: ServerId(0),
+fn map(servers: u16, shards: u16, policy: DirPolicy, settings: Settings) -> Arc<ClusterMap> {
+    let server = |id| ServerInfo {
+        id: ServerId(id),
         addresses: vec![],
         weight: ServerInfo::WEIGHT_ONE,
         domain: "here".to_string(),
@@ -44,16 +44,21 @@ pub fn map(shards: u16, policy: DirPolicy, settings: Settings) -> Arc<ClusterMap
         "test".to_string(),
         key,
         shards,
-        vec![server],
+        (0..servers).map(server).collect(),
         policy,
         settings,
     );
-    Arc::new(map.expect("a map of one server"))
+    Arc::new(map.expect("a map of equal servers"))
 }
 
 impl Cluster {
     pub fn new(shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
-        let map = map(shards, policy, settings);
+        Cluster::of_servers(1, shards, policy, settings)
+    }
+
+    /// The same with shards that several servers lead.
+    pub fn of_servers(servers: u16, shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
+        let map = map(servers, shards, policy, settings);
         assert_eq!(map.epoch, Epoch(1));
         let nodes = (0..shards).map(|shard| node(&map, shard)).collect();
         Cluster {

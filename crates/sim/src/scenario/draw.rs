@@ -3,7 +3,7 @@
 use super::{
     End, Fault, Leasing, Loss, MILLISECOND, Moment, Op, Path, Planned, SECOND, Shape, TROUBLED,
 };
-use pandofs_placement::{DirPolicy, FilePolicy};
+use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, LockKind};
 
@@ -20,9 +20,16 @@ pub fn shape(rng: &mut Rng) -> Shape {
         DirPolicy::Random,
         DirPolicy::Subtree,
         DirPolicy::default(),
+        DirPolicy::Adaptive(DirBounds {
+            least_depth: 1,
+            most_depth: 3,
+            least_width: 1,
+            most_width: 4,
+        }),
     ]);
-    let file_policy = match rng.below(3) {
-        0 => FilePolicy::Ddg {
+    let file_policy = match rng.below(4) {
+        0 => FilePolicy::Adaptive(FileBounds { least: 1, most: 5 }),
+        1 => FilePolicy::Ddg {
             file_width: *rng.pick(&[1, 2, 5]),
         },
         _ => FilePolicy::WithEntry,

@@ -129,7 +129,7 @@ impl World {
                 let server = usize::from(id);
                 match shard_of(&message) {
                     None => {
-                        self.servers[server].data_message(from, message);
+                        self.servers[server].server_message(from, message);
                         self.after(server);
                     }
                     Some(shard) => {
@@ -323,6 +323,6 @@ fn shard_of(message: &PeerMessage) -> Option<ShardId> {
         | PeerMessage::SlotsTold { to, .. }
         | PeerMessage::MergeAsk { to, .. }
         | PeerMessage::MergeGo { to, .. } => Some(to),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } => None,
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => None,
     }
 }

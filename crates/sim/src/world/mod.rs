@@ -392,6 +392,7 @@ impl World {
                     for config in self.servers[server].configs() {
                         self.servers[server].receive(config.shard, Input::Tick);
                     }
+                    self.servers[server].look_at_loads(self.now);
                     self.servers[server].answer_waiting(self.now);
                     let next = self.now + TICK_INTERVAL.as_nanos() as Moment;
                     self.put(next, Event::Tick { server, boot });

@@ -16,7 +16,9 @@ use crate::subject::Census;
 use node::Node;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
-use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
+use pandofs_placement::{
+    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, ServerLoad, Settings,
+};
 use pandofs_shard::{Input, Output, Recall, Ticket, screen};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, ShardId, Time};
@@ -64,22 +66,31 @@ pub enum Network {
 }
 
 impl ClusterConfig {
-    /// Every directory on another shard, and as many splits as can be; in half of all clusters every other file
+    /// Every directory on another shard, or nearly, and as many splits as can be; in most clusters other files
     /// too.
     pub fn scattered(seed: u64, shards: u16) -> ClusterConfig {
         ClusterConfig {
             seed,
             servers: shards.min(4),
             shards,
-            policy: DirPolicy::Random,
+            policy: match seed % 4 {
+                3 => DirPolicy::Adaptive(DirBounds {
+                    least_depth: 1,
+                    most_depth: 2,
+                    least_width: 1,
+                    most_width: 2,
+                }),
+                _ => DirPolicy::Random,
+            },
             settings: Settings {
                 split_threshold: 4,
                 max_partitions: Some(16),
                 stripe_unit: 4_096,
                 inline_bytes: 4_096,
-                file_policy: match seed % 2 {
+                file_policy: match seed % 3 {
                     0 => FilePolicy::WithEntry,
-                    _ => FilePolicy::Ddg { file_width: 1 },
+                    1 => FilePolicy::Ddg { file_width: 1 },
+                    _ => FilePolicy::Adaptive(FileBounds { least: 1, most: 2 }),
                 },
                 ..Settings::default()
             },
@@ -283,9 +294,21 @@ impl Cluster {
 
     fn pass_time(&mut self) {
         self.now.0 += TICK_INTERVAL.as_nanos() as i64;
+        let told = Arc::new(self.loads());
         for shard in 0..self.nodes.len() as u16 {
-            self.run_batch(ShardId(shard), vec![Input::Tick]);
+            let inputs = vec![Input::Loads(Arc::clone(&told)), Input::Tick];
+            self.run_batch(ShardId(shard), inputs);
         }
+    }
+
+    /// What each server has.
+    fn loads(&self) -> BTreeMap<ServerId, ServerLoad> {
+        let mut loads: BTreeMap<ServerId, ServerLoad> = BTreeMap::new();
+        for node in &self.nodes {
+            let server = self.map.server_of(node.id());
+            loads.entry(server).or_default().objects += node.status().inodes;
+        }
+        loads
     }
 
     fn run_batch(&mut self, shard: ShardId, batch: Vec<Input>) {

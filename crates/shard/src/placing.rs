@@ -1,0 +1,30 @@
+//! Policies that go by what all servers have.
+//!
+//! What they say is looked up here when a request comes in, and fixed in its record. Whoever applies the record, then
+//! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
+
+use crate::shard::Shard;
+use pandofs_api::Request;
+use pandofs_namespace::View;
+use pandofs_placement::Placing;
+
+impl Shard {
+    /// What a request that makes something would be placed by. Whether its directory asks for that is seen later,
+    /// and a directory that cannot be read is refused later.
+    pub(crate) fn placing(
+        &self,
+        view: &View<'_>,
+        request: &Request,
+        random: u64,
+    ) -> Option<Placing> {
+        let near = match request {
+            Request::Create { .. } => None,
+            Request::Mkdir { dir, .. } => match view.parts(*dir) {
+                Ok(Some(parts)) => Some(parts.grain.dir_shard),
+                _ => None,
+            },
+            _ => return None,
+        };
+        Some(self.placer.placing(&self.config.map, random, near))
+    }
+}
