@@ -35,6 +35,9 @@ pub struct Placing {
 /// Of all servers together, for each of them: with fewer requests than this of late nothing is said by how they are
 /// spread.
 const REQUESTS_THAT_COUNT: u64 = 1_000;
+/// The same of objects: with fewer than this it is chance how they are spread, and nothing follows from it but where the
+/// next unit begins.
+const OBJECTS_THAT_COUNT: u64 = 1_000;
 /// Loads are given in parts of this: of all objects, and of all requests.
 const WHOLE: u128 = 1 << 40;
 
@@ -112,10 +115,16 @@ impl Placer {
         };
         let of_leader = |server: &ServerId| load(&known[server]);
         self.loads = map.shards.iter().map(of_leader).collect();
-        self.overloaded = WHOLE * (1 + u128::from(counts)) * (100 + UNEVEN_PERCENT) / 100;
+        let even = WHOLE * (1 + u128::from(counts));
+        let tells = objects >= OBJECTS_THAT_COUNT.saturating_mul(servers);
+        self.overloaded = if tells {
+            even * (100 + UNEVEN_PERCENT) / 100
+        } else {
+            u128::MAX
+        };
         self.adjusted_at = self.adjusted_at.min(objects);
         let made = objects - self.adjusted_at;
-        if made >= OBJECTS_BETWEEN_ADJUSTMENTS.saturating_mul(servers) {
+        if tells && made >= OBJECTS_BETWEEN_ADJUSTMENTS.saturating_mul(servers) {
             self.adjusted_at = objects;
             let of_equals = |known: &Known| fair(u128::from(known.load.objects), known) / servers;
             let of_equals: Vec<u64> = known.values().map(of_equals).collect();
@@ -191,10 +200,24 @@ mod tests {
         placer.hear(&map, &uneven(96));
         assert_eq!(placer.granularity().dir_width, 4);
         // What is removed and made again is new.
-        placer.hear(&map, &told(&[10, 10, 10]));
+        placer.hear(&map, &told(&[1_010, 1_010, 1_010]));
         let depth = placer.granularity().dir_depth;
-        placer.hear(&map, &told(&[106, 10, 10]));
+        placer.hear(&map, &told(&[1_600, 1_010, 1_010]));
         assert_eq!(placer.granularity().dir_depth, depth - 1);
+    }
+
+    #[test]
+    fn as_long_as_there_is_little_only_the_draw_goes_by_it() {
+        let map = even(2);
+        let mut placer = Placer::new(&map);
+        let begun = placer.granularity();
+        placer.hear(&map, &told(&[1_900, 99]));
+        let placing = placer.placing(&map, 1 << 32, Some(ShardId(0)));
+        assert_eq!((placing.granularity, placing.shard), (begun, ShardId(1)));
+        placer.hear(&map, &told(&[1_900, 100]));
+        let placing = placer.placing(&map, 0, Some(ShardId(0)));
+        assert_eq!(placing.granularity, Granularity::SMALLEST);
+        assert_ne!(placer.granularity(), begun);
     }
 
     #[test]

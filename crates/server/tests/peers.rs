@@ -212,7 +212,7 @@ fn where_the_policy_adapts_servers_ask_each_other_and_go_by_the_answers() {
     let begun = admin.status().granularity.expect("it is placed by");
     assert_eq!((begun.dir_depth, begun.dir_width), (4, 16));
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
-    for (objects, width) in [(1_000, 8), (2_000, 4)] {
+    for (objects, width) in [(10_000, 8), (20_000, 4)] {
         send(&mut to_server, vec![load(objects, false)]);
         let goes_by = |size: Option<Granularity>| size.is_some_and(|size| size.dir_width == width);
         eventually("it has adapted", || {

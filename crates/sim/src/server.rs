@@ -1,5 +1,7 @@
 //! One server: what a lane is made of, with the world around it in place of sockets, threads and clock.
 
+mod loads;
+
 use crate::client::Hearer;
 use crate::disk::Disk;
 use crate::history::Key;
@@ -8,7 +10,7 @@ use crate::scenario::{Leasing, Loss, Moment, Plant, SECOND, Scenario};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, Request};
 use pandofs_check::ShardPairs;
 use pandofs_log::Log;
-use pandofs_placement::{ClusterMap, ServerLoad};
+use pandofs_placement::ClusterMap;
 use pandofs_server::parts::{
     Again, Answer, Asked, DataTickets, Durable, Loads, PeerRequests, Recalls, Said, Shards,
 };
@@ -16,7 +18,7 @@ use pandofs_server::{ServerError, parts};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH};
+use pandofs_types::limits::MAX_LANE_BATCH;
 use pandofs_types::{Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -492,32 +494,6 @@ impl Server {
         }
     }
 
-    /// As a lane does it now and then.
-    pub fn look_at_loads(&mut self, now: Moment) {
-        let Some(process) = &mut self.process else {
-            return;
-        };
-        if now < process.next_loads || process.shards.granularity().is_none() {
-            return;
-        }
-        process.next_loads = now + LOADS_INTERVAL.as_nanos() as Moment;
-        let load = own_load(process);
-        process.loads.told(self.id, load);
-        let told = Arc::new(process.loads.all());
-        for shard in process.shards.ids() {
-            let told = Arc::clone(&told);
-            process.inbox.push_back((shard, Input::Loads(told)));
-        }
-        let (id, wanted) = (self.id, true);
-        let others = self.map.leading_servers().into_iter();
-        let ask = |server| Act::Send {
-            server,
-            message: PeerMessage::Load { load, wanted },
-        };
-        self.acts
-            .extend(others.filter(|&other| other != id).map(ask));
-    }
-
     /// A message between servers, not between shards.
     pub fn server_message(&mut self, sender: ServerId, message: PeerMessage) {
         let Some(mut process) = self.process.take() else {
@@ -541,14 +517,8 @@ impl Server {
             }
             PeerMessage::DataDone { ticket, reply } => self.data_done(&mut process, ticket, reply),
             PeerMessage::Load { load, wanted } => {
-                process.loads.told(sender, load);
-                if wanted {
-                    let (load, wanted) = (own_load(&process), false);
-                    self.acts.push(Act::Send {
-                        server: sender,
-                        message: PeerMessage::Load { load, wanted },
-                    });
-                }
+                let told = loads::take(&mut process, sender, load, wanted);
+                self.acts.extend(told);
             }
             other => unreachable!("{other:?} is between shards"),
         }
@@ -726,12 +696,5 @@ fn names_of(request: &Request) -> Vec<Key> {
             ..
         } => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
         _ => Vec::new(),
-    }
-}
-
-fn own_load(process: &Process) -> ServerLoad {
-    ServerLoad {
-        objects: process.shards.inodes(),
-        requests: process.loads.of_late(),
     }
 }
