@@ -20,13 +20,13 @@ const SHARED: usize = 1_000;
 /// How sizes are asked for.
 enum Asker {
     Calls,
-    Ring(Ring),
+    Ring(Box<Ring>),
 }
 
 impl Asker {
     fn new(is_ring: bool) -> Result<Asker> {
         Ok(match is_ring {
-            true => Asker::Ring(Ring::new()?),
+            true => Asker::Ring(Box::new(Ring::new()?)),
             false => Asker::Calls,
         })
     }
