@@ -49,6 +49,7 @@ worker() {
             rmdir "$MNT/small/dir-$me-$number"
         fi
         ((number % 50)) || ls "$MNT/still" >"$SCRATCH/listed-$me"
+        echo "$number" >"$SCRATCH/at-$me"
     done
     echo "$number" >"$SCRATCH/made-$me"
 }
@@ -92,6 +93,16 @@ kill_server 0
 kill_server 2
 expect 'all servers to go by the new map after a kill' all_go_by 2
 
+# Whoever works goes on working.
+at() {
+    cat "$SCRATCH/at-$1"
+}
+has_come_to() {
+    [[ $(at "$1") -ge $2 ]]
+}
+for me in 1 2 3; do
+    wait_until "worker $me to go on" has_come_to "$me" $(($(at "$me") + 30))
+done
 touch "$SCRATCH/stop"
 for me in 1 2 3; do
     wait_for_end "${workers[$((me - 1))]}"

@@ -291,7 +291,7 @@ mod tests {
     fn a_directory_is_shown_with_all_its_parts() {
         let addresses = (0..4).map(|id| format!("unix:/{id}")).collect();
         let map = options().create_map(addresses).unwrap();
-        let slots = slot_array(&map, ShardId(3), 8, 1);
+        let slots = slot_array(&map, ShardId(3), 4, 1);
         let dir_map = DirMap::with_slots(slots, 3);
         let part = |entries| DirPart {
             entries,
