@@ -58,7 +58,7 @@ lint: ## Formatting, clippy and the house rules only
 
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
-	cargo test --workspace --release $(MPI)
+	cargo test --workspace --release $(MPI) --no-fail-fast
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
