@@ -63,7 +63,7 @@ for figure in commit-counts commit-throughput; do
 done
 
 expect_equal 'recoveries with undecided operations' "$(jq -s 'map(select(.figure == "commit-recovery-undecided" and
-    .series == "until all have ended" and .y > 0) | .x) | tojson' -r "$SCRATCH/commit.jsonl")" '[0.0,20.0]'
+    .series == "until all have ended" and .y > 0) | .x) | tojson' -r "$SCRATCH/commit.jsonl")" '[0,20]'
 
 "$programs/examples/wire_bench" --rounds 1 --seconds 0.05
 "$programs/examples/store_bench" --ops 2000

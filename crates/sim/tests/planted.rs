@@ -4,7 +4,7 @@ use pandofs_sim::scenario::{End, Fault, MILLISECOND, Op, Path, Planned, Shape};
 use pandofs_sim::{Plant, Scenario, Trace, run};
 
 /// Seeds in one of which the oracle has to find it.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 400;
 
 fn finds(plant: Plant, oracle: &str) {
     finds_in(plant, oracle, Scenario::from_seed);
