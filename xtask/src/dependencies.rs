@@ -59,7 +59,7 @@ const fn tests(name: &'static str) -> Rule {
 
 /// The whole table, from the inside out.
 #[rustfmt::skip]
-const RULES: [Rule; 34] = [
+const RULES: [Rule; 35] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
@@ -73,6 +73,7 @@ const RULES: [Rule; 34] = [
     inner("commit", &["types", "api"]),
     inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks", "leases"]),
     inner("check", &["types", "placement", "api", "namespace", "commit", "store"]),
+    inner("settle", &["types", "placement", "store", "shard", "check"]),
     outer("wire", &["types", "placement", "api"]),
     outer("client", &["types", "placement", "api", "wire", "locks"]),
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
@@ -334,6 +335,7 @@ mod tests {
             "commit",
             "shard",
             "check",
+            "settle",
             "walk",
         ] {
             assert!(is_pure(name), "{name}");

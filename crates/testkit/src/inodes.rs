@@ -239,6 +239,11 @@ impl<I: Inodes> Paths<I> {
             traits,
         }
     }
+
+    /// What is worked on.
+    pub fn inodes(&self) -> &I {
+        &self.inodes
+    }
 }
 
 /// Of a subject whose directories and times are as PandoFS has them.

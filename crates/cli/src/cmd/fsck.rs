@@ -8,10 +8,12 @@ use crate::units;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pandofs_check::{Problem, check, lasting};
+use pandofs_check::{ClusterDump, Problem, Tables, check, lasting};
+use pandofs_settle::settle;
+use pandofs_types::Time;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Checks of a file system in use before a problem is believed.
 const PASSES: usize = 5;
@@ -35,7 +37,9 @@ problem and is none: when something is found it is looked for again, up to 5 tim
 and only what is found each time in the same words is reported. What changed all the while is counted
 as undecided; check again when it is quieter. What a server that was killed or stopped may leave behind
 for a while is waited for, up to a minute or so. What is not, because of --patience or as a server has
-started again meanwhile, is told and is no problem; so is what the data of stopped servers has of this kind.";
+started again meanwhile, is told and is no problem; so is what the data of stopped servers has of this kind:
+what looks wrong there because an operation was under way is looked at once more as the servers will have it when they
+have started again and finished it, which is tried out in memory.";
 
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]
@@ -169,18 +173,60 @@ impl Fsck {
             );
         }
         let (dump, records) = dump::offline(&cluster.map, &directories)?;
-        let (problems, passing) = check(&dump)
+        let (mut problems, mut passing): (Vec<_>, Vec<_>) = check(&dump)
             .into_iter()
+            // It goes away by itself once the servers run.
             .partition(|problem| problem.patience.is_zero());
+        if !problems.is_empty() && is_unfinished(&dump) {
+            let first = problems;
+            problems = after_settling(dump, &first);
+            let of_operations = first.into_iter().filter(|found| !problems.contains(found));
+            passing.extend(of_operations);
+        }
         Ok(Checked {
             problems,
             undecided: Vec::new(),
-            // It goes away by itself once the servers run.
             passing,
             records,
             passes: 1,
         })
     }
+}
+
+/// Whether operations over several shards were under way when the servers stopped.
+fn is_unfinished(dump: &ClusterDump) -> bool {
+    let tables = Tables::decode(dump, &mut Vec::new());
+    tables.transactions.iter().any(|of| !of.ended)
+}
+
+/// What is wrong still when the shards have finished what was under way; all that was `found` and more, if they cannot.
+fn after_settling(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = Time(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX));
+    // A shard panics where what it has stored cannot be.
+    let settled = std::thread::Builder::new()
+        .name("settle".to_owned())
+        .spawn(move || settle(&dump, now))
+        .map(|settling| settling.join());
+    let why = match settled {
+        Ok(Ok(Ok(settled))) => {
+            let mut left = check(&settled);
+            left.retain(|problem| problem.patience.is_zero());
+            return left;
+        }
+        Ok(Ok(Err(error))) => error.to_string(),
+        Ok(Err(_)) => "a shard stopped on what it has stored".to_owned(),
+        Err(error) => format!("no thread can be started for it: {error}"),
+    };
+    let problem = Problem {
+        oracle: "operations",
+        subject: "what was under way when the servers stopped".to_owned(),
+        text: format!("it cannot be finished: {why}"),
+        patience: Duration::ZERO,
+    };
+    std::iter::once(problem)
+        .chain(found.iter().cloned())
+        .collect()
 }
 
 /// What cannot be read is a problem, and keeps others from being looked for.

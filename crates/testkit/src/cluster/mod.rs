@@ -525,7 +525,12 @@ impl Cluster {
         }
     }
 
-    fn dump(&self) -> ClusterDump {
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What is stored at this moment, of operations under way too.
+    pub fn dump(&self) -> ClusterDump {
         let mut objects: BTreeMap<ServerId, Vec<(Ino, u64)>> = self
             .map
             .servers
