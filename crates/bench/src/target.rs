@@ -161,8 +161,7 @@ impl Target {
     fn start_pandofs(&mut self, setup: &Setup) -> Result<()> {
         let data = self.base.join("data");
         let mut up = Command::new(&setup.pandofs);
-        up.arg("up")
-            .arg("--servers")
+        up.args(["up", "--quiet", "--servers"])
             .arg(setup.servers.to_string())
             .arg("--data")
             .arg(&data);

@@ -37,7 +37,8 @@ impl Cluster {
             .tempdir_in(scratch)?;
         let data = folder.path().join("data");
         let mut up = Command::new(&setup.pandofs);
-        up.args(["up", "--servers", "2", "--no-mount", "--policy", "random"])
+        up.args(["up", "--quiet", "--servers", "2", "--no-mount"])
+            .args(["--policy", "random"])
             .args(options)
             .arg("--data")
             .arg(&data);

@@ -65,6 +65,9 @@ pub struct Up {
     /// Leave a server or mount that ended by itself as it is
     #[arg(long)]
     no_restart: bool,
+    /// Tell of problems only; DIR/log.txt has the rest
+    #[arg(short, long)]
+    quiet: bool,
     #[command(flatten)]
     mount_options: MountOptions,
     #[command(flatten)]
@@ -93,7 +96,7 @@ impl Up {
         self.server_options.check()?;
         let dir = self.data_dir()?;
         let _held = dir.hold()?;
-        let mut voice = Voice::new(&dir.up_log(), !self.command.is_empty());
+        let mut voice = Voice::new(&dir.up_log(), self.quiet || !self.command.is_empty());
         // Nor for a mount that cannot be.
         let mount_point = self
             .mount
