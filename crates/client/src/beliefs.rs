@@ -19,7 +19,7 @@ use crate::accesses::touch;
 use crate::router::Target;
 use changes::takes_names;
 use hashbrown::HashMap;
-use learning::Learning;
+use learning::{Learning, Named};
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
 use pandofs_types::limits::{MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
@@ -423,8 +423,10 @@ impl Beliefs {
     }
 
     /// Until when it may be believed that the name leads to `ino`, or to nothing.
-    pub fn entry_until(&self, dir: Ino, name: &Name, ino: Option<Ino>) -> Option<Instant> {
-        let position = self.hash_key.position(name.as_bytes());
+    pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Instant> {
+        let LeaseKey::Entry { dir, position } = key else {
+            return None;
+        };
         let state = self.state();
         let entry = state.entries.get(&(dir, position))?;
         let leads_to = entry.leads_to.as_ref().map(|found| found.ino);
@@ -464,6 +466,14 @@ impl Beliefs {
             }
         }
         Some((inode.reply.clone(), others, until))
+    }
+
+    /// The attributes of what is no directory, as they are believed, and until when.
+    pub fn attr(&self, ino: Ino) -> Option<(Attr, Instant)> {
+        let state = self.state();
+        let inode = state.inodes.get(&ino)?;
+        let is_whole = inode.reply.dir.is_none();
+        is_whole.then(|| (inode.reply.attr.clone(), inode.until))
     }
 
     /// A change is about to be asked for.
@@ -547,7 +557,7 @@ impl Beliefs {
                 // What was made may have been changed by somebody else since.
                 false => state.is_current(key, change.begun),
             };
-            self.learn_reply(&mut state, told, &Ok(reply.clone()), &is_known, now);
+            self.learn_reply(&mut state, told, Ok(reply), &is_known, now);
         }
     }
 
@@ -558,14 +568,14 @@ impl Beliefs {
         }
         let mut state = self.state();
         let is_known = |state: &State, key| state.is_current(key, told.sent.events);
-        self.learn_reply(&mut state, told, answer, &is_known, now);
+        self.learn_reply(&mut state, told, answer.as_ref(), &is_known, now);
     }
 
     fn learn_reply(
         &self,
         state: &mut State,
         told: Told<'_>,
-        answer: &Result<Reply, Refusal>,
+        answer: Result<&Reply, &Refusal>,
         is_known: &dyn Fn(&State, LeaseKey) -> bool,
         now: Instant,
     ) {
@@ -600,7 +610,7 @@ impl Beliefs {
                 Ok(Reply::Entry(entry)),
             ) => {
                 let key = self.entry_key(*dir, name);
-                learning.entry(state, key, name, Some(entry), first);
+                learning.entry(state, key, name, Some(Named::of(entry)), first);
             }
             (
                 _,
@@ -621,13 +631,15 @@ impl Beliefs {
                 }
                 for (entry, leased) in listed.entries.iter().zip(leased) {
                     let key = self.entry_key(*dir, &entry.name);
-                    let reply = EntryReply {
-                        ino: entry.ino,
-                        kind: entry.kind,
-                        shard: entry.shard,
-                        inode: entry.inode.clone(),
+                    let named = Named {
+                        leads_to: Found {
+                            ino: entry.ino,
+                            kind: entry.kind,
+                            shard: entry.shard,
+                        },
+                        inode: entry.inode.as_ref(),
                     };
-                    learning.entry(state, key, &entry.name, Some(&reply), *leased);
+                    learning.entry(state, key, &entry.name, Some(named), *leased);
                 }
             }
             _ => {}
@@ -650,10 +662,10 @@ impl Beliefs {
 /// Whether two answers say the same of an inode, but for the times of reading and the space it takes, which
 /// are found out besides.
 pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
-    let comparable = |attr: &Attr| Attr {
-        atime: Time(0),
-        blocks: 0,
-        ..attr.clone()
+    let comparable = Attr {
+        atime: other.atime,
+        blocks: other.blocks,
+        ..one.clone()
     };
-    comparable(one) == comparable(other)
+    comparable == *other
 }

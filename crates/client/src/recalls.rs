@@ -84,9 +84,10 @@ impl Client {
         self.core().beliefs.entry_key(dir, name)
     }
 
-    /// How long it may be believed that a name leads to `ino`, or, with `None`, to nothing.
-    pub fn entry_believed(&self, dir: Ino, name: &Name, ino: Option<Ino>) -> Duration {
-        let until = self.core().beliefs.entry_until(dir, name, ino);
+    /// How long it may be believed that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
+    /// `None`, to nothing.
+    pub fn entry_believed(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
+        let until = self.core().beliefs.entry_until(key, name, ino);
         left(until)
     }
 
@@ -101,15 +102,21 @@ impl Client {
     /// How long these attributes may be believed.
     pub fn attr_believed(&self, attr: &Attr) -> Duration {
         let core = self.core();
-        let shards = match attr.kind {
-            FileKind::Dir => core.maps.map(attr.ino).shards(),
-            _ => Vec::new(),
+        let believed = match attr.kind {
+            FileKind::Dir => {
+                let shards = core.maps.map(attr.ino).shards();
+                let believed = core.beliefs.inode(attr.ino, &shards);
+                believed.map(|(inode, parts, until)| {
+                    let mut known = inode.attr;
+                    crate::dirs::add_parts(&mut known, &parts);
+                    (known, until)
+                })
+            }
+            _ => core.beliefs.attr(attr.ino),
         };
-        let Some((inode, parts, until)) = core.beliefs.inode(attr.ino, &shards) else {
+        let Some((mut known, until)) = believed else {
             return Duration::ZERO;
         };
-        let mut known = inode.attr;
-        crate::dirs::add_parts(&mut known, &parts);
         core.correct(&mut known);
         match crate::beliefs::is_same(&known, attr) {
             true => left(Some(until)),

@@ -127,11 +127,11 @@ impl PandoFs {
                 if !self.cached.can_expire.load(Ordering::Relaxed) {
                     return Duration::ZERO;
                 }
-                let leased = self.client.entry_believed(dir, name, ino);
                 let key = self.client.entry_key(dir, name);
+                let leased = self.client.entry_believed(key, name, ino);
                 let timeout = (self.cached.told).note_name(key, (dir, name), is_dir, leased);
                 // Again: who hears of a recall takes back what was noted before.
-                if timeout.is_zero() || self.client.entry_believed(dir, name, ino).is_zero() {
+                if timeout.is_zero() || self.client.entry_believed(key, name, ino).is_zero() {
                     return Duration::ZERO;
                 }
                 timeout

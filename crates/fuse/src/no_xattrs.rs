@@ -9,9 +9,9 @@
 //! ever believed again. Forgetting alone would not do. An answer to a question from before may still be on
 //! its way, and say that there is none after one was set.
 
+use hashbrown::{HashMap, HashSet};
 use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
 use pandofs_types::{Attr, Ino};
-use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,11 @@
 //! What the kernel was told to believe, until it has forgotten that by itself.
 
 use crate::notices::{NAME_AT_MOST, ToldName};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{Ino, LeaseKey, Name};
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 

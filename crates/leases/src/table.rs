@@ -1,6 +1,7 @@
 //! The leases of one shard.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use pandofs_types::limits::{
     BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD,
 };
@@ -56,6 +57,53 @@ struct Holder {
     recalled: u64,
 }
 
+/// Those who have leases of one key: nearly always one session, for which nothing is allocated.
+#[derive(Debug)]
+struct Holders {
+    first: Holder,
+    others: Vec<Holder>,
+}
+
+impl Holders {
+    fn of(first: Holder) -> Holders {
+        let others = Vec::new();
+        Holders { first, others }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Holder> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    fn of_session(&mut self, session: SessionId) -> Option<&mut Holder> {
+        self.iter_mut().find(|holder| holder.session == session)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    fn push(&mut self, holder: Holder) {
+        self.others.push(holder);
+    }
+
+    /// Takes out the one at this place of `iter`; false if it is the only one, which stays.
+    fn remove(&mut self, place: usize) -> bool {
+        match place.checked_sub(1) {
+            Some(place) => {
+                self.others.swap_remove(place);
+                true
+            }
+            None => match self.others.pop() {
+                Some(other) => {
+                    self.first = other;
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Wait {
     keys: Vec<LeaseKey>,
@@ -70,7 +118,7 @@ type Waiting = Vec<(WaitId, Option<SessionId>)>;
 #[derive(Debug, Default)]
 pub struct LeaseTable {
     now: Time,
-    held: HashMap<LeaseKey, Vec<Holder>>,
+    held: HashMap<LeaseKey, Holders>,
     room: Room,
     /// In the order in which they end; one that was given again stands here twice.
     ends: VecDeque<(Time, SessionId, LeaseKey)>,
@@ -134,20 +182,29 @@ impl LeaseTable {
             false => (Term::Long, LEASE),
         };
         let until = Time(self.now.0.saturating_add(how_long.as_nanos() as i64));
-        let holders = self.held.entry(key).or_default();
-        match holders.iter_mut().find(|holder| holder.session == session) {
-            // The session was told to drop it, and may do so after it has this answer.
-            Some(holder) if holder.recalled > 0 => return None,
-            // Perhaps from when there were fewer.
-            Some(holder) if holder.until >= until => return Some(term),
-            Some(holder) => holder.until = until,
-            None => {
-                holders.push(Holder {
-                    session,
-                    until,
-                    recalled: 0,
-                });
+        let new = Holder {
+            session,
+            until,
+            recalled: 0,
+        };
+        match self.held.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Holders::of(new));
                 self.count += 1;
+            }
+            Entry::Occupied(mut known) => {
+                let holders = known.get_mut();
+                match holders.of_session(session) {
+                    // The session was told to drop it, and may do so after it has this answer.
+                    Some(holder) if holder.recalled > 0 => return None,
+                    // Perhaps from when there were fewer.
+                    Some(holder) if holder.until >= until => return Some(term),
+                    Some(holder) => holder.until = until,
+                    None => {
+                        holders.push(new);
+                        self.count += 1;
+                    }
+                }
             }
         }
         match term {
@@ -160,10 +217,10 @@ impl LeaseTable {
     /// Whether anybody but `except` has a lease of the key.
     pub fn is_held(&self, key: LeaseKey, except: Option<SessionId>) -> bool {
         let holders = self.held.get(&key);
-        holders
-            .into_iter()
-            .flatten()
-            .any(|holder| Some(holder.session) != except)
+        holders.is_some_and(|holders| {
+            let mut holders = holders.iter();
+            holders.any(|holder| Some(holder.session) != except)
+        })
     }
 
     /// Sees to it that nobody has leases of these keys; with a session: nobody else. (If a key stands there with
@@ -187,7 +244,8 @@ impl LeaseTable {
         let waited = wanted.keys().copied().collect();
         for (key, except) in wanted {
             self.waiting.entry(key).or_default().push((id, except));
-            for holder in self.held.get_mut(&key).into_iter().flatten() {
+            let holders = self.held.get_mut(&key).into_iter();
+            for holder in holders.flat_map(Holders::iter_mut) {
                 if Some(holder.session) != except {
                     left += 1;
                     if holder.recalled == 0 {
@@ -229,7 +287,7 @@ impl LeaseTable {
                 let number = self.last_number;
                 for key in keys {
                     let holders = self.held.get_mut(key);
-                    for holder in holders.into_iter().flatten() {
+                    for holder in holders.into_iter().flat_map(Holders::iter_mut) {
                         if holder.session == session && holder.recalled == u64::MAX {
                             holder.recalled = number;
                         }
@@ -259,7 +317,7 @@ impl LeaseTable {
     pub fn drop_session(&mut self, session: SessionId) {
         self.recalls.remove(&session);
         self.sent.retain(|(of, _), _| *of != session);
-        let has = |holders: &Vec<Holder>| holders.iter().any(|holder| holder.session == session);
+        let has = |holders: &Holders| holders.iter().any(|holder| holder.session == session);
         let held = self.held.iter().filter(|(_, holders)| has(holders));
         let mut keys: Vec<LeaseKey> = held.map(|(key, _)| *key).collect();
         keys.sort_unstable();
@@ -278,8 +336,7 @@ impl LeaseTable {
         let Some(place) = holders.iter().position(of_session) else {
             return;
         };
-        holders.swap_remove(place);
-        if holders.is_empty() {
+        if !holders.remove(place) {
             self.held.remove(&key);
         }
         self.count -= 1;

@@ -5,6 +5,25 @@ use pandofs_api::{DirPart, EntryReply, InodeReply};
 use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId};
 use std::time::Instant;
 
+/// What a name was found to lead to, and its inode if that was told.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub leads_to: Found,
+    pub inode: Option<&'a InodeReply>,
+}
+
+impl<'a> Named<'a> {
+    pub fn of(entry: &'a EntryReply) -> Named<'a> {
+        let leads_to = Found {
+            ino: entry.ino,
+            kind: entry.kind,
+            shard: entry.shard,
+        };
+        let inode = entry.inode.as_ref();
+        Named { leads_to, inode }
+    }
+}
+
 /// What there is to be learnt from one answer.
 pub(super) struct Learning<'a> {
     /// When the request was sent.
@@ -42,10 +61,10 @@ impl Learning<'_> {
         state: &mut State,
         key: LeaseKey,
         name: &Name,
-        entry: Option<&EntryReply>,
+        named: Option<Named<'_>>,
         leased: Leased,
     ) {
-        if let Some(inode) = entry.and_then(|entry| entry.inode.as_ref()) {
+        if let Some(inode) = named.and_then(|named| named.inode) {
             self.inode(state, inode, leased);
         }
         let until = self.until(leased);
@@ -54,11 +73,7 @@ impl Learning<'_> {
         };
         let has_room = state.has_room(state.entries.len());
         if leased.has(Leased::ENTRY) && has_room && (self.is_known)(state, key) {
-            let leads_to = entry.map(|entry| Found {
-                ino: entry.ino,
-                kind: entry.kind,
-                shard: entry.shard,
-            });
+            let leads_to = named.map(|named| named.leads_to);
             state.entries.insert(
                 (dir, position),
                 Entry {

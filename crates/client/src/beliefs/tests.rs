@@ -134,8 +134,16 @@ fn what_is_leased_is_believed_until_it_is_recalled() {
     learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(found(&beliefs));
     assert_eq!(mode(&beliefs), Some(0o644));
-    assert!(beliefs.entry_until(DIR, &name(), Some(FILE)).is_some());
-    assert!(beliefs.entry_until(DIR, &name(), None).is_none());
+    assert!(
+        beliefs
+            .entry_until(entry_key(&beliefs), &name(), Some(FILE))
+            .is_some()
+    );
+    assert!(
+        beliefs
+            .entry_until(entry_key(&beliefs), &name(), None)
+            .is_none()
+    );
     beliefs.recall(&[LeaseKey::Inode(FILE)]);
     assert!(found(&beliefs));
     assert_eq!(mode(&beliefs), None);
@@ -152,7 +160,11 @@ fn that_there_is_no_such_name_is_believed_too() {
         &Err(FsError::NotFound.into()),
     );
     assert!(found(&beliefs));
-    assert!(beliefs.entry_until(DIR, &name(), None).is_some());
+    assert!(
+        beliefs
+            .entry_until(entry_key(&beliefs), &name(), None)
+            .is_some()
+    );
 }
 
 #[test]
