@@ -4,7 +4,9 @@
 //! Each server has a thread for this. When the connection is lost nothing that the server leased is believed
 //! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
 
+use crate::beliefs::ListedUntil;
 use crate::core::Core;
+use crate::dirs::Entry;
 use crate::error::Result;
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
@@ -91,6 +93,28 @@ impl Client {
         left(until)
     }
 
+    /// How long the names and the attributes of listed entries may be believed, a [key](Client::entry_key) for each. The
+    /// attributes of directories are to be [asked for](Client::attr_believed) one by one.
+    pub fn listed_believed(
+        &self,
+        keys: &[LeaseKey],
+        entries: &[Entry],
+    ) -> Vec<(Duration, Duration)> {
+        let core = self.core();
+        let until = core.beliefs.listed_until(keys, entries);
+        let now = Instant::now();
+        let left = |until: Option<Instant>| left_from(now, until);
+        let believed = |(until, entry): (ListedUntil, &Entry)| {
+            let attr = match &entry.attr {
+                // This client may know better than servers what it has written.
+                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_believed(attr),
+                _ => left(until.attr),
+            };
+            (left(until.name), attr)
+        };
+        until.into_iter().zip(entries).map(believed).collect()
+    }
+
     /// How long a directory's attributes, whatever they are, are changed by nobody else without this client's
     /// being told first.
     pub fn dir_believed(&self, dir: Ino) -> Duration {
@@ -126,8 +150,12 @@ impl Client {
 }
 
 fn left(until: Option<Instant>) -> Duration {
+    left_from(Instant::now(), until)
+}
+
+fn left_from(now: Instant, until: Option<Instant>) -> Duration {
     until.map_or(Duration::ZERO, |until| {
-        until.saturating_duration_since(Instant::now()).min(LEASE)
+        until.saturating_duration_since(now).min(LEASE)
     })
 }
 

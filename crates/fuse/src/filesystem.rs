@@ -450,11 +450,18 @@ impl Filesystem for PandoFs {
             dir,
             handle.0,
             offset,
-            Detail::Attributes,
+            Detail::Attributes(asked),
             |item| {
-                let (attr, timeout) = self.listed_attr(dir, item, asked);
+                let attr = item.file_attr();
                 let name = OsStr::from_bytes(item.name);
-                reply.add(attr.ino, item.cookie, name, &timeout, &attr, GENERATION)
+                reply.add(
+                    attr.ino,
+                    item.cookie,
+                    name,
+                    &item.timeout,
+                    &attr,
+                    GENERATION,
+                )
             },
         );
         match listed {

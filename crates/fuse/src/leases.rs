@@ -13,7 +13,7 @@ use crate::ops::PandoFs;
 use crate::options::Cache;
 use crate::told::Told;
 use fuser::KernelConfig;
-use pandofs_client::{Client, ClientError, Recall};
+use pandofs_client::{Client, ClientError, Entry, Recall};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, LeaseKey, Name};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,17 +139,66 @@ impl PandoFs {
         }
     }
 
-    /// The same of an entry that is listed.
-    pub fn listed_entry_timeout(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        leads_to: (Ino, FileKind),
-    ) -> Duration {
-        match Name::new(name) {
-            Ok(name) => self.entry_timeout(dir, &name, Some(leads_to)),
-            Err(_) => Duration::ZERO,
+    /// How long the kernel may believe each entry of a listing: the name and, as it takes one time for both, the
+    /// attributes.
+    pub fn listed_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
+        match self.options.cache {
+            Cache::Timeouts => {
+                let timeout = |entry: &Entry| {
+                    let attr = entry.attr.as_ref();
+                    attr.map_or(Duration::ZERO, |attr| {
+                        self.believable(attr, asked).min(self.options.entry_timeout)
+                    })
+                };
+                entries.iter().map(timeout).collect()
+            }
+            Cache::Leases => self.leased_timeouts(dir, entries, asked),
         }
+    }
+
+    fn leased_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
+        if !self.cached.can_expire.load(Ordering::Relaxed) {
+            return vec![Duration::ZERO; entries.len()];
+        }
+        let told = &self.cached.told;
+        let key = |entry: &Entry| self.client.entry_key(dir, &entry.name);
+        let keys: Vec<_> = entries.iter().map(key).collect();
+        let believed = self.client.listed_believed(&keys, entries);
+        let names = keys.iter().zip(entries).zip(&believed);
+        let names = names.map(|((&key, entry), &(name, _))| {
+            let is_dir = entry.kind == FileKind::Dir;
+            (key, &entry.name, is_dir, name)
+        });
+        let names = told.note_names(dir, names);
+        let attrs = entries.iter().zip(&believed);
+        let attrs = attrs.filter(|(_, (_, attr))| !attr.is_zero());
+        let mut noted = told.note_all(attrs.map(|(entry, &(_, attr))| (entry.ino, attr)));
+        // Again: who hears of a recall takes back what was noted before.
+        let still = self.client.listed_believed(&keys, entries);
+        let mut timeouts = Vec::with_capacity(entries.len());
+        let mut without = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            let is_noted = !believed[at].1.is_zero() && noted > 0;
+            noted -= usize::from(is_noted);
+            let attr_timeout = match &entry.attr {
+                None => Duration::ZERO,
+                Some(attr) if attr.kind == FileKind::Dir => self.believable(attr, asked),
+                Some(attr) => {
+                    let may = is_noted && !still[at].1.is_zero();
+                    let timeout = if may { believed[at].1 } else { Duration::ZERO };
+                    without.push((attr, timeout));
+                    timeout
+                }
+            };
+            let name = if still[at].0.is_zero() {
+                Duration::ZERO
+            } else {
+                names[at]
+            };
+            timeouts.push(name.min(attr_timeout));
+        }
+        self.no_xattrs.told_all(without.into_iter());
+        timeouts
     }
 
     /// What had one name has another, each of these, and the program is about to be told. The kernel takes what

@@ -27,6 +27,25 @@ struct Known {
     given: HashSet<Ino>,
 }
 
+impl Known {
+    fn told(&mut self, attr: &Attr, now: Instant, timeout: Duration) {
+        if attr.has_xattrs || self.given.contains(&attr.ino) {
+            self.without.remove(&attr.ino);
+            return;
+        }
+        if self.given.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+            return;
+        }
+        if self.without.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+            self.without.retain(|_, until| *until > now);
+            if self.without.len() >= MAX_KNOWN_WITHOUT_XATTRS / 2 {
+                self.without.clear();
+            }
+        }
+        self.without.insert(attr.ino, now + timeout);
+    }
+}
+
 impl NoXattrs {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,25 +53,18 @@ impl NoXattrs {
 
     /// A server has said this of an inode; how long it may be believed.
     pub fn told(&self, attr: &Attr, timeout: Duration) {
-        if timeout.is_zero() {
-            return;
-        }
+        self.told_all(std::iter::once((attr, timeout)));
+    }
+
+    /// The same of several.
+    pub fn told_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
         let now = Instant::now();
         let mut known = self.known();
-        if attr.has_xattrs || known.given.contains(&attr.ino) {
-            known.without.remove(&attr.ino);
-            return;
-        }
-        if known.given.len() >= MAX_KNOWN_WITHOUT_XATTRS {
-            return;
-        }
-        if known.without.len() >= MAX_KNOWN_WITHOUT_XATTRS {
-            known.without.retain(|_, until| *until > now);
-            if known.without.len() >= MAX_KNOWN_WITHOUT_XATTRS / 2 {
-                known.without.clear();
+        for (attr, timeout) in all {
+            if !timeout.is_zero() {
+                known.told(attr, now, timeout);
             }
         }
-        known.without.insert(attr.ino, now + timeout);
     }
 
     /// It may have been given one by another mount.

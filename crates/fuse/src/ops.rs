@@ -43,10 +43,11 @@ pub(crate) struct PandoFs {
 }
 
 /// What a listing is to tell of each entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail {
     Names,
-    Attributes,
+    /// Those that servers give in answer to this question.
+    Attributes(Asked),
 }
 
 /// What the kernel looks up when it was given a handle of an inode that it has forgotten.
@@ -74,7 +75,20 @@ pub(crate) struct Item<'a> {
     pub ino: Ino,
     pub kind: FileKind,
     pub name: &'a [u8],
+    /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the directory was
+    /// read, so it is listed, but what it led to may be gone: then the kernel has to look the name up.
     attr: Option<&'a Attr>,
+    /// How long the kernel may believe all that.
+    pub timeout: Duration,
+}
+
+impl Item<'_> {
+    pub fn file_attr(&self) -> FileAttr {
+        match self.attr {
+            Some(attr) => convert::file_attr(attr),
+            None => convert::unknown_attr(self.ino, self.kind),
+        }
+    }
 }
 
 impl PandoFs {
@@ -305,7 +319,7 @@ impl PandoFs {
         let from = listing::after(offset);
         let (plus, max) = match detail {
             Detail::Names => (false, MOUNT_LISTING_ENTRIES),
-            Detail::Attributes => (true, MOUNT_LISTING_PLUS_ENTRIES),
+            Detail::Attributes(_) => (true, MOUNT_LISTING_PLUS_ENTRIES),
         };
         let opener = self.openers.of(handle).unwrap_or(caller);
         let page = self.ask(opener, |c| self.client.readdir(c, dir, from, plus, max))?;
@@ -316,15 +330,22 @@ impl PandoFs {
             kind: FileKind::Dir,
             name,
             attr: None,
+            timeout: Duration::ZERO,
+        };
+        let timeouts = match detail {
+            Detail::Names => vec![Duration::ZERO; page.entries.len()],
+            Detail::Attributes(asked) => self.listed_timeouts(dir, &page.entries, asked),
         };
         let parent = page.parent.unwrap_or(dir);
         let dots = [dot(DOT, dir, &b"."[..]), dot(DOT_DOT, parent, b"..")];
-        let entries = page.entries.iter().map(|entry| Item {
+        let entries = page.entries.iter().zip(timeouts);
+        let entries = entries.map(|(entry, timeout)| Item {
             cookie: entry.position.0,
             ino: entry.ino,
             kind: entry.kind,
             name: entry.name.as_bytes(),
             attr: entry.attr.as_ref(),
+            timeout,
         });
         let mut last = offset;
         for item in dots
@@ -341,21 +362,6 @@ impl PandoFs {
             self.ends.reached(handle, last);
         }
         Ok(())
-    }
-
-    /// Attributes of what was listed, and how long the kernel may believe them.
-    pub fn listed_attr(&self, dir: Ino, item: &Item<'_>, asked: Asked) -> (FileAttr, Duration) {
-        match item.attr {
-            Some(attr) => {
-                let entry = self.listed_entry_timeout(dir, item.name, (item.ino, item.kind));
-                let timeout = self.believable(attr, asked).min(entry);
-                (convert::file_attr(attr), timeout)
-            }
-            // Of `.` and `..` the kernel takes nothing but the number. Any other name was there when
-            // the directory was read, so it is listed, but what it led to is gone: the kernel may not
-            // use these but has to look the name up.
-            None => (convert::unknown_attr(item.ino, item.kind), Duration::ZERO),
-        }
     }
 
     /// It was read: a file, a link or a directory.

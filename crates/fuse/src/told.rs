@@ -41,6 +41,46 @@ impl Names {
     }
 }
 
+impl Names {
+    fn note(
+        &mut self,
+        at: Instant,
+        key: LeaseKey,
+        (dir, name): (Ino, &Name),
+        is_dir: bool,
+        how_long: Duration,
+    ) -> Duration {
+        let how_long = how_long.min(NAME_AT_MOST);
+        if how_long.is_zero() || self.ends.len() >= 2 * MAX_CACHED_LEASES {
+            return Duration::ZERO;
+        }
+        let until = at + how_long;
+        let until = match self.told.entry(key) {
+            // Two names at one place of the directory: one of them has to do without.
+            Entry::Occupied(known) if known.get().name != *name => return Duration::ZERO,
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                (known.is_dir, known.at) = (is_dir, at);
+                known.until = until.max(known.until);
+                known.until
+            }
+            Entry::Vacant(place) => {
+                let name = name.clone();
+                let told = ToldName {
+                    dir,
+                    name,
+                    is_dir,
+                    at,
+                    until,
+                };
+                place.insert(told).until
+            }
+        };
+        self.ends.push_back((until, key));
+        how_long
+    }
+}
+
 /// A name that is noted is not taken for one that the kernel knows while somebody has this: it may not have
 /// been told yet.
 pub(crate) struct Answering<'a> {
@@ -50,17 +90,21 @@ pub(crate) struct Answering<'a> {
 impl Told {
     /// The kernel is about to be told to believe attributes for so long; false if it is not to be.
     pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
+        self.note_all(std::iter::once((ino, how_long))) == 1
+    }
+
+    /// The same of several; of how many, from the first on, it may be told.
+    pub fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
         let now = Instant::now();
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly in order: none is believed for longer than a lease.
         while inodes.front().is_some_and(|(until, _)| *until <= now) {
             inodes.pop_front();
         }
-        let has_room = inodes.len() < 2 * MAX_CACHED_LEASES;
-        if has_room {
-            inodes.push_back((now + how_long, ino));
-        }
-        has_room
+        let room = (2 * MAX_CACHED_LEASES).saturating_sub(inodes.len());
+        let before = inodes.len();
+        inodes.extend(all.take(room).map(|(ino, how_long)| (now + how_long, ino)));
+        inodes.len() - before
     }
 
     pub fn take_all_inodes(&self) -> Vec<Ino> {
@@ -99,32 +143,23 @@ impl Told {
         is_dir: bool,
         how_long: Duration,
     ) -> Duration {
-        let how_long = how_long.min(NAME_AT_MOST);
         let at = Instant::now();
         let mut names = self.names();
         names.drop_ended(at);
-        if how_long.is_zero() || names.ends.len() >= 2 * MAX_CACHED_LEASES {
-            return Duration::ZERO;
-        }
-        let told = ToldName {
-            dir,
-            name: name.clone(),
-            is_dir,
-            at,
-            until: at + how_long,
-        };
-        let until = match names.told.entry(key) {
-            // Two names at one place of the directory: one of them has to do without.
-            Entry::Occupied(known) if known.get().name != *name => return Duration::ZERO,
-            Entry::Occupied(mut known) => {
-                let until = told.until.max(known.get().until);
-                known.insert(ToldName { until, ..told });
-                until
-            }
-            Entry::Vacant(place) => place.insert(told).until,
-        };
-        names.ends.push_back((until, key));
-        how_long
+        names.note(at, key, (dir, name), is_dir, how_long)
+    }
+
+    /// The same of names of one directory, with keys and how long each is believed.
+    pub fn note_names<'a>(
+        &self,
+        dir: Ino,
+        all: impl Iterator<Item = (LeaseKey, &'a Name, bool, Duration)>,
+    ) -> Vec<Duration> {
+        let at = Instant::now();
+        let mut names = self.names();
+        names.drop_ended(at);
+        all.map(|(key, name, is_dir, how_long)| names.note(at, key, (dir, name), is_dir, how_long))
+            .collect()
     }
 
     /// What the kernel was told of these and may believe; it is taken out.
