@@ -12,6 +12,7 @@
 
 mod changes;
 mod learning;
+mod listed;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::router::Target;
 use changes::takes_names;
 use hashbrown::HashMap;
 use learning::{Learning, Named};
+pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
 use pandofs_types::limits::{MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
@@ -67,13 +69,6 @@ pub struct Beliefs {
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
-}
-
-/// Until when what a listing says of an entry may be believed; `None`: not at all, as far as is known here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListedUntil {
-    pub name: Option<Instant>,
-    pub attr: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -438,30 +433,6 @@ impl Beliefs {
         let entry = state.entries.get(&(dir, position))?;
         let leads_to = entry.leads_to.as_ref().map(|found| found.ino);
         (entry.name == *name && leads_to == ino).then_some(entry.until)
-    }
-
-    /// Until when names lead where they were found to, and until when these attributes of what is no directory hold, of
-    /// each entry of a listing; a key for each.
-    pub fn listed_until(&self, keys: &[LeaseKey], entries: &[crate::Entry]) -> Vec<ListedUntil> {
-        let state = self.state();
-        let until = |(key, entry): (&LeaseKey, &crate::Entry)| {
-            let LeaseKey::Entry { dir, position } = *key else {
-                return ListedUntil::default();
-            };
-            let known = state.entries.get(&(dir, position));
-            let known = known.filter(|known| known.name == entry.name);
-            let leads = |known: &&Entry| known.leads_to.is_some_and(|to| to.ino == entry.ino);
-            let attr = entry.attr.as_ref().and_then(|attr| {
-                let inode = state.inodes.get(&entry.ino)?;
-                let is_same = inode.reply.dir.is_none() && is_same(&inode.reply.attr, attr);
-                is_same.then_some(inode.until)
-            });
-            ListedUntil {
-                name: known.filter(leads).map(|known| known.until),
-                attr,
-            }
-        };
-        keys.iter().zip(entries).map(until).collect()
     }
 
     /// Until when others ask before they change what these shards have of the directory's attributes.

@@ -418,12 +418,7 @@ impl Filesystem for PandoFs {
             Detail::Names,
             |item| {
                 let kind = convert::file_type(item.kind);
-                reply.add(
-                    INodeNo(item.ino.0),
-                    item.cookie,
-                    kind,
-                    OsStr::from_bytes(item.name),
-                )
+                reply.add(INodeNo(item.ino.0), item.cookie, kind, item.name())
             },
         );
         match listed {
@@ -453,7 +448,7 @@ impl Filesystem for PandoFs {
             Detail::Attributes(asked),
             |item| {
                 let attr = item.file_attr();
-                let name = OsStr::from_bytes(item.name);
+                let name = item.name();
                 reply.add(
                     attr.ino,
                     item.cookie,

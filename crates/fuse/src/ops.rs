@@ -74,7 +74,7 @@ pub(crate) struct Item<'a> {
     pub cookie: u64,
     pub ino: Ino,
     pub kind: FileKind,
-    pub name: &'a [u8],
+    name: &'a [u8],
     /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the directory was
     /// read, so it is listed, but what it led to may be gone: then the kernel has to look the name up.
     attr: Option<&'a Attr>,
@@ -83,6 +83,10 @@ pub(crate) struct Item<'a> {
 }
 
 impl Item<'_> {
+    pub fn name(&self) -> &OsStr {
+        OsStr::from_bytes(self.name)
+    }
+
     pub fn file_attr(&self) -> FileAttr {
         match self.attr {
             Some(attr) => convert::file_attr(attr),
