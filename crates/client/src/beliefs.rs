@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
-use pandofs_types::limits::{MAX_CACHED_LEASES, MAX_LEASE_ENDS};
+use pandofs_types::limits::{MANY_CACHED_LEASES, MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
     AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
     ShardId, Time,
@@ -596,6 +596,7 @@ impl Beliefs {
             asked: sent.at,
             server,
             events: sent.events,
+            is_brief: state.len() >= MANY_CACHED_LEASES,
             is_known,
         };
         let first = leased[0];
@@ -627,10 +628,6 @@ impl Beliefs {
                 learning.part(state, *dir, asked.shard, part, first);
             }
             (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
-                // A large directory that is listed once does not fill what others use.
-                if state.len() >= MAX_CACHED_LEASES / 2 {
-                    return;
-                }
                 for (entry, leased) in listed.entries.iter().zip(leased) {
                     let key = self.entry_key(*dir, &entry.name);
                     let named = Named {

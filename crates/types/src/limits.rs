@@ -411,15 +411,16 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How much sooner a client, which counts from when it sent the request, takes a lease to be over: clocks do
 /// not run equally fast.
 pub const LEASE_MARGIN: Duration = Duration::from_millis(500);
-/// The same of a lease that is given while many are.
-pub const BRIEF_LEASE: Duration = Duration::from_secs(1);
+/// The same of a lease that is given while many are: long enough to look at what was just listed, and short enough that a
+/// shard that lists 60,000 entries a second has room for all of it.
+pub const BRIEF_LEASE: Duration = Duration::from_millis(250);
 /// As [`LEASE_MARGIN`], of a brief lease.
-pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(100);
+pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(50);
 /// Leases of one shard, ones that were given again counted again; beyond, none is given.
-pub const MAX_LEASES_PER_SHARD: usize = 32_768;
+pub const MAX_LEASES_PER_SHARD: usize = 49_152;
 /// With as many, all but those of directories are brief: who makes or reads many files once would else keep
 /// everybody, and himself, from getting any for as long as a lease lasts.
-pub const MANY_LEASES_PER_SHARD: usize = MAX_LEASES_PER_SHARD / 2;
+pub const MANY_LEASES_PER_SHARD: usize = MAX_LEASES_PER_SHARD / 3;
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
@@ -431,6 +432,9 @@ pub const LEASE_QUIET: Duration = Duration::from_millis(100);
 /// Entries that one client believes in at once, and as many attributes; more are not believed. A hash table with as
 /// many has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
+/// When it believes in so many, what it learns of anything but directories is believed for as long as a brief lease lasts:
+/// the time in which `ls -l` or `find` look at what they have just been told.
+pub const MANY_CACHED_LEASES: usize = MAX_CACHED_LEASES / 2;
 /// Ends of leases that one client waits for at once: what is believed, and what was believed and was recalled or
 /// learnt again before its end.
 pub const MAX_LEASE_ENDS: usize = 4 * MAX_CACHED_LEASES;

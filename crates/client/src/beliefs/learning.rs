@@ -31,10 +31,22 @@ pub(super) struct Learning<'a> {
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
+    /// So much is believed already that what is no directory is believed for a moment only: who looks at many files once
+    /// would else keep everybody from believing more for as long as a lease lasts, and each of them would be asked for
+    /// again, its attributes too.
+    pub is_brief: bool,
     pub is_known: &'a dyn Fn(&State, LeaseKey) -> bool,
 }
 
 impl Learning<'_> {
+    /// For how long the lease is made use of.
+    fn term(&self, kind: Option<FileKind>, leased: Leased) -> Leased {
+        match self.is_brief && kind != Some(FileKind::Dir) {
+            true => leased.and(Leased::BRIEFLY),
+            false => leased,
+        }
+    }
+
     fn until(&self, leased: Leased) -> Instant {
         self.asked + leased.believed_for()
     }
@@ -67,6 +79,7 @@ impl Learning<'_> {
         if let Some(inode) = named.and_then(|named| named.inode) {
             self.inode(state, inode, leased);
         }
+        let leased = self.term(named.map(|named| named.leads_to.kind), leased);
         let until = self.until(leased);
         let LeaseKey::Entry { dir, position } = key else {
             return;
@@ -88,6 +101,7 @@ impl Learning<'_> {
     }
 
     pub fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
+        let leased = self.term(Some(inode.attr.kind), leased);
         let until = self.until(leased);
         let ino = inode.attr.ino;
         let key = LeaseKey::Inode(ino);

@@ -3,6 +3,7 @@ use crate::call::Call;
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
+use pandofs_types::limits::{BRIEF_LEASE, MANY_CACHED_LEASES};
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
 
@@ -248,5 +249,34 @@ fn there_is_an_end_to_what_is_believed() {
         let asked = send(&beliefs, call(Request::GetAttr { ino }));
         learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
     }
-    assert_eq!(beliefs.state().inodes.len(), MAX_CACHED_LEASES);
+    assert!(beliefs.state().inodes.len() <= MAX_CACHED_LEASES);
+}
+
+#[test]
+fn what_is_learnt_beside_much_is_believed_briefly() {
+    let beliefs = beliefs();
+    let inode_of = |serial: u64, kind| {
+        let mut inode = inode(0o644);
+        (inode.attr.ino, inode.attr.kind) = (Ino(serial), kind);
+        inode
+    };
+    let learn = |serial, kind| {
+        let inode = inode_of(serial, kind);
+        let ino = inode.attr.ino;
+        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
+        beliefs.state().inodes[&ino].until
+    };
+    let begun = Instant::now();
+    let many = MANY_CACHED_LEASES as u64;
+    for serial in 1..=many {
+        assert!(learn(serial, FileKind::File) > begun + BRIEF_LEASE);
+    }
+    let brief = learn(many + 1, FileKind::File);
+    assert!(brief < Instant::now() + BRIEF_LEASE);
+    assert!(learn(many + 2, FileKind::Dir) > begun + BRIEF_LEASE);
+    // When it is over there is room, and what is believed for longer stays.
+    let mut state = beliefs.state();
+    state.drop_ended(brief);
+    assert_eq!(state.inodes.len(), MANY_CACHED_LEASES + 1);
 }
