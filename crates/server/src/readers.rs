@@ -17,9 +17,9 @@ use std::thread::JoinHandle;
 /// Something to read.
 #[derive(Debug)]
 pub(crate) enum ReadJob {
-    /// Bring a key into memory, then give the input back.
+    /// Bring the last of these keys into memory, then give the input back with all of them.
     Warm {
-        key: Vec<u8>,
+        keys: Vec<Vec<u8>>,
         shard: ShardId,
         input: Box<Input>,
     },
@@ -86,12 +86,12 @@ fn next(received: &Mutex<Receiver<ReadJob>>) -> Option<ReadJob> {
 
 fn perform(store: &dyn Store, job: ReadJob) -> Mail {
     match job {
-        ReadJob::Warm { key, shard, input } => match store.get(&key) {
-            Ok(_) => Mail::Warmed {
+        ReadJob::Warm { keys, shard, input } => match keys.last().map(|key| store.get(key)) {
+            None | Some(Ok(_)) => Mail::Warmed {
                 shard,
-                input: *input,
+                input: Input::Warmed { input, keys },
             },
-            Err(error) => Mail::Unreadable {
+            Some(Err(error)) => Mail::Unreadable {
                 shard,
                 input: *input,
                 error,
@@ -124,7 +124,7 @@ mod tests {
         let readers = Readers::start(&store, &inbox.mailbox).unwrap();
         for shard in 0..10 {
             let job = ReadJob::Warm {
-                key: vec![1],
+                keys: vec![vec![1]],
                 shard: ShardId(shard),
                 input: Box::new(Input::Tick),
             };
@@ -134,8 +134,11 @@ mod tests {
             .map(|_| match inbox.next() {
                 Mail::Warmed {
                     shard,
-                    input: Input::Tick,
-                } => shard.0,
+                    input: Input::Warmed { input, keys },
+                } => {
+                    assert_eq!((*input, keys), (Input::Tick, vec![vec![1]]));
+                    shard.0
+                }
                 other => panic!("{other:?}"),
             })
             .collect();

@@ -361,6 +361,7 @@ fn serve(
         disks,
         max_connections: descriptors.connections,
         max_owed: memory.requests,
+        recent_reads: memory.recent_reads,
         schedule,
         unflushed_bytes: replayed.bytes,
     })

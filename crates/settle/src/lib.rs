@@ -198,7 +198,10 @@ impl Settling {
                 Output::Send { to, message, .. } if screen(&self.map, &message).is_ok() => {
                     self.mail.push_back((to, Input::Peer(message)));
                 }
-                Output::Warm { input, .. } => self.mail.push_back((id, input)),
+                Output::Warm { keys, input } => {
+                    let input = Box::new(input);
+                    self.mail.push_back((id, Input::Warmed { input, keys }));
+                }
                 // Clients and data objects are not here.
                 Output::Send { .. }
                 | Output::Answer { .. }

@@ -33,6 +33,7 @@ mod screen;
 mod shard;
 mod splits;
 mod submit;
+mod warming;
 
 pub use coordinate::{Coordinated, Origin};
 pub use pandofs_leases::Recall;

@@ -141,8 +141,7 @@ impl Shard {
                 return Ok(());
             }
             Err(Stop::Cold(key)) => {
-                let input = Input::Request { ticket, request };
-                self.outputs.push(Output::Warm { key, input });
+                self.warm(key, Input::Request { ticket, request });
                 return Ok(());
             }
             Err(stop) => return Err(stop),
@@ -227,7 +226,9 @@ impl Shard {
     /// Whether the inode is here, and stays.
     fn lockable(&self, overlay: &Overlay<'_>, ino: Ino) -> Result<(), Stop> {
         self.locks.check(&Lock::Inode(ino), None)?;
-        view_of(&self.config, overlay, true).inode(ino).map(|_| ())
+        view_of(&self.config, overlay, self.goes_by_memory())
+            .inode(ino)
+            .map(|_| ())
     }
 
     /// The same for a request that changes locks: one that was executed is answered as it was, also if the
@@ -242,7 +243,7 @@ impl Shard {
     /// Whether all inodes are read and stay.
     fn relockable(&self, overlay: &Overlay<'_>, locks: &[(Ino, FileLock)]) -> Result<(), Stop> {
         valid(locks.len() <= MAX_LOCKS_PER_MESSAGE)?;
-        let view = view_of(&self.config, overlay, true);
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
         for (ino, lock) in locks {
             valid(lock.is_valid())?;
             self.locks.check(&Lock::Inode(*ino), None)?;
@@ -261,7 +262,8 @@ impl Shard {
         let is_awaited = self.lockers.missing.contains(&session);
         let mut lost = Vec::new();
         for (ino, lock) in locks {
-            let view = view_of(&self.config, overlay, true);
+            // They were read just now, and what is half done is not begun again.
+            let view = view_of(&self.config, overlay, false);
             if view.stored_inode(ino)?.is_none() {
                 continue;
             }

@@ -147,7 +147,7 @@ impl Shard {
             ..Choices::default()
         };
         let config = self.config.clone();
-        let view = view_of(&config, overlay, true);
+        let view = view_of(&config, overlay, self.goes_by_memory());
         if to_coordinator {
             match self.coordinations.get(&tx.sequence) {
                 None => {
@@ -168,7 +168,7 @@ impl Shard {
                     match self.choose(&view, &own, &mut choices) {
                         Ok(()) => {}
                         Err(Stop::Cold(key)) => {
-                            self.warm(key, from, horizon, message);
+                            self.warm_commit(key, from, horizon, message);
                             return Ok(());
                         }
                         Err(stop) => return Err(stop),
@@ -205,7 +205,7 @@ impl Shard {
                 match self.choose(&view, &own, &mut choices) {
                     Ok(()) => {}
                     Err(Stop::Cold(key)) => {
-                        self.warm(key, from, horizon, message);
+                        self.warm_commit(key, from, horizon, message);
                         return Ok(());
                     }
                     Err(stop) => return Err(stop),
@@ -241,7 +241,7 @@ impl Shard {
                     match self.choose(&view, &own, &mut choices) {
                         Ok(()) => {}
                         Err(Stop::Cold(key)) => {
-                            self.warm(key, from, horizon, message);
+                            self.warm_commit(key, from, horizon, message);
                             return Ok(());
                         }
                         Err(stop) => return Err(stop),
@@ -255,7 +255,7 @@ impl Shard {
         Ok(())
     }
 
-    fn warm(&mut self, key: Vec<u8>, from: ShardId, horizon: u64, message: CommitMessage) {
+    fn warm_commit(&mut self, key: Vec<u8>, from: ShardId, horizon: u64, message: CommitMessage) {
         let to = self.config.shard;
         let input = Input::Peer(PeerMessage::Commit {
             from,
@@ -263,7 +263,7 @@ impl Shard {
             horizon,
             message,
         });
-        self.push_output(crate::port::Output::Warm { key, input });
+        self.warm(key, input);
     }
 
     fn horizon_of(&self, coordinator: ShardId) -> u64 {

@@ -50,6 +50,11 @@ pub enum Input {
     TakesLeases { session: SessionId },
     /// The session has let go of what this [`Output::Recall`] was about.
     Recalled { session: SessionId, number: u64 },
+    /// An input again after these keys, the last of them just now, were read into memory for it.
+    Warmed {
+        input: Box<Input>,
+        keys: Vec<Vec<u8>>,
+    },
     /// What all servers have, for the policies that go by it.
     Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
@@ -80,8 +85,9 @@ pub enum Output {
         request: DataRequest,
         durable: bool,
     },
-    /// A key that the input needs is not in memory: read it on a helper thread, submit the input again.
-    Warm { key: Vec<u8>, input: Input },
+    /// The last of these keys is not in memory, and the input needs it: read it on a helper thread, then submit
+    /// [`Input::Warmed`].
+    Warm { keys: Vec<Vec<u8>>, input: Input },
     /// The session has locks here and may not know it yet: it counts as heard of now, so that it is found to
     /// be gone if it is never heard of.
     Watch { session: SessionId },

@@ -84,6 +84,8 @@ pub struct Shard {
     pub(crate) waiting_count: usize,
     /// Inputs that may go on now.
     pub(crate) ready: Vec<Input>,
+    /// What was read for the input at hand, each as it was found not to be in memory.
+    pub(crate) warmed: Vec<Vec<u8>>,
     /// What readers of directories wait for.
     pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
     /// Operations that gave way to older ones, and when they start again.
@@ -245,6 +247,7 @@ impl Shard {
             waiting: HashMap::new(),
             waiting_count: 0,
             ready: Vec::new(),
+            warmed: Vec::new(),
             unseen: HashMap::new(),
             retries: BTreeMap::new(),
             ages: HashMap::new(),

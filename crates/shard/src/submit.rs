@@ -33,6 +33,7 @@ impl Shard {
         self.lease_time(env);
         self.reclaims.now = env.now;
         let done = match input {
+            Input::Warmed { input, keys } => self.submit_warmed(overlay, env, *input, keys),
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             Input::DataDone { ticket, reply } => {
@@ -85,7 +86,7 @@ impl Shard {
         Ok(())
     }
 
-    fn request(
+    pub(crate) fn request(
         &mut self,
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
@@ -124,12 +125,11 @@ impl Shard {
             self.answer(ticket, Err(refusal), false);
             return Ok(());
         }
-        let view = view_of(&self.config, overlay, true);
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
         let kept = match view.slot(session, request.key.slot) {
             Ok(kept) => kept,
             Err(Stop::Cold(key)) => {
-                let input = Input::Request { ticket, request };
-                self.outputs.push(Output::Warm { key, input });
+                self.warm(key, Input::Request { ticket, request });
                 return Ok(());
             }
             Err(Stop::Store(error)) if error.is_of_the_place() => {
@@ -186,15 +186,14 @@ impl Shard {
         let Request::Reopen { opens } = &request.request else {
             return Err(Stop::Broken(format!("{request:?} tells nothing again")));
         };
-        let view = view_of(&self.config, overlay, true);
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
         let mut here = Vec::new();
         for &(ino, count) in opens {
             match view.stored_inode(ino) {
                 Ok(Some(_)) => here.push((ino, count)),
                 Ok(None) => {}
                 Err(Stop::Cold(key)) => {
-                    let input = Input::Request { ticket, request };
-                    self.outputs.push(Output::Warm { key, input });
+                    self.warm(key, Input::Request { ticket, request });
                     return Ok(());
                 }
                 Err(Stop::Store(error)) if error.is_of_the_place() => {
@@ -241,7 +240,7 @@ impl Shard {
             return Ok(());
         }
         let config = self.config.clone();
-        let view = view_of(&config, overlay, true);
+        let view = view_of(&config, overlay, self.goes_by_memory());
         let random = (env.random)();
         let mut choices = Choices {
             time: env.now,
@@ -322,8 +321,7 @@ impl Shard {
             Err(Stop::Cold(key)) => {
                 // It is looked at again as a new request.
                 let ticket = self.answers.forget(request.key).unwrap_or(ticket);
-                let input = Input::Request { ticket, request };
-                self.outputs.push(Output::Warm { key, input });
+                self.warm(key, Input::Request { ticket, request });
             }
             Err(Stop::Store(error)) if error.is_of_the_place() => {
                 let ticket = self.answers.forget(request.key).unwrap_or(ticket);
@@ -354,7 +352,7 @@ impl Shard {
             self.wait_for(tx, Input::Request { ticket, request });
             return Ok(());
         }
-        let view = view_of(&self.config, overlay, true);
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
         match ops::read(&view, &self.locks, &request.caller, &request.request) {
             Ok(reply) => {
                 if let Request::Open { ino, .. } = request.request {
@@ -365,8 +363,7 @@ impl Shard {
             Err(Stop::Refuse(refusal)) => self.answer_read(ticket, &request, Err(refusal)),
             Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
             Err(Stop::Cold(key)) => {
-                let input = Input::Request { ticket, request };
-                self.outputs.push(Output::Warm { key, input });
+                self.warm(key, Input::Request { ticket, request });
             }
             Err(Stop::Store(error)) if error.is_of_the_place() => {
                 self.outputs.push(Output::Unreadable { ticket, error });

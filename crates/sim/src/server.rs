@@ -439,7 +439,7 @@ impl Server {
                 let answer = process.recalls.tell(shard, recall);
                 self.acts.extend(answer.map(told));
             }
-            Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+            Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
         }
     }

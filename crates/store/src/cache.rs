@@ -2,22 +2,31 @@
 
 use hashbrown::HashMap;
 
-/// Bytes of keys and values in one generation.
-const GENERATION_BYTES: usize = 16 << 20;
 /// What an entry takes besides its key and value, about.
 const ENTRY_BYTES: usize = 96;
 
 /// Two generations of what was read: a hit in the old one moves to the young one, and when the young one
 /// is full it becomes the old one. What was not read for a whole generation is thus forgotten, at no
 /// cost for what is used.
-#[derive(Default)]
 pub(crate) struct ReadCache {
+    /// Bytes of one generation.
+    room: usize,
     young: HashMap<Vec<u8>, Option<Vec<u8>>>,
     old: HashMap<Vec<u8>, Option<Vec<u8>>>,
     young_bytes: usize,
 }
 
 impl ReadCache {
+    /// One that takes so many bytes.
+    pub fn of(bytes: usize) -> ReadCache {
+        ReadCache {
+            room: bytes / 2,
+            young: HashMap::new(),
+            old: HashMap::new(),
+            young_bytes: 0,
+        }
+    }
+
     /// What is known of a key: its value, or that there is none.
     pub fn get(&mut self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
         if !self.young.contains_key(key) {
@@ -54,7 +63,7 @@ impl ReadCache {
     fn insert_young(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.young_bytes += ENTRY_BYTES + key.len() + value.as_ref().map_or(0, Vec::len);
         self.young.insert(key, value);
-        if self.young_bytes > GENERATION_BYTES {
+        if self.young_bytes > self.room {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
@@ -64,10 +73,11 @@ impl ReadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overlay::RECENT_READS_BYTES;
 
     #[test]
     fn what_is_used_stays_and_what_is_not_goes() {
-        let mut cache = ReadCache::default();
+        let mut cache = ReadCache::of(RECENT_READS_BYTES);
         cache.insert(b"hot", Some(vec![1]));
         cache.insert(b"cold", None);
         for number in 0..3_u8 {
@@ -81,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_write_changes_what_is_known_in_either_generation() {
-        let mut cache = ReadCache::default();
+        let mut cache = ReadCache::of(RECENT_READS_BYTES);
         cache.insert(b"a", Some(vec![1]));
         cache.insert(b"b", None);
         cache.old = std::mem::take(&mut cache.young);

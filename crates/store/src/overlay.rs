@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
+/// Bytes of keys and values read lately that are kept, unless told.
+pub(crate) const RECENT_READS_BYTES: usize = 32 << 20;
 /// Keys in order for which a sort takes as long as for one new key to be put among them: the sort
 /// compares each with its neighbour, the insertion searches and moves the rest of the index.
 const SORTED_PER_INSERTION: usize = 32;
@@ -39,6 +41,11 @@ pub struct Overlay<'s> {
 
 impl<'s> Overlay<'s> {
     pub fn new(store: &'s dyn Store) -> Overlay<'s> {
+        Overlay::with_room(store, RECENT_READS_BYTES)
+    }
+
+    /// One that keeps so many bytes of what was read lately.
+    pub fn with_room(store: &'s dyn Store, recent_reads: usize) -> Overlay<'s> {
         Overlay {
             store,
             writes: Vec::new(),
@@ -48,7 +55,7 @@ impl<'s> Overlay<'s> {
             journal: Vec::new(),
             journal_taken: 0,
             bytes: 0,
-            cache: RefCell::default(),
+            cache: RefCell::new(ReadCache::of(recent_reads)),
         }
     }
 

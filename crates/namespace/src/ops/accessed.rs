@@ -15,22 +15,8 @@ pub fn check(inos: &[(Ino, Time)]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether any time changes: most readings change none, and are then worth no record.
-pub fn changes(
-    view: &View<'_>,
-    inos: &[(Ino, Time)],
-    rule: AtimeRule,
-    choices: &Choices,
-) -> Result<bool, Stop> {
-    for &(ino, at) in inos {
-        if due(view, ino, at.min(choices.time), rule)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Those of which the time changes.
+/// Those of which the time changes: most readings change none, and are then worth no record. All are looked at, so that
+/// what is not in memory is found here and not by [`apply`], which waits for it.
 pub fn due_of(
     view: &View<'_>,
     inos: &[(Ino, Time)],

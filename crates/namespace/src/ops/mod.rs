@@ -322,7 +322,9 @@ pub fn changes_nothing(
     choices: &Choices,
 ) -> Result<bool, Stop> {
     match request {
-        Request::Accessed { inos, rule } => Ok(!accessed::changes(view, inos, *rule, choices)?),
+        Request::Accessed { inos, rule } => {
+            Ok(accessed::due_of(view, inos, *rule, choices)?.is_empty())
+        }
         _ => Ok(false),
     }
 }

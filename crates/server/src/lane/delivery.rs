@@ -74,9 +74,9 @@ impl Lane {
                 return self.ask_for_data(shard, server, ticket, request);
             }
             Output::Unreadable { ticket, error } => self.unreadable(shard, ticket, &error),
-            Output::Warm { key, input } => {
+            Output::Warm { keys, input } => {
                 let input = Box::new(input);
-                return self.readers.order(ReadJob::Warm { key, shard, input });
+                return self.readers.order(ReadJob::Warm { keys, shard, input });
             }
             Output::Watch { session } => self.sessions.expect(session, Instant::now()),
         }

@@ -79,6 +79,8 @@ pub(crate) struct LaneParts {
     pub max_connections: usize,
     /// Bytes of requests and answers that all connections together may have under way.
     pub max_owed: usize,
+    /// Bytes of what was read lately that are kept.
+    pub recent_reads: usize,
     pub schedule: Schedule,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
@@ -107,6 +109,7 @@ pub(crate) struct Lane {
     /// Bytes of data that requests have brought and that are to be answered, over all connections.
     owed: usize,
     max_owed: usize,
+    recent_reads: usize,
     /// Connections that are not read while these are too many.
     held_up: Vec<SlotKey>,
     /// Connections that may have something to read; each once.
@@ -232,6 +235,7 @@ impl Lane {
             disks,
             max_connections,
             max_owed,
+            recent_reads,
             schedule,
             unflushed_bytes,
         } = parts;
@@ -268,6 +272,7 @@ impl Lane {
             max_connections,
             owed: 0,
             max_owed,
+            recent_reads,
             held_up: Vec::new(),
             ready: VecDeque::new(),
             dirty: Vec::new(),
@@ -321,7 +326,7 @@ impl Lane {
     /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
     pub fn run(mut self) -> Result<(), ServerError> {
         let store = Arc::clone(&self.store);
-        let mut overlay = Overlay::new(&*store);
+        let mut overlay = Overlay::with_room(&*store, self.recent_reads);
         let mut events = Events::with_capacity(EVENTS);
         self.look_at_disks();
         // What recovery wants sent, before anything new is taken up.

@@ -231,7 +231,7 @@ impl Run {
                     self.queue
                         .push_back((shard, Input::DataDone { ticket, reply }));
                 }
-                Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+                Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
                 Output::Watch { .. } | Output::Recall(_) => {}
                 Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             }

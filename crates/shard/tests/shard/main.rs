@@ -23,3 +23,4 @@ mod set_mtime;
 mod splits;
 mod support;
 mod unnamed;
+mod warming;

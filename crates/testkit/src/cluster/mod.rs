@@ -350,7 +350,7 @@ impl Cluster {
                 let reply = self.data(server, request);
                 self.post(LOCAL, from, Input::DataDone { ticket, reply });
             }
-            Output::Warm { key, .. } => unreachable!("in memory nothing is cold: {key:02x?}"),
+            Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
             Output::Watch { .. } => {}
             Output::Recall(recall) => self.send_recall(from, recall),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
