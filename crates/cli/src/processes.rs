@@ -8,8 +8,27 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
+
+/// This program, to be started with other arguments. An upgrade may have put another file in its place meanwhile, or none:
+/// what runs together is of one version, so it is the file that this process was started from.
+///
+/// # Errors
+/// When the system does not tell which that is.
+pub fn this_program() -> Result<Command> {
+    let file = std::env::current_exe().context("cannot find this program's own file")?;
+    if file.exists() {
+        return Ok(Command::new(file));
+    }
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    Ok(command)
+}
 
 /// The processes `pandofs mount … POINT` that are connected to the kernel, as far as we may see them.
 pub fn serving_mount(point: &Path) -> Vec<u32> {

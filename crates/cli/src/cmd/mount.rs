@@ -3,6 +3,7 @@
 use crate::daemon::{READY, StartedBy};
 use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
+use crate::processes::this_program;
 use crate::source::{Cluster, Source};
 use crate::unmount::clean_dead_mount;
 use crate::{backend, mounts};
@@ -11,7 +12,7 @@ use clap::Args;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -127,8 +128,7 @@ impl Mount {
         point: &Path,
         options: &MountOptions,
     ) -> Result<()> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command = Command::new(program);
+        let mut command = this_program()?;
         command
             .args(["mount", "--report-ready", "--cluster"])
             .arg(&cluster.map_path);

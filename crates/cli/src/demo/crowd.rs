@@ -2,6 +2,7 @@
 
 use super::cluster_view::ClusterView;
 use super::show::{Show, Step};
+use crate::processes::this_program;
 use crate::units;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
@@ -9,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -203,9 +204,8 @@ impl Crowd {
     }
 
     fn start(&self, job: Job, first: u64, end: u64, sender: mpsc::Sender<Said>) -> Result<Process> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
         let process = usize::try_from(first % self.processes).unwrap_or_default();
-        let mut child = Command::new(program)
+        let mut child = this_program()?
             .args(["demo-worker", job.name(), "--first", &first.to_string()])
             .args([
                 "--end",

@@ -1,6 +1,7 @@
 //! One child process: how it is started, and how its end reads.
 
 use crate::daemon::READY;
+use crate::processes::this_program;
 use anyhow::{Context, Result};
 use pandofs_types::ServerId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,13 +54,12 @@ impl Recipe {
     /// # Errors
     /// When it cannot be started, with the path.
     pub fn start(&self, ready: impl FnOnce() + Send + 'static) -> Result<Running> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
         let log = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&self.log)
             .with_context(|| format!("cannot open the log {}", self.log.display()))?;
-        let mut child = Command::new(&program)
+        let mut child = this_program()?
             .args(&self.arguments)
             .arg("--report-ready")
             .arg("--stop-with-parent")
@@ -69,7 +69,7 @@ impl Recipe {
             .stderr(log)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {} for {}", program.display(), self.role))?;
+            .with_context(|| format!("cannot start {}", self.role))?;
         fs::write(&self.pid_file, format!("{}\n", child.id()))
             .with_context(|| format!("cannot write {}", self.pid_file.display()))?;
         if let Some(out) = child.stdout.take() {
