@@ -1,10 +1,10 @@
 #!/bin/bash
-# fsx, the file system exerciser that others wrote: 120,000 operations with four seeds at once, maps among them.
+# fsx, the file system exerciser that others wrote: 600,000 operations with four seeds at once, maps among them.
 # PANDOFS_SEED=N begins with another seed, PANDOFS_RUNS=N does as many operations with each.
 # shellcheck source=tests/e2e/_fsx.sh
 . ./_fsx.sh
 
-OPERATIONS=${PANDOFS_RUNS:-30000}
+OPERATIONS=${PANDOFS_RUNS:-150000}
 FIRST=${PANDOFS_SEED:-1}
 SEEDS=("$FIRST" "$((FIRST + 1))" "$((FIRST + 2))" "$((FIRST + 3))")
 

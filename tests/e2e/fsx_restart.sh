@@ -1,18 +1,18 @@
 #!/bin/bash
 # fsx, the file system exerciser that others wrote, while one server after the other is killed and comes back:
-# 100,000 operations with four seeds at once. No operation fails, and nothing that is read is wrong.
+# 400,000 operations with four seeds at once. No operation fails, and nothing that is read is wrong.
 # PANDOFS_SEED=N begins with another seed, PANDOFS_RUNS=N does as many operations with each.
 # shellcheck source=tests/e2e/_fsx.sh
 . ./_fsx.sh
 
-OPERATIONS=${PANDOFS_RUNS:-25000}
+OPERATIONS=${PANDOFS_RUNS:-100000}
 FIRST=${PANDOFS_SEED:-101}
 SEEDS=("$FIRST" "$((FIRST + 1))" "$((FIRST + 2))" "$((FIRST + 3))")
 # At least as many kills.
 KILLS=8
 
 # How often the first of them reads between two kills.
-READS=700
+READS=1500
 
 # The calls of read by the first exerciser.
 reads() {
