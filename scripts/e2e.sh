@@ -15,6 +15,9 @@ export PANDOFS
 PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
 JOBS=${PANDOFS_JOBS:-$(nproc)}
+# Seconds after which a test is taken to hang (PANDOFS_LIMIT=N for another number). On slow machines the longest take a
+# quarter of an hour.
+LIMIT=${PANDOFS_LIMIT:-3000}
 
 if [[ $# -gt 0 ]]; then
     tests=("${@/%/.sh}")
@@ -40,12 +43,22 @@ trap end_all EXIT
 
 # run_test FILE: prints how it went, all at once, and leaves a word about it in $RESULTS.
 run_test() {
-    local test=$1 started=$SECONDS code log result
+    local test=$1 started=$SECONDS shell=$BASHPID code log left result
     SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/pandofs-e2e.XXXXXX")
     export SCRATCH
     log=$SCRATCH/.log
-    bash "$test" >"$log" 2>&1 </dev/null
+    timeout --foreground --kill-after=30 "$LIMIT" bash "$test" >"$log" 2>&1 </dev/null
     code=$?
+    if [[ $code -eq 124 || $code -eq 137 ]]; then
+        echo "FAILED: it was not done after $LIMIT s; then there were:" >>"$log"
+        # All of its process group but this shell.
+        for left in $(pgrep -g 0); do
+            [[ $left -eq $shell || ! -e /proc/$left ]] && continue
+            tr '\0' ' ' <"/proc/$left/cmdline" >>"$log"
+            echo >>"$log"
+            kill -KILL "$left" 2>/dev/null
+        done
+    fi
     # A test that failed may have left a mount behind. Its servers may be gone, so that it would not
     # answer: it goes first, and nothing waits for it.
     while read -r mounted; do
