@@ -419,10 +419,10 @@ pub const BRIEF_LEASE: Duration = Duration::from_millis(250);
 /// As [`LEASE_MARGIN`], of a brief lease.
 pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(50);
 /// Leases of one shard, ones that were given again counted again; beyond, none is given.
-pub const MAX_LEASES_PER_SHARD: usize = 49_152;
+pub const MAX_LEASES_PER_SHARD: usize = 57_344;
 /// With as many, all but those of directories are brief: who makes or reads many files once would else keep
 /// everybody, and himself, from getting any for as long as a lease lasts.
-pub const MANY_LEASES_PER_SHARD: usize = MAX_LEASES_PER_SHARD / 3;
+pub const MANY_LEASES_PER_SHARD: usize = 24_576;
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
