@@ -23,6 +23,7 @@ pub fn this_program() -> Result<Command> {
     if file.exists() {
         return Ok(Command::new(file));
     }
+    // Not always: the process would be called `exe` in lists of processes.
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);

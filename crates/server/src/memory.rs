@@ -2,8 +2,8 @@
 //!
 //! What takes as much memory as it is given has a part of a sum that can be set: blocks of the store that are
 //! kept to be read again, what was read of them lately, writes that the store has not written to files, and what
-//! requests bring and answers take. The rest, an eighth, is for what follows from other limits: operations under way, sessions, opens, locks,
-//! maps of directories, the log's index.
+//! requests bring and answers take. The rest, an eighth, is for what follows from other limits: operations under way,
+//! sessions, opens, locks, maps of directories, the log's index.
 
 use pandofs_types::limits::{MIN_SERVER_MEMORY_BYTES, STORE_WRITE_BUFFERS};
 
@@ -34,15 +34,14 @@ impl Memory {
 mod tests {
     use super::*;
     use pandofs_types::limits::{
-        DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_RECENT_READS_BYTES, DEFAULT_SERVER_MEMORY_BYTES,
-        DEFAULT_WRITE_BUFFER_BYTES, MAX_FRAME_BYTES,
+        DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_SERVER_MEMORY_BYTES, DEFAULT_WRITE_BUFFER_BYTES,
+        MAX_FRAME_BYTES,
     };
 
     #[test]
     fn the_parts_add_up_to_less_than_the_whole() {
         let default = Memory::of(DEFAULT_SERVER_MEMORY_BYTES);
         assert_eq!(default.block_cache, DEFAULT_BLOCK_CACHE_BYTES);
-        assert_eq!(default.recent_reads, DEFAULT_RECENT_READS_BYTES);
         assert_eq!(default.write_buffer, DEFAULT_WRITE_BUFFER_BYTES);
         for total in [MIN_SERVER_MEMORY_BYTES, 1 << 30, 1 << 40] {
             let memory = Memory::of(total);

@@ -86,17 +86,22 @@ fn next(received: &Mutex<Receiver<ReadJob>>) -> Option<ReadJob> {
 
 fn perform(store: &dyn Store, job: ReadJob) -> Mail {
     match job {
-        ReadJob::Warm { keys, shard, input } => match keys.last().map(|key| store.get(key)) {
-            None | Some(Ok(_)) => Mail::Warmed {
-                shard,
-                input: Input::Warmed { input, keys },
-            },
-            Some(Err(error)) => Mail::Unreadable {
-                shard,
-                input: *input,
-                error,
-            },
-        },
+        ReadJob::Warm { keys, shard, input } => {
+            let Some(key) = keys.last() else {
+                panic!("shard {shard} waits for no key: {input:?}");
+            };
+            match store.get(key) {
+                Ok(_) => Mail::Warmed {
+                    shard,
+                    input: Input::Warmed { input, keys },
+                },
+                Err(error) => Mail::Unreadable {
+                    shard,
+                    input: *input,
+                    error,
+                },
+            }
+        }
         ReadJob::Dump {
             connection,
             id,

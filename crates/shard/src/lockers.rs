@@ -144,6 +144,10 @@ impl Shard {
                 self.warm(key, Input::Request { ticket, request });
                 return Ok(());
             }
+            Err(Stop::Store(error)) if error.is_of_the_place() => {
+                self.outputs.push(Output::Unreadable { ticket, error });
+                return Ok(());
+            }
             Err(stop) => return Err(stop),
         }
         if let Request::SetLock { .. } | Request::Unlock { .. } = &request.request

@@ -332,8 +332,6 @@ pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
 /// told.
 pub const DEFAULT_WRITE_BUFFER_BYTES: usize = 64 << 20;
 
-/// Bytes of keys and values that a lane has read lately and keeps as they are, unless told.
-pub const DEFAULT_RECENT_READS_BYTES: usize = 32 << 20;
 /// Writes of a lane's store that are in memory at once, each in a buffer of its own: one is filled while others
 /// are written to files.
 pub const STORE_WRITE_BUFFERS: usize = 4;
@@ -492,7 +490,6 @@ const _: () = {
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
     assert!(MIN_LOG_FILE_BYTES <= LOG_FILE_BYTES);
     assert!(DEFAULT_BLOCK_CACHE_BYTES as u64 * 3 == DEFAULT_SERVER_MEMORY_BYTES);
-    assert!(DEFAULT_RECENT_READS_BYTES as u64 * 24 == DEFAULT_SERVER_MEMORY_BYTES);
     assert!(
         (DEFAULT_WRITE_BUFFER_BYTES * STORE_WRITE_BUFFERS) as u64 * 3
             == DEFAULT_SERVER_MEMORY_BYTES

@@ -91,9 +91,7 @@ fn ask(cluster: &mut Cluster, room: usize, request: Request) -> (Result<Reply, R
         assert_eq!(outputs.len(), 1, "{outputs:?}");
         match outputs.pop() {
             Some(Output::Warm { keys, input: again }) => {
-                if let Some(last) = keys.last() {
-                    store.get(last).unwrap();
-                }
+                store.get(keys.last().unwrap()).unwrap();
                 let again = Box::new(again);
                 input = Input::Warmed { input: again, keys };
             }
