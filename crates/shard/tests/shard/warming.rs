@@ -5,7 +5,7 @@ use pandofs_api::{NewNode, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit};
-use pandofs_types::{AtimeRule, Ino, Time};
+use pandofs_types::{AtimeRule, FileLock, Ino, LockKind, LockMode, LockRange, ShardId, Time};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,6 +14,8 @@ struct Forgetful<'s> {
     store: &'s MemoryStore,
     room: usize,
     known: Mutex<VecDeque<Vec<u8>>>,
+    /// What cannot be read.
+    damaged: Option<Vec<u8>>,
 }
 
 impl Forgetful<'_> {
@@ -28,6 +30,10 @@ impl Forgetful<'_> {
 
 impl KvRead for Forgetful<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.damaged.as_deref() == Some(key) {
+            let what = "a block".to_string();
+            return Err(StoreError::Corrupt { what });
+        }
         self.read(key);
         self.store.get(key)
     }
@@ -59,15 +65,29 @@ impl Store for Forgetful<'_> {
     }
 }
 
-/// The answer of the only shard, and how often the input was submitted until then, as a lane with that much memory
-/// and other things to do meanwhile would.
+/// The answer of the only shard, and how often the input was submitted until then.
 fn ask(cluster: &mut Cluster, room: usize, request: Request) -> (Result<Reply, Refusal>, usize) {
+    match submit(cluster, room, None, request) {
+        (Output::Answer { result, .. }, round) => (result, round),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What comes of it in the end, and how often the input was submitted until then, as a lane with that much memory and
+/// other things to do meanwhile would.
+fn submit(
+    cluster: &mut Cluster,
+    room: usize,
+    damaged: Option<Vec<u8>>,
+    request: Request,
+) -> (Output, usize) {
     let mut input = cluster.request(0, request);
     let node = &mut cluster.nodes[0];
     let store = Forgetful {
         store: &node.store,
         room,
         known: Mutex::default(),
+        damaged,
     };
     for round in 1..100 {
         let mut draw = || 1;
@@ -95,8 +115,8 @@ fn ask(cluster: &mut Cluster, room: usize, request: Request) -> (Result<Reply, R
                 let again = Box::new(again);
                 input = Input::Warmed { input: again, keys };
             }
-            Some(Output::Answer { result, .. }) => return (result, round),
-            other => panic!("{other:?}"),
+            Some(output) => return (output, round),
+            None => unreachable!("there is one"),
         }
     }
     panic!("it is warmed for ever");
@@ -159,4 +179,26 @@ fn with_enough_memory_the_lane_waits_for_nothing() {
     // Its slot's last answer and the inodes: it is submitted again for each, and executed then.
     let (answer, rounds) = ask(&mut cluster, usize::MAX, read);
     assert_eq!((answer, rounds), (Ok(Reply::Done), 6 + 1));
+}
+
+#[test]
+fn damage_that_the_lane_meets_itself_ends_the_request_alone() {
+    let (mut cluster, inos) = cluster_with(2);
+    let lock = FileLock {
+        kind: LockKind::Record,
+        range: LockRange::WHOLE,
+        mode: LockMode::Exclusive,
+        owner: 1,
+        pid: 1,
+    };
+    let again = Request::Relock {
+        locks: inos.iter().map(|ino| (*ino, lock)).collect(),
+        last: true,
+    };
+    // The first inode is gone from memory when it was read, so that the lane reads both.
+    let damaged = pandofs_namespace::keys::inode(ShardId(0), inos[1]);
+    match submit(&mut cluster, 0, Some(damaged), again) {
+        (Output::Unreadable { error, .. }, _) => assert!(error.is_of_the_place()),
+        other => panic!("{other:?}"),
+    }
 }
