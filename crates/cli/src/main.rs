@@ -7,6 +7,7 @@ mod backend;
 mod branch_points;
 mod cmd;
 mod daemon;
+mod damage;
 mod datadir;
 mod demo;
 mod dump;
@@ -19,6 +20,7 @@ mod new_cluster;
 mod processes;
 mod reports;
 mod server_options;
+mod servers_work;
 mod signals;
 mod source;
 mod table;
@@ -94,7 +96,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let given: Vec<OsString> = std::env::args_os().collect();
+    let given: Vec<OsString> = pandofs_walk_tools::arguments();
     let line = mount_helper::arguments(&given).unwrap_or(given);
     let matches = Cli::command().get_matches_from(line);
     let cli = match Cli::from_arg_matches(&matches) {

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct Descriptors<D> {
     limit: usize,
     flags: OFlags,
+    follows_roots: bool,
     /// Whether it matters on which file system directories are, and which they are.
     careful: bool,
     /// Those kept open, in the order in which they were opened. Some may be done by now.
@@ -36,6 +37,7 @@ impl<D: DirState> Descriptors<D> {
         Descriptors {
             limit: options.open_directories.max(1),
             flags,
+            follows_roots: options.follow != Follow::Never,
             careful: options.one_file_system || options.follow == Follow::Always,
             kept: Mutex::new(VecDeque::new()),
         }
@@ -91,8 +93,8 @@ impl<D: DirState> Descriptors<D> {
 
     fn open_in(&self, above: &Handle, dir: &Dir<D>, again: bool) -> Result<Handle, ProblemKind> {
         let flags = match dir.depth() {
-            // What a root's name means was found out when it was looked at.
-            0 => self.flags - OFlags::NOFOLLOW,
+            // One that was a directory when it was looked at may be a link by now.
+            0 if self.follows_roots => self.flags - OFlags::NOFOLLOW,
             _ => self.flags,
         };
         let fd = open_fd(above.as_fd(), dir.name(), flags).map_err(ProblemKind::Open)?;

@@ -3,7 +3,7 @@
 use pandofs_walk::RankId;
 use rustix::fd::OwnedFd;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What a visitor keeps with a directory.
@@ -12,7 +12,8 @@ pub trait DirState: Send + Sync + 'static {
     fn new(seed: [u64; 2]) -> Self;
 
     /// The state of a directory of another process in this one, to which it gave a part of it. What would
-    /// count double when it comes back is not in it.
+    /// count double when it comes back is not in it: to add what it has [gathered](Self::gathered) when it is new changes
+    /// nothing.
     fn elsewhere(seed: [u64; 2]) -> Self
     where
         Self: Sized,
@@ -20,7 +21,7 @@ pub trait DirState: Send + Sync + 'static {
         Self::new(seed)
     }
 
-    /// What this process has gathered for a directory of another one.
+    /// What this process has gathered for a directory of another one, or for one of its own when that is written down.
     fn gathered(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -66,6 +67,10 @@ pub struct Dir<D> {
     seed: [u64; 2],
     /// Parts of it that are not done: its listing, slices of it, directories in it.
     pending: AtomicUsize,
+    /// An item in it or below it was [written](crate::Saved) in place of being done.
+    unfinished: AtomicBool,
+    /// What is known of it comes together here: it stands for no directory of another process.
+    home: bool,
     /// Open, for what is in it. Others may close it at any time: see `descriptors.rs`.
     open: Mutex<Option<Arc<OwnedFd>>>,
     identity: OnceLock<(u64, u64)>,
@@ -82,6 +87,8 @@ impl<D: DirState> Dir<D> {
             depth: 0,
             seed: [0, 0],
             pending: AtomicUsize::new(1),
+            unfinished: AtomicBool::new(false),
+            home: true,
             open: Mutex::new(None),
             identity: OnceLock::new(),
             origin: None,
@@ -112,6 +119,8 @@ impl<D: DirState> Dir<D> {
             },
             seed,
             pending: AtomicUsize::new(if origin.is_some() { parts } else { 1 }),
+            unfinished: AtomicBool::new(false),
+            home: false,
             open: Mutex::new(None),
             identity: OnceLock::new(),
             origin,
@@ -127,6 +136,7 @@ impl<D: DirState> Dir<D> {
         }
         let mut dir = Dir::proxy(parent, name, seed, 0, None);
         dir.pending = AtomicUsize::new(0);
+        dir.home = true;
         dir
     }
 
@@ -138,6 +148,8 @@ impl<D: DirState> Dir<D> {
             depth: if parent.is_top() { 0 } else { parent.depth + 1 },
             seed,
             pending: AtomicUsize::new(1),
+            unfinished: AtomicBool::new(false),
+            home: true,
             open: Mutex::new(None),
             identity: OnceLock::new(),
             origin: None,
@@ -187,6 +199,27 @@ impl<D> Dir<D> {
 
     pub(crate) fn seed(&self) -> [u64; 2] {
         self.seed
+    }
+
+    /// Whether what is known of it comes together in this process.
+    pub(crate) fn is_home(&self) -> bool {
+        self.home
+    }
+
+    /// An item in it or below it was written in place of being done. To be called before that is counted as a part done.
+    pub(crate) fn set_unfinished(&self) {
+        // Whoever does the last part sees it by `parts_done`.
+        self.unfinished.store(true, Ordering::Relaxed);
+    }
+
+    /// To be asked when its last part is done: whether nothing was written in the place of one.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.load(Ordering::Relaxed)
+    }
+
+    /// Parts of it that are not done.
+    pub(crate) fn parts(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add_part(&self) {

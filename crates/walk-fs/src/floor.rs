@@ -34,6 +34,8 @@ pub struct Floor<'f, D> {
 /// Letters that are to be sent.
 pub struct Away {
     walk: u32,
+    /// The walk that it goes on with, for what is claimed.
+    since: u32,
     ranks: u32,
     tray: Arc<Tray>,
 }
@@ -111,12 +113,13 @@ impl<'f, D: DirState> Floor<'f, D> {
         options: &'f Options,
         topology: &Topology,
         me: RankId,
-        walk: u32,
+        (walk, since): (u32, u32),
         decided: Arc<Decided>,
         tray: Arc<Tray>,
     ) -> Floor<'f, D> {
         let away = Away {
             walk,
+            since,
             ranks: topology.ranks(),
             tray,
         };
@@ -265,11 +268,23 @@ impl<'f, D: DirState> Floor<'f, D> {
     }
 
     /// Parts that another process had are done.
-    pub fn back(&self, loan: u64, place: u32, gathered: &[u8]) -> Result<(), Unreadable> {
+    pub fn back(
+        &self,
+        loan: u64,
+        place: u32,
+        gathered: &[u8],
+        unfinished: bool,
+    ) -> Result<(), Unreadable> {
+        if unfinished && self.options.saved.is_none() {
+            return Err(Unreadable);
+        }
         for shared in &self.ranks {
             let mut state = shared.lock();
             let (dir, parts) = state.loans.back(loan, place)?;
             dir.state().add(gathered)?;
+            if unfinished {
+                dir.set_unfinished();
+            }
             state.returned.push((dir, parts));
             for bell in &shared.bells {
                 bell.notify_one();
@@ -280,14 +295,15 @@ impl<'f, D: DirState> Floor<'f, D> {
 
     /// Decides on what was claimed, or asks those who do.
     pub fn claim(&self, rank: RankId, claims: Vec<Claim<D>>) {
-        let (walk, ranks) = self.away.as_ref().map_or((0, 1), |it| (it.walk, it.ranks));
+        let away = self.away.as_ref();
+        let (walk, since, ranks) = away.map_or((0, 0, 1), |it| (it.walk, it.since, it.ranks));
         let mut asked: BTreeMap<u32, Vec<(u64, Key)>> = BTreeMap::new();
         let mut answered = Vec::new();
         let mut state = self.shared(rank).lock();
         for claim in claims {
             let decider = claims::decider(claim.key, ranks);
             if ranks == 1 || decider == rank.0 {
-                let first = self.decided.is_first(walk, claim.key);
+                let first = self.decided.is_first(since, claim.key);
                 answered.push((claim, first));
             } else {
                 let key = claim.key;
@@ -299,7 +315,10 @@ impl<'f, D: DirState> Floor<'f, D> {
         drop(state);
         if let Some(away) = &self.away {
             for (decider, claims) in asked {
-                let body = Body::Claim(claims);
+                let body = Body::Claim {
+                    since,
+                    keys: claims,
+                };
                 away.tray
                     .post(RankId(decider), letter::write(&Letter { walk, body }));
             }
@@ -320,8 +339,8 @@ impl<'f, D: DirState> Floor<'f, D> {
         Ok(())
     }
 
-    /// What this process had of another one's directory is done.
-    pub fn give_back(&self, origin: Origin, gathered: &[u8]) {
+    /// What this process had of another one's directory is done, or was written in place of that if it is unfinished.
+    pub fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
         if let Some(away) = &self.away {
             let letter = Letter {
                 walk: away.walk,
@@ -329,6 +348,7 @@ impl<'f, D: DirState> Floor<'f, D> {
                     loan: origin.loan,
                     place: origin.place,
                     gathered,
+                    unfinished,
                 },
             };
             away.tray.post(origin.rank, letter::write(&letter));

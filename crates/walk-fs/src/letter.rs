@@ -48,11 +48,17 @@ pub enum Body<'l> {
         place: u32,
         #[serde(with = "serde_bytes")]
         gathered: &'l [u8],
+        /// Something in it or below it was written in place of being done.
+        unfinished: bool,
     },
     /// The walk is to end.
     Stop,
-    /// To the process that decides on these keys: whether they were claimed before. Each with a number of the sender.
-    Claim(Vec<(u64, Key)>),
+    /// To the process that decides on these keys: whether they were claimed before in the walk that began with this
+    /// number. Each with a number of the sender.
+    Claim {
+        since: u32,
+        keys: Vec<(u64, Key)>,
+    },
     /// Whether they were the first.
     Claimed(Vec<(u64, bool)>),
     /// To rank 0, for standard output: whole records.
@@ -77,6 +83,25 @@ pub enum Body<'l> {
         #[serde(with = "serde_bytes")]
         answer: &'l [u8],
     },
+    /// From rank 0: somebody looks how far the walk is.
+    Watch,
+    /// To rank 0: how far the sender is. What [`Meter::all`](crate::Meter::all) says, and items that wait.
+    SoFar {
+        counted: [u64; 4],
+        queued: u64,
+    },
+    /// To rank 0, and from there to all: items are to be written in place of being done.
+    Save,
+    /// From rank 0: it takes what the receiver has for it, see [`crate::Processes::collect`].
+    Fetch,
+    /// To rank 0: the next piece of that, of up to `WALK_CHECKPOINT_PIECE_BYTES`.
+    Piece {
+        last: bool,
+        #[serde(with = "serde_bytes")]
+        bytes: &'l [u8],
+    },
+    /// From rank 0: see [`crate::Processes::tell`].
+    Told(#[serde(with = "serde_bytes")] &'l [u8]),
 }
 
 /// Items, and the directories that they are in.
@@ -289,13 +314,19 @@ pub fn message<D: DirState>(
         },
         Body::Back { .. }
         | Body::Stop
-        | Body::Claim(_)
+        | Body::Claim { .. }
         | Body::Claimed(_)
         | Body::Output(_)
         | Body::Bye { .. }
         | Body::Close
         | Body::Question { .. }
-        | Body::Answer { .. } => {
+        | Body::Answer { .. }
+        | Body::Watch
+        | Body::SoFar { .. }
+        | Body::Save
+        | Body::Fetch
+        | Body::Piece { .. }
+        | Body::Told(_) => {
             return Ok(None);
         }
     }))
@@ -459,6 +490,39 @@ mod tests {
         };
         assert_eq!(b.origin(), None);
         assert!(!b.parts_done(3), "it has no end");
+    }
+
+    #[test]
+    fn what_came_damaged_is_refused_or_means_something_else() {
+        let (_, bytes) = sent(true);
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[at] ^= 1 << bit;
+                if let Ok(letter) = read(&other) {
+                    let _ = message::<()>(letter.body, RankId(3));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_unfinished_comes_back_as_such() {
+        let back = Letter {
+            walk: 7,
+            body: Body::Back {
+                loan: 2,
+                place: 1,
+                gathered: b"g",
+                unfinished: true,
+            },
+        };
+        let bytes = write(&back);
+        assert_eq!(bytes, [7, 8, 2, 1, 1, b'g', 1]);
+        assert_eq!(read(&bytes).unwrap(), back);
+        for cut in 0..bytes.len() {
+            assert!(read(&bytes[..cut]).is_err());
+        }
     }
 
     #[test]

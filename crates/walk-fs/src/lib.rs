@@ -34,7 +34,9 @@
 //! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open
 //! files are bounded whatever the tree, but for names of directories on the way to those that are open.
 
+mod chmod;
 mod claims;
+mod collect;
 mod descriptors;
 mod dir;
 mod entry;
@@ -43,6 +45,7 @@ mod ftw;
 mod leave;
 mod letter;
 mod link;
+mod merge;
 mod meter;
 mod options;
 mod paths;
@@ -56,13 +59,16 @@ mod task;
 mod threads;
 mod visit;
 mod work;
+mod written;
 
+pub use chmod::chmod_at;
 pub use dir::{Dir, DirState, Unreadable};
 pub use entry::Entry;
 pub use ftw::ftw;
 pub use leave::Leaving;
 pub use link::Link;
-pub use meter::Meter;
+pub use merge::Merge;
+pub use meter::{Meter, SoFar};
 pub use options::{Follow, Options};
 pub use processes::{Outputs, Processes};
 pub use questions::Questions;

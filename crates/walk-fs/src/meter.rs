@@ -1,6 +1,8 @@
 //! How far a walk is, for whoever looks from outside.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Counters that are brought up to date once for each directory or slice, and a way to stop.
 #[derive(Debug, Default)]
@@ -11,6 +13,18 @@ pub struct Meter {
     problems: AtomicU64,
     vanished: AtomicU64,
     stop: AtomicBool,
+    watched: AtomicBool,
+    /// What other processes have said of themselves last.
+    others: Mutex<BTreeMap<u32, SoFar>>,
+}
+
+/// How far a walk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Entries, directories, problems, vanished.
+    pub counted: [u64; 4],
+    /// Items that wait.
+    pub queued: u64,
 }
 
 impl Meter {
@@ -47,6 +61,41 @@ impl Meter {
 
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Somebody looks how far the walk is: other processes are asked to say so.
+    pub fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// How far this process is.
+    pub fn so_far(&self) -> SoFar {
+        SoFar {
+            counted: self.all(),
+            queued: self.queued(),
+        }
+    }
+
+    /// How far all processes are, as far as it is known here.
+    pub fn so_far_of_all(&self) -> SoFar {
+        let mut sum = self.so_far();
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for other in others.values() {
+            for (sum, count) in sum.counted.iter_mut().zip(other.counted) {
+                *sum += count;
+            }
+            sum.queued += other.queued;
+        }
+        sum
+    }
+
+    pub(crate) fn heard_of(&self, rank: u32, so_far: SoFar) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.insert(rank, so_far);
     }
 
     /// What another process has counted, or an earlier part of the walk: entries, directories, problems, vanished.

@@ -12,22 +12,29 @@
 //! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
 
 use crate::claims::Decided;
+use crate::collect::Arriving;
 use crate::dir::{Dir, DirState, Unreadable};
 use crate::floor::{Floor, Tray};
 use crate::letter::{self, Body, Letter};
 use crate::link::Link;
-use crate::meter::Meter;
+use crate::meter::{Meter, SoFar};
 use crate::options::Options;
 use crate::questions::Questions;
+use crate::saved::{self, Saved};
+use crate::slice::Item;
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_types::limits::{
-    WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS, WALK_WAITING_OUTPUTS,
+    WALK_BETWEEN_REPORTS, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS,
+    WALK_WAITING_OUTPUTS,
 };
 use pandofs_walk::{Event, RankId, Topology};
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Where standard output of all processes comes together: at rank 0, piece by piece.
 #[derive(Clone, Debug, Default)]
@@ -72,21 +79,31 @@ type Sink<'l> = Box<dyn FnMut(&[u8]) + 'l>;
 
 /// The processes that walk together, as one of them sees them.
 pub struct Processes<'l> {
-    link: &'l mut dyn Link,
+    pub(crate) link: &'l mut dyn Link,
     topology: Topology,
     /// The last that was begun.
-    walk: u32,
+    pub(crate) walk: u32,
+    /// The walk that it goes on with, if that was one of this run.
+    since: u32,
     /// Letters of walks that were not begun.
     early: VecDeque<(u32, Vec<u8>)>,
     outputs: Outputs,
     /// At rank 0: writes what comes.
     sink: Sink<'l>,
+    /// Where it goes instead.
+    file: Option<File>,
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
     decided: Arc<Decided>,
     tray: Arc<Tray>,
     questions: Option<Questions>,
+    /// Rank 0 takes what this process has for it.
+    pub(crate) is_fetched: bool,
+    /// At rank 0: what it takes.
+    pub(crate) arriving: Option<Arriving>,
+    /// What rank 0 has told, in this order.
+    pub(crate) told: VecDeque<Vec<u8>>,
 }
 
 impl<'l> Processes<'l> {
@@ -119,14 +136,19 @@ impl<'l> Processes<'l> {
         Ok(Processes {
             topology: Topology::new(&of_ranks),
             walk: 0,
+            since: 0,
             early: VecDeque::new(),
             outputs: Outputs::default(),
             sink: Box::new(sink),
+            file: None,
             results: vec![None; of_ranks.len()],
             closed: false,
             decided: Arc::default(),
             tray: Arc::default(),
             questions: None,
+            is_fetched: false,
+            arriving: None,
+            told: VecDeque::new(),
             link,
         })
     }
@@ -156,6 +178,11 @@ impl<'l> Processes<'l> {
         self.outputs.clone()
     }
 
+    /// What goes to standard output goes to this file from now on. For rank 0.
+    pub fn redirect(&mut self, file: File) {
+        self.file = Some(file);
+    }
+
     /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
     /// call it, before a walk.
     pub fn questions(
@@ -181,22 +208,54 @@ impl<'l> Processes<'l> {
         &mut self,
         roots: &[OsString],
         options: &Options,
+        make: impl FnMut(usize) -> V,
+    ) -> Result<Walked<V>, WalkError> {
+        let top = Dir::top();
+        let mut start = Vec::new();
+        if self.rank() == 0 {
+            start.push(first(&top, roots)?);
+        }
+        self.since = self.walk + 1;
+        self.begin(top, start, options, make)
+    }
+
+    /// As [`crate::go_on`], by all processes together: there may be others than those that have saved it. Only rank 0 reads.
+    /// What was [claimed](crate::Entry::claim) in the walk before counts, if that was one of these processes'.
+    ///
+    /// # Errors
+    /// As [`crate::go_on`], and as [`walk`](Processes::walk).
+    pub fn go_on<V: Visitor>(
+        &mut self,
+        saved: &mut impl Read,
+        options: &Options,
+        make: impl FnMut(usize) -> V,
+    ) -> Result<Walked<V>, WalkError> {
+        let mut loaded = (Dir::top(), Vec::new());
+        if self.rank() == 0 {
+            loaded = saved::load(saved).map_err(WalkError::Unreadable)?;
+        }
+        let (top, items) = loaded;
+        self.since = self.since.max(1);
+        self.begin(top, items, options, make)
+    }
+
+    fn begin<V: Visitor>(
+        &mut self,
+        top: Arc<Dir<V::Dir>>,
+        start: Vec<Item<V::Dir>>,
+        options: &Options,
         mut make: impl FnMut(usize) -> V,
     ) -> Result<Walked<V>, WalkError> {
         let me = RankId(self.rank());
         self.walk += 1;
+        let walks = (self.walk, self.since);
         let decided = Arc::clone(&self.decided);
         let tray = Arc::clone(&self.tray);
-        let floor = Floor::among(options, &self.topology, me, self.walk, decided, tray);
-        let top = Dir::top();
-        let mut start = Vec::new();
-        if me == RankId::ROOT {
-            start.push(first(&top, roots)?);
-        }
+        let floor = Floor::among(options, &self.topology, me, walks, decided, tray);
         floor.deliver(me, Event::Start { roots: start });
         self.outputs.set_taken(true);
         let visitors = run(&floor, options, &mut make, |ended| {
-            let spoken = self.speak(&floor, &options.meter, ended);
+            let spoken = self.speak(&floor, options, ended);
             self.outputs.set_taken(false);
             if let (Err(_), Some(questions)) = (&spoken, &self.questions) {
                 questions.close();
@@ -211,19 +270,23 @@ impl<'l> Processes<'l> {
     fn speak<D: DirState>(
         &mut self,
         floor: &Floor<'_, D>,
-        meter: &Meter,
+        options: &Options,
         ended: &dyn Fn() -> bool,
     ) -> Result<(), WalkError> {
         let Some(tray) = floor.tray() else {
             return Ok(());
         };
+        let (meter, saved) = (&*options.meter, options.saved.as_deref());
         let mut told_stop = false;
+        let mut told_save = false;
+        let mut told_watch = false;
+        let mut said: Option<Instant> = None;
         let mut pause = WALK_SHORTEST_POLL;
         for (from, letter) in std::mem::take(&mut self.early) {
-            self.open(from, letter, Some(floor), meter)?;
+            self.open(from, letter, Some((floor, saved)), meter)?;
         }
         loop {
-            let mut moved = self.send_outputs();
+            let mut moved = self.send_outputs()?;
             let over = ended();
             for (to, letter) in std::mem::take(&mut *tray.lock()) {
                 moved = true;
@@ -231,18 +294,29 @@ impl<'l> Processes<'l> {
             }
             while let Some((from, letter)) = self.link.receive() {
                 moved = true;
-                self.open(from, letter, Some(floor), meter)?;
+                self.open(from, letter, Some((floor, saved)), meter)?;
+            }
+            if saved.is_some_and(Saved::is_asked) && !told_save {
+                told_save = true;
+                // One that was asked tells the first, and that one all.
+                match self.rank() {
+                    0 => self.tell_others(Body::Save),
+                    _ => self.send(0, Body::Save),
+                }
             }
             if meter.is_stopped() && !told_stop {
                 told_stop = true;
-                let letter = letter::write(&Letter {
-                    walk: self.walk,
-                    body: Body::Stop,
-                });
-                let me = self.rank();
-                for other in (0..self.ranks()).filter(|it| *it != me) {
-                    self.link.send(other, letter.clone());
-                }
+                self.tell_others(Body::Stop);
+            }
+            if meter.is_watched() && self.rank() == 0 && !told_watch {
+                told_watch = true;
+                self.tell_others(Body::Watch);
+            }
+            let is_due = said.is_none_or(|last| last.elapsed() >= WALK_BETWEEN_REPORTS);
+            if meter.is_watched() && self.rank() != 0 && is_due {
+                said = Some(Instant::now());
+                let SoFar { counted, queued } = meter.so_far();
+                self.send(0, Body::SoFar { counted, queued });
             }
             let letters = tray.lock();
             if over && letters.is_empty() && self.link.is_sent() {
@@ -255,6 +329,20 @@ impl<'l> Processes<'l> {
             } else {
                 pause = WALK_SHORTEST_POLL;
             }
+        }
+    }
+
+    pub(crate) fn send(&mut self, to: u32, body: Body<'_>) {
+        let walk = self.walk;
+        self.link.send(to, letter::write(&Letter { walk, body }));
+    }
+
+    pub(crate) fn tell_others(&mut self, body: Body<'_>) {
+        let walk = self.walk;
+        let letter = letter::write(&Letter { walk, body });
+        let me = self.rank();
+        for other in (0..self.ranks()).filter(|it| *it != me) {
+            self.link.send(other, letter.clone());
         }
     }
 
@@ -283,11 +371,8 @@ impl<'l> Processes<'l> {
             self.open::<()>(from, letter, None, meter)?;
         }
         loop {
-            let mut moved = self.send_outputs();
-            while let Some((from, letter)) = self.link.receive() {
-                moved = true;
-                self.open::<()>(from, letter, None, meter)?;
-            }
+            let mut moved = self.send_outputs()?;
+            moved |= self.receive_all(meter)?;
             let written = self.outputs.lock().waiting.is_empty();
             if me == 0 && written && self.results.iter().all(Option::is_some) {
                 let close = letter::write(&Letter {
@@ -325,14 +410,36 @@ impl<'l> Processes<'l> {
             std::thread::sleep(WALK_SHORTEST_POLL);
         }
         self.link.tell_all(&[]);
+        self.receive_all(meter)?;
+        Ok(())
+    }
+
+    /// Takes all letters that have come, between walks; whether there was one.
+    pub(crate) fn receive_all(&mut self, meter: &Meter) -> Result<bool, WalkError> {
+        let mut moved = false;
         while let Some((from, letter)) = self.link.receive() {
+            moved = true;
             self.open::<()>(from, letter, None, meter)?;
+        }
+        Ok(moved)
+    }
+
+    /// Whether all that was handed over for standard output is on its way, or written.
+    pub(crate) fn has_sent_outputs(&self) -> bool {
+        self.outputs.lock().waiting.is_empty()
+    }
+
+    /// Writes output of any process, at rank 0.
+    fn put(&mut self, piece: &[u8]) -> Result<(), WalkError> {
+        match &mut self.file {
+            Some(file) => file.write_all(piece).map_err(WalkError::Output)?,
+            None => (self.sink)(piece),
         }
         Ok(())
     }
 
     /// Sends some output, if the last that was sent has arrived; whether there was some.
-    fn send_outputs(&mut self) -> bool {
+    pub(crate) fn send_outputs(&mut self) -> Result<bool, WalkError> {
         let mut moved = false;
         while self.link.unreceived() < WALK_UNRECEIVED_OUTPUTS {
             let Some(piece) = self.outputs.lock().waiting.pop_front() else {
@@ -341,7 +448,7 @@ impl<'l> Processes<'l> {
             self.outputs.0.room.notify_one();
             moved = true;
             if self.rank() == 0 {
-                (self.sink)(&piece);
+                self.put(&piece)?;
             } else {
                 let letter = letter::write(&Letter {
                     walk: self.walk,
@@ -350,20 +457,21 @@ impl<'l> Processes<'l> {
                 self.link.send_counted(0, letter);
             }
         }
-        moved
+        Ok(moved)
     }
 
+    /// Takes up a letter. The floor is that of the walk that is going on, with where its items are saved.
     fn open<D: DirState>(
         &mut self,
         from: u32,
         bytes: Vec<u8>,
-        floor: Option<&Floor<'_, D>>,
+        floor: Option<(&Floor<'_, D>, Option<&Saved>)>,
         meter: &Meter,
     ) -> Result<(), WalkError> {
         let letter = letter::read(&bytes).map_err(WalkError::Unreadable)?;
         let me = RankId(self.rank());
         match letter.body {
-            Body::Output(piece) => (self.sink)(piece),
+            Body::Output(piece) => self.put(piece)?,
             Body::Bye { counted, result } => {
                 meter.add_all(counted);
                 self.results[from as usize] = Some(result.to_vec());
@@ -371,10 +479,10 @@ impl<'l> Processes<'l> {
             Body::Close => self.closed = true,
             // Questions and claims: others may still want to know when this process is through with its own part, and it has decided nothing
             // of a walk that it has not begun.
-            Body::Claim(keys) => {
+            Body::Claim { since, keys } => {
                 let answers = keys.into_iter();
                 let answers = answers
-                    .map(|(number, key)| (number, self.decided.is_first(letter.walk, key)))
+                    .map(|(number, key)| (number, self.decided.is_first(since, key)))
                     .collect();
                 let (walk, body) = (letter.walk, Body::Claimed(answers));
                 self.link.send(from, letter::write(&Letter { walk, body }));
@@ -395,7 +503,15 @@ impl<'l> Processes<'l> {
             _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
             body if letter.walk == self.walk => match (body, floor) {
                 (Body::Stop, _) => meter.stop(),
-                (Body::Claimed(answers), Some(floor)) => {
+                (Body::Watch, _) => meter.watch(),
+                (Body::SoFar { counted, queued }, _) => {
+                    meter.heard_of(from, SoFar { counted, queued });
+                }
+                (Body::Save, Some((_, Some(saved)))) => saved.ask(),
+                (Body::Fetch, _) => self.is_fetched = true,
+                (Body::Piece { last, bytes }, _) => self.arrived(from, last, bytes)?,
+                (Body::Told(bytes), _) => self.told.push_back(bytes.to_vec()),
+                (Body::Claimed(answers), Some((floor, _))) => {
                     floor.claimed(answers).map_err(WalkError::Unreadable)?;
                 }
                 (
@@ -403,12 +519,13 @@ impl<'l> Processes<'l> {
                         loan,
                         place,
                         gathered,
+                        unfinished,
                     },
-                    Some(floor),
+                    Some((floor, _)),
                 ) => floor
-                    .back(loan, place, gathered)
+                    .back(loan, place, gathered, unfinished)
                     .map_err(WalkError::Unreadable)?,
-                (body, Some(floor)) => {
+                (body, Some((floor, _))) => {
                     let message = letter::message(body, RankId(from));
                     if let Some(message) = message.map_err(WalkError::Unreadable)? {
                         let from = RankId(from);

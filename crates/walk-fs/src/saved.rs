@@ -1,22 +1,32 @@
-//! A walk that is interrupted, to go on later.
+//! A walk that is interrupted, to go on later: in one process, or in several together.
 //!
 //! When it is to be interrupted, each thread finishes the item that it is at; items that nobody has begun are written to
-//! a file, in place of being done, until none is left. So every entry was shown before, or is in what was written, and
-//! none is in both. A directory that is not done has such an item in it or below it, so that what is known of it is
-//! written as well: directories above items, with what their states have [gathered](DirState::gathered).
+//! a file of their process, in place of being done, until none is left. So every entry was shown before, or is in what
+//! was written, and none is in both: an item is with one thread of one process, which does one of the two.
 //!
-//! The file, all numbers little-endian, is for the version that wrote it:
+//! An item that was written counts as a part of its directory that is done, so that the walk comes to its end as always.
+//! But the directory is **unfinished** then: when its last part is done it is not left, and the one that it is in is
+//! unfinished as well, before its part there counts. What is known of an unfinished directory is written: the names above
+//! it, and what its state has [gathered](DirState::gathered).
 //!
-//! - for each item one byte, 0 for a directory, 1 for a slice, 2 for a task; four bytes, the number of the directory that
-//!   it is in; two numbers of eight bytes, a directory's seed; four bytes, a length; and so many bytes, a directory's
-//!   name or what the slice or task is;
-//! - the directories, in postcard's encoding: for each the number of the one that it is in, its seed, its name, and what
-//!   was gathered. They are numbered from 0, which is what the roots are in, and come after those that they are in;
-//! - eight bytes, the length of these.
+//! Over several processes a directory has its home where it was listed; other processes have stand-ins of it, for parts
+//! that they were given (`letter.rs`). A stand-in whose last part is done goes back to whom it came from, with what was
+//! gathered and whether it is unfinished, in any case: so chains and rings of them end at the home, whose last part is done
+//! after all of that has come. From this follows, by the parts of a directory, that:
+//!
+//! - at its home a directory is unfinished if and only if an item in it or below it was written somewhere; otherwise it is
+//!   left, there and once, after all that is in it;
+//! - what was gathered for it is in the home's state. A file therefore has that of homes, and of stand-ins, whose names
+//!   are needed for items, what a state [elsewhere](DirState::elsewhere) begins with, which adds nothing;
+//! - all files together ([`Merge`](crate::Merge)) have each unfinished directory, with all that was gathered, and an item
+//!   in it or below it.
+//!
+//! Without [`Options::leaves`](crate::Options::leaves) stand-ins do not go back, and nothing is known of directories but
+//! their names. For the bytes see `written.rs`.
 
 use crate::dir::{Dir, DirState, Unreadable};
 use crate::slice::Item;
-use serde::{Deserialize, Serialize};
+use crate::written::{Head, Kind, LENGTH_BYTES, Written, read_table, table};
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -25,7 +35,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where items go that nobody has begun.
+/// Where items of a process go that nobody has begun.
 #[derive(Debug)]
 pub struct Saved {
     asked: AtomicBool,
@@ -39,34 +49,31 @@ struct State {
     file: BufWriter<File>,
     items: u64,
     failure: Option<io::Error>,
-    /// `Above<D>`, once there is an item.
+    /// `Above<D>`, once there is an item or an unfinished directory.
     above: Option<Box<dyn Any + Send>>,
 }
 
 /// Directories above items, by their numbers.
 struct Above<D> {
-    dirs: Vec<Arc<Dir<D>>>,
-    /// By their addresses, which stay theirs as long as they are here.
-    numbers: HashMap<usize, u32>,
+    dirs: Vec<Known<D>>,
+    /// By the number of the one that they are in, none for what the roots are in, and their names: of one directory there
+    /// may be many stand-ins, and only one of them is remembered.
+    by_name: HashMap<(Option<u32>, Box<[u8]>), u32>,
+    /// Homes by their addresses, which stay theirs as long as they are here.
+    homes: HashMap<usize, u32>,
+}
+
+struct Known<D> {
+    above: Option<u32>,
+    seed: [u64; 2],
+    name: Box<[u8]>,
+    /// None as long as only stand-ins were met.
+    home: Option<Arc<Dir<D>>>,
 }
 
 fn address<D>(dir: &Arc<Dir<D>>) -> usize {
     Arc::as_ptr(dir).addr()
 }
-
-#[derive(Serialize, Deserialize)]
-struct Written<'w> {
-    above: u32,
-    seed: [u64; 2],
-    #[serde(with = "serde_bytes")]
-    name: &'w [u8],
-    #[serde(with = "serde_bytes")]
-    gathered: &'w [u8],
-}
-
-const DIRECTORY: u8 = 0;
-const SLICE: u8 = 1;
-const TASK: u8 = 2;
 
 impl Saved {
     /// Into an empty file.
@@ -83,7 +90,7 @@ impl Saved {
         }
     }
 
-    /// Interrupts the walk.
+    /// Interrupts the walk; over several processes all of it, whichever is asked.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
@@ -93,30 +100,29 @@ impl Saved {
         self.begun.swap(true, Ordering::Relaxed) && self.asked.load(Ordering::Relaxed)
     }
 
+    /// Whether it was asked for; then not even the item that a thread is at has to be done to its end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn save<D: DirState>(&self, item: &Item<D>) {
         let (kind, dir, seed, content) = match item {
             Item::Directory(dir) => match dir.above() {
-                Some(above) => (DIRECTORY, above, dir.seed(), dir.name().to_bytes()),
+                Some(above) => (Kind::Directory, above, dir.seed(), dir.name().to_bytes()),
                 None => unreachable!("what the roots are in is no item"),
             },
-            Item::Slice(dir, entries) => (SLICE, dir, [0, 0], &**entries),
-            Item::Task(dir, what) => (TASK, dir, [0, 0], &**what),
+            Item::Slice(dir, entries) => (Kind::Slice, dir, [0, 0], &**entries),
+            Item::Task(dir, what) => (Kind::Task, dir, [0, 0], &**what),
         };
         let mut state = self.lock();
-        let above = state.above.get_or_insert_with(|| {
-            Box::new(Above::<D> {
-                dirs: Vec::new(),
-                numbers: HashMap::new(),
-            })
-        });
-        let Some(above) = above.downcast_mut::<Above<D>>() else {
-            unreachable!("a walk has directories of one kind");
+        let head = Head {
+            kind,
+            dir: state.above().number(dir),
+            seed,
+            length: content.len() as u32,
         };
-        let number = above.number(dir);
-        let mut bytes = vec![kind];
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend(seed.iter().flat_map(|it| it.to_le_bytes()));
-        bytes.extend_from_slice(&(content.len() as u32).to_le_bytes());
+        let mut bytes = Vec::new();
+        head.write(&mut bytes);
         bytes.extend_from_slice(content);
         state.items += 1;
         if let Err(error) = state.file.write_all(&bytes) {
@@ -124,8 +130,13 @@ impl Saved {
         }
     }
 
+    /// A directory is unfinished, at its home, and its last part is done. What is known of it is written at the end.
+    pub(crate) fn note<D: DirState>(&self, dir: &Arc<Dir<D>>) {
+        self.lock().above().number(dir);
+    }
+
     /// To be called when the walk has ended, of whose directories `D` is the state. How many items were written; with 0
-    /// the walk came to its end.
+    /// in all processes together the walk came to its end.
     ///
     /// # Errors
     /// When some could not be written.
@@ -137,9 +148,7 @@ impl Saved {
         if let Some(above) = state.above.take()
             && let Ok(above) = above.downcast::<Above<D>>()
         {
-            let bytes = above.written();
-            state.file.write_all(&bytes)?;
-            state.file.write_all(&(bytes.len() as u64).to_le_bytes())?;
+            state.file.write_all(&above.table())?;
         }
         state.file.flush()?;
         state.file.get_ref().sync_all()?;
@@ -151,60 +160,101 @@ impl Saved {
     }
 }
 
+impl State {
+    fn above<D: DirState>(&mut self) -> &mut Above<D> {
+        let above = self.above.get_or_insert_with(|| {
+            Box::new(Above::<D> {
+                dirs: Vec::new(),
+                by_name: HashMap::new(),
+                homes: HashMap::new(),
+            })
+        });
+        match above.downcast_mut() {
+            Some(above) => above,
+            None => unreachable!("a walk has directories of one kind"),
+        }
+    }
+}
+
 impl<D: DirState> Above<D> {
     /// The number of a directory, which it and those above it get if they have none.
     fn number(&mut self, dir: &Arc<Dir<D>>) -> u32 {
         let mut missing = Vec::new();
+        let mut at = None;
         let mut next = Some(dir);
-        while let Some(dir) = next.filter(|dir| !self.numbers.contains_key(&address(dir))) {
+        while let Some(dir) = next {
+            at = self.homes.get(&address(dir)).copied();
+            if at.is_some() {
+                break;
+            }
             missing.push(dir);
             next = dir.above();
         }
         for dir in missing.into_iter().rev() {
-            self.numbers.insert(address(dir), self.dirs.len() as u32);
-            self.dirs.push(Arc::clone(dir));
+            at = Some(self.add(at, dir));
         }
-        self.numbers[&address(dir)]
+        match at {
+            Some(number) => number,
+            None => unreachable!("a directory has a number, or is missing one"),
+        }
     }
 
-    fn written(&self) -> Vec<u8> {
-        let gathered: Vec<Vec<u8>> = self.dirs.iter().map(|it| it.state().gathered()).collect();
-        let dirs: Vec<Written<'_>> = self
-            .dirs
-            .iter()
-            .zip(&gathered)
-            .map(|(dir, gathered)| Written {
-                above: dir.above().map_or(0, |above| self.numbers[&address(above)]),
+    fn add(&mut self, above: Option<u32>, dir: &Arc<Dir<D>>) -> u32 {
+        let key = (above, dir.name().to_bytes().into());
+        let known = self.by_name.get(&key).copied();
+        // Two homes of one name are roots that were given twice: each has its own state.
+        let same = known.filter(|it| !dir.is_home() || self.dirs[*it as usize].home.is_none());
+        let number = same.unwrap_or_else(|| {
+            let number = self.dirs.len() as u32;
+            self.dirs.push(Known {
+                above,
                 seed: dir.seed(),
-                name: dir.name().to_bytes(),
+                name: dir.name().to_bytes().into(),
+                home: None,
+            });
+            self.by_name.entry(key).or_insert(number);
+            number
+        });
+        if dir.is_home() {
+            self.dirs[number as usize].home = Some(Arc::clone(dir));
+            self.homes.insert(address(dir), number);
+        }
+        number
+    }
+
+    fn table(&self) -> Vec<u8> {
+        let gathered = self.dirs.iter().map(|it| match &it.home {
+            Some(home) => home.state().gathered(),
+            None => D::elsewhere(it.seed).gathered(),
+        });
+        let gathered: Vec<Vec<u8>> = gathered.collect();
+        let written = self.dirs.iter().zip(&gathered);
+        let written: Vec<Written<'_>> = written
+            .map(|(dir, gathered)| Written {
+                above: dir.above.unwrap_or(0),
+                seed: dir.seed,
+                name: &dir.name,
                 gathered,
             })
             .collect();
-        match postcard::to_stdvec(&dirs) {
-            Ok(bytes) => bytes,
-            Err(error) => unreachable!("a vector takes everything: {error}"),
-        }
+        table(&written)
     }
 }
 
 /// What all roots are in, and items.
 pub(crate) type Loaded<D> = (Arc<Dir<D>>, Vec<Item<D>>);
 
-/// Reads items that were written.
+/// Reads items that were written: by one process, or those of several that are [one](crate::Merge) now.
 pub(crate) fn load<D: DirState>(file: &mut impl Read) -> Result<Loaded<D>, Unreadable> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(|_| Unreadable)?;
-    let (rest, length) = bytes.split_last_chunk::<8>().ok_or(Unreadable)?;
+    let (rest, length) = bytes.split_last_chunk::<LENGTH_BYTES>().ok_or(Unreadable)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| Unreadable)?;
     let start = rest.len().checked_sub(length).ok_or(Unreadable)?;
     let (mut rest, written) = rest.split_at(start);
-    let written: Vec<Written<'_>> = postcard::from_bytes(written).map_err(|_| Unreadable)?;
     let mut dirs: Vec<Arc<Dir<D>>> = Vec::new();
-    for it in &written {
-        let above = match dirs.is_empty() {
-            true => None,
-            false => Some(dirs.get(it.above as usize).ok_or(Unreadable)?),
-        };
+    for it in read_table(written)? {
+        let above = dirs.get(it.above as usize);
         let name = CString::new(it.name).map_err(|_| Unreadable)?;
         let dir = Dir::restored(above, &name, it.seed);
         dir.state().add(it.gathered)?;
@@ -214,46 +264,40 @@ pub(crate) fn load<D: DirState>(file: &mut impl Read) -> Result<Loaded<D>, Unrea
     while !rest.is_empty() {
         items.push(take(&mut rest, &dirs).ok_or(Unreadable)?);
     }
+    // One that has nothing in it any more would never be left.
+    if dirs.iter().any(|dir| dir.parts() == 0) {
+        return Err(Unreadable);
+    }
     let top = dirs.into_iter().next().ok_or(Unreadable)?;
     Ok((top, items))
 }
 
 fn take<D: DirState>(rest: &mut &[u8], dirs: &[Arc<Dir<D>>]) -> Option<Item<D>> {
-    let (&kind, after) = rest.split_first()?;
-    let (number, after) = after.split_first_chunk::<4>()?;
-    let (first, after) = after.split_first_chunk::<8>()?;
-    let (second, after) = after.split_first_chunk::<8>()?;
-    let (length, after) = after.split_first_chunk::<4>()?;
-    let (content, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let (head, after) = Head::read(rest)?;
+    let (content, after) = after.split_at_checked(head.length as usize)?;
     *rest = after;
-    let dir = dirs.get(u32::from_le_bytes(*number) as usize)?;
-    let seed = [u64::from_le_bytes(*first), u64::from_le_bytes(*second)];
-    match kind {
-        DIRECTORY => {
-            let name = CString::new(content).ok()?;
-            Some(Item::Directory(Arc::new(Dir::child(dir, &name, seed))))
-        }
-        SLICE | TASK => {
-            dir.add_part();
-            let (dir, content) = (Arc::clone(dir), content.into());
-            Some(if kind == SLICE {
-                Item::Slice(dir, content)
-            } else {
-                Item::Task(dir, content)
-            })
-        }
-        _ => None,
+    let dir = dirs.get(head.dir as usize)?;
+    if head.kind == Kind::Directory {
+        let name = CString::new(content).ok()?;
+        return Some(Item::Directory(Arc::new(Dir::child(dir, &name, head.seed))));
     }
+    dir.add_part();
+    let (dir, content) = (Arc::clone(dir), content.into());
+    Some(if head.kind == Kind::Slice {
+        Item::Slice(dir, content)
+    } else {
+        Item::Task(dir, content)
+    })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Seek;
     use std::sync::atomic::AtomicU64;
 
     #[derive(Debug)]
-    struct Bytes(AtomicU64);
+    pub struct Bytes(pub AtomicU64);
 
     impl DirState for Bytes {
         fn new(seed: [u64; 2]) -> Bytes {
@@ -274,9 +318,21 @@ mod tests {
         }
     }
 
+    pub fn known(dir: &Dir<Bytes>) -> u64 {
+        dir.state().0.load(Ordering::Relaxed)
+    }
+
+    /// What is in a file, from its beginning.
+    pub fn content(mut file: File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
     #[test]
     fn directories_come_back_with_what_is_known_of_them_and_end_with_their_last_item() {
-        let mut file = tempfile::tempfile().unwrap();
+        let file = tempfile::tempfile().unwrap();
         let saved = Saved::new(file.try_clone().unwrap());
         let top = Dir::<Bytes>::top();
         let a = Arc::new(Dir::child(&top, c"a", [3, 0]));
@@ -287,16 +343,15 @@ mod tests {
         saved.save(&Item::Directory(Arc::clone(&b)));
         assert_eq!(saved.finish::<Bytes>().unwrap(), 2);
 
-        file.rewind().unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
+        let bytes = content(file);
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, GOLDEN);
         let (top, items) = load::<Bytes>(&mut &bytes[..]).unwrap();
         let [Item::Slice(a, entries), Item::Directory(b)] = &items[..] else {
             panic!("{items:?}");
         };
         assert_eq!((a.name(), &**entries), (c"a", &b"entries"[..]));
         assert_eq!((b.name(), b.seed(), b.depth()), (c"b\n\xff", [5, 6], 1));
-        let known = |dir: &Dir<Bytes>| dir.state().0.load(Ordering::Relaxed);
         assert_eq!(known(a), 13, "its own three once");
         assert_eq!(known(b), 5, "it was not begun");
         assert!(b.above().is_some_and(|above| Arc::ptr_eq(above, a)));
@@ -305,5 +360,65 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(load::<Bytes>(&mut &bytes[..cut]).is_err(), "{cut}");
         }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[at] ^= 1 << bit;
+                // Whether it makes sense or not.
+                let _ = load::<Bytes>(&mut &other[..]);
+            }
+        }
+    }
+
+    /// A slice of directory 1, a directory in it with the numbers 5 and 6; what the roots are in, and directory 1 in it with
+    /// the numbers 3 and 0, of which 13 are gathered; 12 bytes.
+    const GOLDEN: &str = concat!(
+        "01",
+        "01000000",
+        "00000000000000000000000000000000",
+        "07000000",
+        "656e7472696573",
+        "00",
+        "01000000",
+        "05000000000000000600000000000000",
+        "03000000",
+        "620aff",
+        "02",
+        "000000000100",
+        "000300016101",
+        "0d",
+        "0e00000000000000",
+    );
+
+    #[test]
+    fn one_stand_in_is_remembered_for_all_of_a_directory_and_adds_nothing() {
+        let file = tempfile::tempfile().unwrap();
+        let saved = Saved::new(file.try_clone().unwrap());
+        for number in 0..3 {
+            // As three letters have them.
+            let top = Arc::new(Dir::<Bytes>::proxy(None, c"", [0, 0], 0, None));
+            let a = Arc::new(Dir::proxy(Some(&top), c"a", [3, 0], 1, None));
+            a.state().0.fetch_add(7, Ordering::Relaxed);
+            saved.save(&Item::Task(a, [number].into()));
+        }
+        assert_eq!(saved.finish::<Bytes>().unwrap(), 3);
+        let (_, items) = load::<Bytes>(&mut &content(file)[..]).unwrap();
+        let [Item::Task(one, _), Item::Task(two, _), Item::Task(three, _)] = &items[..] else {
+            panic!("{items:?}");
+        };
+        assert!(Arc::ptr_eq(one, two) && Arc::ptr_eq(two, three));
+        assert_eq!(known(one), 0, "what it has gathered went home");
+    }
+
+    #[test]
+    fn a_directory_without_an_item_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        let saved = Saved::new(file.try_clone().unwrap());
+        let top = Dir::<Bytes>::top();
+        let a = Arc::new(Dir::child(&top, c"a", [3, 0]));
+        saved.save(&Item::Task(Arc::clone(&a), [1].into()));
+        saved.note(&Arc::new(Dir::child(&a, c"b", [3, 0])));
+        assert_eq!(saved.finish::<Bytes>().unwrap(), 1);
+        assert!(load::<Bytes>(&mut &content(file)[..]).is_err());
     }
 }

@@ -24,7 +24,17 @@ impl Stat {
     /// Why it cannot be looked at.
     pub fn of(dir: BorrowedFd<'_>, name: &CStr) -> Result<Stat, Errno> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        statx(dir, name, flags, StatxFlags::BASIC_STATS).map(Stat)
+        let fields = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        statx(dir, name, flags, fields).map(Stat)
+    }
+
+    /// The same; of what a link leads to. When it was made as well.
+    ///
+    /// # Errors
+    /// Why it cannot be looked at.
+    pub fn followed(dir: BorrowedFd<'_>, name: &CStr) -> Result<Stat, Errno> {
+        let fields = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        statx(dir, name, AtFlags::empty(), fields).map(Stat)
     }
 
     /// Of what is open.

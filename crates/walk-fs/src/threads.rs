@@ -36,6 +36,10 @@ pub enum WalkError {
     Failed(Failure),
     #[error(transparent)]
     Unreadable(Unreadable),
+    #[error("output cannot be written: {0}")]
+    Output(#[source] io::Error),
+    #[error("a checkpoint cannot be read or written: {0}")]
+    Checkpoint(#[source] io::Error),
 }
 
 /// A walk that came to its end, or was stopped by a visitor or through its meter. Entries that could not be
@@ -143,6 +147,8 @@ pub fn run<V: Visitor>(
                 }
             }
         }
+        // If `meanwhile` panics: the scope waits for workers, and they for what nobody brings any more.
+        let _guard = Guard(floor);
         let spoken = meanwhile(&|| threads.iter().all(ScopedJoinHandle::is_finished));
         if spoken.is_err() {
             floor.end(End::Broken);
@@ -182,8 +188,8 @@ impl<D: DirState> Desk<D> for RankDesk<'_, D> {
         self.floor.claim(self.rank, claims);
     }
 
-    fn give_back(&mut self, origin: Origin, gathered: Vec<u8>) {
-        self.floor.give_back(origin, &gathered);
+    fn give_back(&mut self, origin: Origin, gathered: Vec<u8>, unfinished: bool) {
+        self.floor.give_back(origin, &gathered, unfinished);
     }
 }
 

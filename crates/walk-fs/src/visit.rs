@@ -61,9 +61,21 @@ pub trait Visitor: Send {
     /// the entry is in is left.
     fn task(&mut self, _task: &mut Task<'_, Self::Dir>) {}
 
+    /// The entries that were shown one after another, of one directory, are all for now: others of it may be shown to
+    /// other threads, and it is not left before this returns.
+    fn pause(&mut self) {}
+
     /// All below a directory that was entered is done, in any order, by any thread. Directories come after
     /// all that is in them. Not called any more once the walk is being ended.
     fn leave(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
+
+    /// Once the walk is being ended, in place of [`leave`](Visitor::leave): nobody knows whether all below the directory
+    /// was visited. What can still be called comes after what is in it, as there.
+    fn abandon(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
+
+    /// A directory is being opened or its names are being read, or not any more: for whoever measures what a walk
+    /// takes its time for.
+    fn reads(&mut self, _begins: bool) {}
 
     /// Something could not be done.
     fn problem(&mut self, _problem: Problem<'_>) {}

@@ -33,8 +33,9 @@ pub trait Desk<D> {
     fn hand_over(&mut self, items: Vec<Item<D>>);
     /// Takes claims, which are parts of their directories until they are answered.
     fn claim(&mut self, claims: Vec<Claim<D>>);
-    /// What this process was given of another one's directory is done.
-    fn give_back(&mut self, origin: Origin, gathered: Vec<u8>);
+    /// What this process was given of another one's directory is done, or was written in place of that if it is
+    /// unfinished.
+    fn give_back(&mut self, origin: Origin, gathered: Vec<u8>, unfinished: bool);
 }
 
 /// One thread's part of a walk.
@@ -90,6 +91,16 @@ impl<'w, V: Visitor> Worker<'w, V> {
     pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
         if let Some(saved) = self.options.saved.as_ref().filter(|it| it.takes()) {
             saved.save(&item);
+            let dir = match item {
+                // It was not begun: its own part is not known to anybody.
+                Item::Directory(dir) => match dir.above() {
+                    Some(above) => Arc::clone(above),
+                    None => unreachable!("what the roots are in is no item"),
+                },
+                Item::Slice(dir, _) | Item::Task(dir, _) => dir,
+            };
+            dir.set_unfinished();
+            self.parts_done(dir, 1, desk);
             return Vec::new();
         }
         // Once the walk is to end, items are dropped.
@@ -98,12 +109,14 @@ impl<'w, V: Visitor> Worker<'w, V> {
             Item::Directory(dir) => {
                 if !stopped {
                     self.list(&dir, desk);
+                    self.visitor.pause();
                 }
                 dir
             }
             Item::Slice(dir, entries) => {
                 if !stopped {
                     self.slice(&dir, &entries, desk);
+                    self.visitor.pause();
                 }
                 dir
             }
@@ -126,7 +139,10 @@ impl<'w, V: Visitor> Worker<'w, V> {
     }
 
     fn list(&mut self, dir: &Arc<Dir<V::Dir>>, desk: &mut impl Desk<V::Dir>) {
-        let handle = match self.descriptors.open_first(dir) {
+        self.visitor.reads(true);
+        let opened = self.descriptors.open_first(dir);
+        self.visitor.reads(false);
+        let handle = match opened {
             Ok(handle) => handle,
             Err(kind) => {
                 // Between the look at its entry and now.
@@ -157,7 +173,12 @@ impl<'w, V: Visitor> Worker<'w, V> {
                     break None;
                 }
                 self.send_claims(desk);
-                let wanted = desk.wanted();
+                let mut wanted = desk.wanted();
+                if self.options.saved.as_ref().is_some_and(|it| it.is_asked()) {
+                    // Names that are left of a large directory are written down as items, rather than waited for.
+                    wanted = usize::MAX;
+                    until_look = 1;
+                }
                 if wanted > 0 {
                     match self.share(&mut raw, &mut place, wanted) {
                         Err(error) => break Some(error),
@@ -170,7 +191,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
                     desk.hand_over(std::mem::take(&mut self.found));
                 }
             }
-            match raw.next() {
+            match next(&mut raw, &mut self.visitor) {
                 None => break None,
                 Some(Err(Errno::INTR)) => {}
                 Some(Err(error)) => break Some(error),
@@ -213,7 +234,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             let mut slice = Vec::new();
             let mut entries = 0;
             while entries < most && (entries == 0 || !raw.is_buffer_empty()) {
-                match raw.next() {
+                match next(raw, &mut self.visitor) {
                     None => break,
                     Some(Err(Errno::INTR)) => {}
                     Some(Err(error)) => return Err(error),
@@ -242,7 +263,10 @@ impl<'w, V: Visitor> Worker<'w, V> {
     }
 
     fn slice(&mut self, dir: &Arc<Dir<V::Dir>>, entries: &[u8], desk: &mut impl Desk<V::Dir>) {
-        let handle = match self.descriptors.open_again(dir) {
+        self.visitor.reads(true);
+        let opened = self.descriptors.open_again(dir);
+        self.visitor.reads(false);
+        let handle = match opened {
             Ok(handle) => handle,
             Err(kind) => return self.directory_problem(dir, kind, false),
         };
@@ -388,22 +412,35 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let mut dir = dir;
         let mut parts = parts;
         while dir.parts_done(parts) {
+            let unfinished = dir.is_unfinished();
             if let Some(origin) = dir.origin() {
-                desk.give_back(origin, dir.state().gathered());
+                desk.give_back(origin, dir.state().gathered(), unfinished);
                 return;
+            }
+            if let Some(saved) = self.options.saved.as_ref().filter(|_| unfinished) {
+                saved.note(&dir);
             }
             if dir.is_top() {
                 return;
             }
             dir.set_open(None);
-            // Once the walk is stopped, nobody knows of a directory that all below it was visited.
-            if self.options.leaves && !self.options.meter.is_stopped() {
-                self.visitor.leave(&mut Leaving {
+            if unfinished {
+                if let Some(above) = dir.above() {
+                    above.set_unfinished();
+                }
+            } else if self.options.leaves {
+                // Once the walk is stopped, nobody knows of a directory that all below it was visited.
+                let mut leaving = Leaving {
                     dir: &dir,
                     paths: &mut self.paths,
                     descriptors: self.descriptors,
                     options: self.options,
-                });
+                };
+                if self.options.meter.is_stopped() {
+                    self.visitor.abandon(&mut leaving);
+                } else {
+                    self.visitor.leave(&mut leaving);
+                }
             }
             let Some(above) = dir.above() else { break };
             dir = Arc::clone(above);
@@ -436,6 +473,23 @@ impl<'w, V: Visitor> Worker<'w, V> {
     pub fn rest(&mut self) {
         self.paths.forget();
     }
+}
+
+/// The next entry; a visitor that measures is told when that takes a call.
+#[inline(always)]
+fn next<'r>(
+    raw: &'r mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
+    visitor: &mut impl Visitor,
+) -> Option<Result<rustix::fs::RawDirEntry<'r>, Errno>> {
+    let calls = raw.is_buffer_empty();
+    if calls {
+        visitor.reads(true);
+    }
+    let entry = raw.next();
+    if calls {
+        visitor.reads(false);
+    }
+    entry
 }
 
 fn listed<'l>(entry: &'l rustix::fs::RawDirEntry<'_>) -> Option<Listed<'l>> {

@@ -4,108 +4,16 @@
 
 mod common;
 
+use common::together::{Mailbox, Post, root_of, together};
 use common::{Lister, find, lines, make_chain, make_tree, remove};
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::{
-    Dir, DirState, Entry, Flow, Leaving, Link, Options, Problem, Processes, Questions, Task,
+    Dir, DirState, Entry, Flow, Leaving, Meter, Options, Problem, Processes, Questions, Task,
     Unreadable, Visitor,
 };
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::Duration;
-
-type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
-
-struct Post {
-    boxes: Vec<Mutex<Mail>>,
-    told: Vec<Mutex<Vec<u8>>>,
-    barrier: Barrier,
-}
-
-struct Mailbox {
-    me: u32,
-    post: Arc<Post>,
-    unreceived: Arc<AtomicU64>,
-}
-
-impl Link for Mailbox {
-    fn rank(&self) -> u32 {
-        self.me
-    }
-    fn ranks(&self) -> u32 {
-        self.post.boxes.len() as u32
-    }
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        *self.post.told[self.me as usize].lock().unwrap() = bytes.to_vec();
-        self.post.barrier.wait();
-        let told = self.post.told.iter();
-        let told = told.map(|it| it.lock().unwrap().clone()).collect();
-        self.post.barrier.wait();
-        told
-    }
-    fn send(&mut self, to: u32, bytes: Vec<u8>) {
-        let mut mail = self.post.boxes[to as usize].lock().unwrap();
-        mail.push_back((self.me, bytes, None));
-    }
-    fn send_counted(&mut self, to: u32, bytes: Vec<u8>) {
-        self.unreceived.fetch_add(1, Ordering::Relaxed);
-        let mut mail = self.post.boxes[to as usize].lock().unwrap();
-        mail.push_back((self.me, bytes, Some(Arc::clone(&self.unreceived))));
-    }
-    fn unreceived(&mut self) -> usize {
-        self.unreceived.load(Ordering::Relaxed) as usize
-    }
-    fn is_sent(&mut self) -> bool {
-        true
-    }
-    fn receive(&mut self) -> Option<(u32, Vec<u8>)> {
-        let mut mail = self.post.boxes[self.me as usize].lock().unwrap();
-        let (from, bytes, counted) = mail.pop_front()?;
-        if let Some(counted) = counted {
-            counted.fetch_sub(1, Ordering::Relaxed);
-        }
-        Some((from, bytes))
-    }
-}
-
-/// Runs the same on this many ranks; what each gave.
-fn together<R: Send>(
-    ranks: u32,
-    run: impl Fn(&mut Processes<'_>) -> R + Sync,
-) -> (Vec<R>, Vec<u8>) {
-    let post = Arc::new(Post {
-        boxes: (0..ranks).map(|_| Mutex::default()).collect(),
-        told: (0..ranks).map(|_| Mutex::default()).collect(),
-        barrier: Barrier::new(ranks as usize),
-    });
-    let written = Mutex::new(Vec::new());
-    let results = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..ranks)
-            .map(|me| {
-                let mut link = Mailbox {
-                    me,
-                    post: Arc::clone(&post),
-                    unreceived: Arc::default(),
-                };
-                let (run, written) = (&run, &written);
-                scope.spawn(move || {
-                    let host = format!("host{}", me / 2);
-                    let sink = |piece: &[u8]| written.lock().unwrap().extend_from_slice(piece);
-                    run(&mut Processes::new(&mut link, &host, "v1", sink).unwrap())
-                })
-            })
-            .collect();
-        threads.into_iter().map(|it| it.join().unwrap()).collect()
-    });
-    (results, written.into_inner().unwrap())
-}
-
-fn root_of(path: &Path) -> Vec<OsString> {
-    vec![path.as_os_str().to_owned()]
-}
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 #[test]
 fn every_algorithm_finds_what_find_does() {
@@ -380,6 +288,84 @@ fn each_question_has_an_answer_of_its_own() {
     assert!(given.into_iter().eq(1..=2 * entries));
 }
 
+/// Visits nothing below the children of the root until all ranks have come there; and rank 0 not then either, until others have told
+/// of what they have visited. So each has a part of the walk, and none of it depends on who is fast.
+struct Watcher<'w> {
+    meter: Arc<Meter>,
+    arrived: &'w AtomicU64,
+    is_first: bool,
+    has_arrived: bool,
+}
+
+impl Visitor for Watcher<'_> {
+    type Dir = ();
+
+    fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
+        if entry.depth() == 2 && !self.has_arrived {
+            self.has_arrived = true;
+            self.arrived.fetch_add(1, Ordering::Relaxed);
+            wait_until("all have a part", || {
+                self.arrived.load(Ordering::Relaxed) == 3
+            });
+            if self.is_first {
+                let meter = &self.meter;
+                wait_until("rank 0 knows how far others are", || {
+                    meter.so_far_of_all().counted[0] > meter.entries()
+                });
+            }
+        }
+        Flow::Descend([0, 0])
+    }
+}
+
+/// Waits, without a processor, for what will be in any case. The limit is for a test that fails.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "it never came that {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn rank_0_knows_how_far_all_are() {
+    let dir = tempfile::tempdir().unwrap();
+    // Wide, so that there is a part for each when the root has been listed.
+    for directory in 0..300 {
+        let path = dir.path().join(format!("d{directory}"));
+        std::fs::create_dir(&path).unwrap();
+        for file in 0..3 {
+            std::fs::write(path.join(format!("f{file}")), "").unwrap();
+        }
+    }
+    let entries = find(&[dir.path().as_os_str()]).len() as u64;
+    let arrived = AtomicU64::new(0);
+    together(3, |processes| {
+        let options = Options {
+            workers: 1,
+            ..Options::default()
+        };
+        let is_first = processes.rank() == 0;
+        if is_first {
+            // As whoever draws a line does; the others are asked.
+            options.meter.watch();
+        }
+        let walked = processes.walk(&root_of(dir.path()), &options, |_| Watcher {
+            meter: Arc::clone(&options.meter),
+            arrived: &arrived,
+            is_first,
+            has_arrived: false,
+        });
+        walked.unwrap();
+        let others = options.meter.so_far_of_all().counted[0] - options.meter.entries();
+        assert_eq!(others > 0, is_first);
+        processes.finish(&[], &options.meter).unwrap();
+        if is_first {
+            assert_eq!(options.meter.entries(), entries);
+        }
+    });
+}
+
 /// Ends the walk at the hundredth entry.
 struct Quitter<'q>(&'q AtomicU64);
 
@@ -417,18 +403,10 @@ fn who_ends_the_walk_ends_it_for_all() {
 
 #[test]
 fn other_arguments_are_refused() {
-    let post = Arc::new(Post {
-        boxes: (0..2).map(|_| Mutex::default()).collect(),
-        told: (0..2).map(|_| Mutex::default()).collect(),
-        barrier: Barrier::new(2),
-    });
+    let post = Post::new(2);
     std::thread::scope(|scope| {
         for me in 0..2 {
-            let mut link = Mailbox {
-                me,
-                post: Arc::clone(&post),
-                unreceived: Arc::default(),
-            };
+            let mut link = Mailbox::new(me, &post);
             scope.spawn(move || {
                 let same = format!("version {me}");
                 let made = Processes::new(&mut link, "host", &same, |_| {});

@@ -11,4 +11,4 @@
 mod link;
 
 #[cfg(feature = "mpi")]
-pub use link::MpiLink;
+pub use link::{MpiLink, Sent, Traffic};

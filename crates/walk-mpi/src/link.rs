@@ -7,7 +7,10 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
 use pandofs_types::limits::WALK_MESSAGE_BYTES;
 use pandofs_walk_fs::Link;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The last piece of a message.
 const LAST: i32 = 0;
@@ -20,6 +23,30 @@ pub struct MpiLink {
     sending: Vec<Sending>,
     /// Pieces of messages whose last piece has not come, by sender.
     begun: HashMap<i32, Vec<u8>>,
+    traffic: Traffic,
+}
+
+/// What this process has sent to each, by rank.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic(Rc<RefCell<Vec<Sent>>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// So far.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.0.borrow().clone()
+    }
+
+    fn count(&self, to: u32, bytes: usize) {
+        let sent = &mut self.0.borrow_mut()[to as usize];
+        sent.messages += 1;
+        sent.bytes += bytes as u64;
+    }
 }
 
 /// A piece under way. MPI reads it until the request is done.
@@ -31,14 +58,22 @@ struct Sending {
 
 impl MpiLink {
     pub fn new(world: SimpleCommunicator) -> MpiLink {
+        let ranks = world.size() as usize;
         MpiLink {
             world,
             sending: Vec::new(),
             begun: HashMap::new(),
+            traffic: Traffic(Rc::new(RefCell::new(vec![Sent::default(); ranks]))),
         }
     }
 
+    /// What is sent, also later, when the link is somebody else's.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
+    }
+
     fn begin(&mut self, to: u32, bytes: Vec<u8>, counted: bool) {
+        self.traffic.count(to, bytes.len());
         let mut rest = bytes;
         while rest.len() > WALK_MESSAGE_BYTES {
             let after = rest.split_off(WALK_MESSAGE_BYTES);

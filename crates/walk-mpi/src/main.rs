@@ -1,9 +1,12 @@
 //! The tools over several processes that MPI has started.
 
-use clap::Parser;
+mod measure;
+
+use clap::{Parser, Subcommand};
+use measure::Measure;
 use mpi::Threading;
 use mpi::traits::Communicator;
-use pandofs_walk_fs::Processes;
+use pandofs_walk_fs::{Link, Processes};
 use pandofs_walk_mpi::MpiLink;
 use pandofs_walk_tools::{Crew, Outcome, Tool};
 use std::io::Write;
@@ -25,11 +28,19 @@ Examples:
     disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    tool: Tool,
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Tool(Box<Tool>),
+    #[command(hide = true)]
+    Measure(Measure),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(pandofs_walk_tools::arguments());
     // A process that panics would leave the others waiting for it; one that dies of a signal makes the
     // launcher end them all.
     let print = std::panic::take_hook();
@@ -42,6 +53,7 @@ fn main() -> ExitCode {
         eprintln!("pandofs-mpi: MPI cannot be initialized");
         return ExitCode::from(Outcome::Incomplete.code());
     };
+    keep_from_commands();
     let world = universe.world();
     if threads < Threading::Funneled {
         eprintln!("pandofs-mpi: this MPI does not allow for programs with threads");
@@ -59,7 +71,7 @@ fn main() -> ExitCode {
                 universe.world().abort(1);
             }
         };
-        run(&cli.tool, &mut link, write)
+        run(&cli.command, &mut link, write)
     };
     match outcome {
         Ok(outcome) => ExitCode::from(outcome.code()),
@@ -71,14 +83,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(tool: &Tool, link: &mut MpiLink, write: impl FnMut(&[u8])) -> Result<Outcome, String> {
+/// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a process has died by the
+/// end of a connection with it, which a command of `find -exec` would keep while it lives. Linux before 5.11 does
+/// not know the call; the end is late there.
+fn keep_from_commands() {
+    let first = rustix::stdio::raw_stderr() + 1;
+    // SAFETY: it sets a flag of files that are open, and closes none.
+    let _ = unsafe {
+        libc::close_range(
+            first as u32,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC as libc::c_int,
+        )
+    };
+}
+
+fn run(command: &Command, link: &mut MpiLink, write: impl FnMut(&[u8])) -> Result<Outcome, String> {
     let failed = |error: &dyn std::fmt::Display| format!("pandofs-mpi: {error:#}");
-    let host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
+    let mut host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
+    if let Command::Measure(measure) = command {
+        host = measure.host(&host, link.rank());
+    }
+    let traffic = link.traffic();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let same = format!("{} {arguments:?}", env!("CARGO_PKG_VERSION"));
     let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
-    let mut crew = Crew::Together(processes);
-    tool.run(&mut crew).map_err(|error| failed(&error))
+    let mut crew = Crew::Together(Box::new(processes));
+    let outcome = match command {
+        Command::Tool(tool) => tool.run(&mut crew),
+        Command::Measure(measure) => measure.run(&mut crew, &traffic),
+    };
+    outcome.map_err(|error| failed(&error))
 }
 
 #[cfg(test)]

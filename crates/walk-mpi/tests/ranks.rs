@@ -262,6 +262,52 @@ fn each_rank_says_what_its_share_was() {
     remove(dir);
 }
 
+/// What the figures are drawn from.
+#[test]
+fn each_rank_tells_what_it_took_and_sent() {
+    let dir = tree();
+    let all = find(dir.path(), &["tree", "-print0"]).len() as u64;
+    for (algorithm, per_host) in [
+        ("cp", "2"),
+        ("drqs", "2"),
+        ("pa-drqs", "2"),
+        ("h-drqs", "1"),
+    ] {
+        let how = ["measure", "--ranks-per-host", per_host, "--algorithm"];
+        let output = mpirun(4, dir.path(), &[&how[..], &[algorithm, "tree"]].concat());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report["seconds"].as_f64().unwrap() > 0.0);
+        let ranks = report["ranks"].as_array().unwrap();
+        assert_eq!(ranks.len(), 4);
+        let number = |value: &serde_json::Value| value.as_u64().unwrap();
+        let entries: u64 = ranks.iter().map(|it| number(&it["entries"])).sum();
+        assert_eq!(entries, all, "{algorithm}");
+        for (me, rank) in ranks.iter().enumerate() {
+            let sent = rank["sent"].as_array().unwrap();
+            assert_eq!(sent.len(), 4);
+            for (to, sent) in sent.iter().enumerate() {
+                let (messages, bytes) = (number(&sent["messages"]), number(&sent["bytes"]));
+                assert!(bytes >= messages, "a message has a byte at least");
+                // Slaves speak with their master alone, and nobody with itself.
+                if me == to || algorithm == "cp" && me != 0 && to != 0 {
+                    assert_eq!(messages, 0, "{algorithm}: {me} to {to}");
+                }
+            }
+            // Whoever looked at entries took time for it; a master does not.
+            let looked = number(&rank["lstat_ns"]);
+            assert_eq!(looked > 0, number(&rank["entries"]) > 0, "{algorithm} {me}");
+            assert!(number(&rank["speaking_ns"]) > 0);
+        }
+        // Rank 0 has the root: others have something to look at once it has sent them some.
+        let to_others: u64 = (1..4)
+            .map(|to| number(&ranks[0]["sent"][to]["bytes"]))
+            .sum();
+        let others: u64 = ranks[1..].iter().map(|it| number(&it["entries"])).sum();
+        assert!(others == 0 || to_others > 0, "{algorithm}");
+    }
+    remove(dir);
+}
+
 #[test]
 fn all_ranks_together_pack_and_unpack() {
     let dir = tree();
@@ -306,7 +352,7 @@ fn all_ranks_together_pack_and_unpack() {
     done(mpirun(
         1,
         dir.path(),
-        &["tar", "-xf", "a.tar", "-C", "alone"],
+        &["tar", "xf", "a.tar", "-C", "alone"],
     ));
     for (name, but) in [("gnu", &no_chain[..]), ("ours", &[]), ("alone", &[])] {
         let place = dir.path().join(name);
@@ -323,7 +369,7 @@ fn all_ranks_together_pack_and_unpack() {
 fn all_ranks_together_remove_from_the_bottom_up() {
     let dir = tree();
     std::fs::create_dir(dir.path().join("kept")).unwrap();
-    let removed = mpirun(4, dir.path(), &["rm", "tree"]);
+    let removed = mpirun(4, dir.path(), &["rm", "-r", "tree"]);
     let error = String::from_utf8_lossy(&removed.stderr);
     assert!(removed.status.success(), "{error}");
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();

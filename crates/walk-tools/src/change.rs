@@ -5,15 +5,18 @@ use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::roots::is_slash;
 use crate::session::{self, say};
-use crate::text::show;
-use anyhow::{Result, bail};
+use crate::text::{count, show};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Visitor};
 use rustix::fd::BorrowedFd;
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Options of both.
@@ -36,6 +39,30 @@ pub struct Common {
     /// Is always so; taken for the habit
     #[arg(short = 'R', long)]
     recursive: bool,
+    /// Do not say what cannot be changed; the exit code still does
+    #[arg(short = 'f', long, visible_aliases = ["quiet", "silent"])]
+    force: bool,
+    /// Is always so; taken for the habit
+    #[arg(short = 'h', long)]
+    no_dereference: bool,
+    /// Change '/' too
+    #[arg(long)]
+    no_preserve_root: bool,
+    /// Is so unless --no-preserve-root is given
+    #[arg(long, overrides_with = "no_preserve_root")]
+    preserve_root: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// The attributes of the file that `--reference` names: of what it leads to, if it is a link.
+///
+/// # Errors
+/// When it cannot be looked at.
+pub fn reference(file: &OsStr) -> Result<Stat> {
+    let path = CString::new(file.as_bytes())?;
+    Stat::followed(CWD, &path).with_context(|| format!("--reference: {}", file.display()))
 }
 
 /// What is done to an entry.
@@ -74,8 +101,13 @@ pub fn run<C: Change>(
     roots: &[OsString],
     crew: &mut Crew<'_>,
 ) -> Result<Outcome> {
-    if roots.iter().any(|root| root == "/") {
-        bail!("refusing to change all of '/'");
+    if let Some(root) = roots.iter().find(|root| is_slash(root))
+        && !common.no_preserve_root
+    {
+        bail!(
+            "refusing to change all of '/' without --no-preserve-root: {}",
+            root.display()
+        );
     }
     let mut options = common.how.options(crew)?;
     options.one_file_system = common.one_file_system;
@@ -104,6 +136,13 @@ pub fn run<C: Change>(
         vanished: ran.meter.vanished(),
         seconds: ran.elapsed.as_secs_f64(),
     };
+    if ran.interrupted {
+        let (changed, entries) = (count(counts.changed), count(counts.entries));
+        session::interrupted(
+            C::TOOL,
+            format_args!("{changed} of {entries} entries were changed"),
+        );
+    }
     if common.json {
         let last = Output::last(&ran.meter);
         last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
@@ -121,6 +160,12 @@ struct Changer<'c, C> {
 }
 
 impl<C: Change> Changer<'_, C> {
+    fn complain(&self, path: &[u8], what: &dyn std::fmt::Display) {
+        if !self.common.force {
+            say(C::TOOL, path, what);
+        }
+    }
+
     fn treat(&mut self, entry: &mut Entry<'_, ()>) {
         let Ok(stat) = entry.stat().copied() else {
             return;
@@ -135,7 +180,7 @@ impl<C: Change> Changer<'_, C> {
                 Err(Errno::NOENT) if entry.depth() > 0 => return self.meter.add_vanished(),
                 Err(error) => {
                     self.meter.add_problem();
-                    say(C::TOOL, entry.path(), error);
+                    self.complain(entry.path(), &error);
                     return;
                 }
             }
@@ -166,11 +211,11 @@ impl<C: Change> Visitor for Changer<'_, C> {
             && let Err(kind) = leaving.as_entry(|entry| self.treat(entry))
         {
             self.meter.add_problem();
-            say(C::TOOL, leaving.path(), kind);
+            self.complain(leaving.path(), &kind);
         }
     }
 
     fn problem(&mut self, problem: Problem<'_>) {
-        say(C::TOOL, problem.path, problem.kind);
+        self.complain(problem.path, &problem.kind);
     }
 }

@@ -1,14 +1,16 @@
 //! Files that a walk of days goes on from when it was interrupted, by whatever.
 //!
-//! A file is a line of JSON ([`Head`]), and then what `pandofs_walk_fs::Saved` writes. It is written beside the one
+//! A file is a line of JSON ([`Head`]), and then what `pandofs_walk_fs::Saved` writes, which is nothing else if several
+//! processes have written it together: `docs/tree-walk.md` has every byte; and the BLAKE3 digest of both. It is written beside the one
 //! before and takes its place at once, so that there is always a whole one. It is for the version that wrote it.
 
 use anyhow::{Context, Result, bail};
+use blake3::{Hasher, OUT_LEN};
 use pandofs_walk_fs::Saved;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -35,7 +37,8 @@ impl Checkpoint {
     /// `asked` is what was asked for, but for how fast.
     pub fn new(path: &Path, asked: String) -> Checkpoint {
         Checkpoint {
-            path: path.to_owned(),
+            // A tool may go to another directory meanwhile.
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             asked,
         }
     }
@@ -52,14 +55,13 @@ impl Checkpoint {
         name.into()
     }
 
-    /// Where items go.
+    /// An empty file where items go.
     ///
     /// # Errors
-    /// When there is no room for them.
-    pub fn begin(&self) -> Result<Arc<Saved>> {
+    /// When it cannot be made.
+    pub fn begin(&self) -> Result<File> {
         let path = self.items();
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
-        Ok(Arc::new(Saved::new(file)))
+        File::create(&path).with_context(|| path.display().to_string())
     }
 
     /// Writes what was found, and the items, in the place of what was written before.
@@ -77,6 +79,8 @@ impl Checkpoint {
             };
             file.write_all((serde_json::to_string(&head)? + "\n").as_bytes())?;
             std::io::copy(&mut File::open(self.items())?, &mut file)?;
+            let digest = Hasher::new().update_reader(File::open(&path)?)?.finalize();
+            file.write_all(digest.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&path, &self.path)?;
             Ok(())
@@ -87,8 +91,8 @@ impl Checkpoint {
     /// What was found, and a reader of the items.
     ///
     /// # Errors
-    /// When there is no such file, or it is of another walk or version.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<(T, BufReader<File>)> {
+    /// When there is no such file, or it is damaged, or of another walk or version.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<(T, Take<BufReader<File>>)> {
         let name = self.path.display();
         let file = File::open(&self.path).with_context(|| name.to_string())?;
         let mut reader = BufReader::new(file);
@@ -104,7 +108,24 @@ impl Checkpoint {
         if head.asked != self.asked {
             bail!("{name} is of another walk: {}", head.asked);
         }
-        Ok((head.found, reader))
+        let start = reader.stream_position()?;
+        let length = reader.seek(SeekFrom::End(0))?;
+        let Some(end) = length
+            .checked_sub(OUT_LEN as u64)
+            .filter(|end| *end >= start)
+        else {
+            bail!("{name} is not whole");
+        };
+        let mut hasher = Hasher::new();
+        reader.rewind()?;
+        hasher.update_reader((&mut reader).take(end))?;
+        let mut digest = [0; OUT_LEN];
+        reader.read_exact(&mut digest)?;
+        if hasher.finalize() != digest {
+            bail!("{name} is damaged");
+        }
+        reader.seek(SeekFrom::Start(start))?;
+        Ok((head.found, reader.take(end - start)))
     }
 
     /// Removes all of it, when the walk has come to its end.
@@ -163,17 +184,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_checkpoint_that_is_damaged_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("checkpoint");
+        let checkpoint = Checkpoint::new(&path, "walk /a".into());
+        checkpoint.begin().unwrap().write_all(b"items").unwrap();
+        checkpoint.write(7_u64).unwrap();
+        let mut items = Vec::new();
+        let (found, mut rest) = checkpoint.read::<u64>().unwrap();
+        rest.read_to_end(&mut items).unwrap();
+        assert_eq!((found, &items[..]), (7, &b"items"[..]));
+        let bytes = std::fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..at]).unwrap();
+            assert!(checkpoint.read::<u64>().is_err(), "the first {at} bytes");
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            std::fs::write(&path, other).unwrap();
+            assert!(checkpoint.read::<u64>().is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
     fn a_checkpoint_is_of_one_walk() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("checkpoint");
         let checkpoint = Checkpoint::new(&path, "walk /a".into());
-        let saved = checkpoint.begin().unwrap();
+        let saved = Saved::new(checkpoint.begin().unwrap());
         assert_eq!(saved.finish::<()>().unwrap(), 0);
         checkpoint.write(7_u64).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let (text, digest) = bytes.split_last_chunk::<OUT_LEN>().unwrap();
         let version = env!("CARGO_PKG_VERSION");
         let golden = format!("{{\"version\":\"{version}\",\"asked\":\"walk /a\",\"found\":7}}\n");
-        assert_eq!(text, golden);
+        assert_eq!(text, golden.as_bytes());
+        assert_eq!(blake3::hash(text), *digest);
         assert_eq!(checkpoint.read::<u64>().unwrap().0, 7);
         let other = Checkpoint::new(&path, "walk /b".into());
         assert!(other.read::<u64>().is_err());

@@ -4,13 +4,17 @@ use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Questions, Visitor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fs::File;
+
+/// Elements of a list that the first process tells the others at once.
+const TOLD_AT_ONCE: usize = 65_536;
 
 /// Who walks.
 pub enum Crew<'c> {
     /// This process, with threads.
     Alone,
     /// Several processes, started together.
-    Together(Processes<'c>),
+    Together(Box<Processes<'c>>),
 }
 
 impl Crew<'_> {
@@ -42,6 +46,34 @@ impl Crew<'_> {
                 let bytes = postcard::to_stdvec(&found)?;
                 Ok(postcard::from_bytes(&processes.agree(&bytes))?)
             }
+        }
+    }
+
+    /// A list of any length that the first process has, at all of them. To be called by all, before a walk.
+    ///
+    /// # Errors
+    /// When the other processes do not speak as they should.
+    pub fn agree_all<T: Clone + Serialize + DeserializeOwned>(
+        &mut self,
+        list: Vec<T>,
+    ) -> Result<Vec<T>> {
+        if !self.is_several() {
+            return Ok(list);
+        }
+        let mut all = Vec::new();
+        for at in (0..self.agree(list.len())?).step_by(TOLD_AT_ONCE) {
+            // The others have none.
+            let end = list.len().min(at + TOLD_AT_ONCE);
+            let some = list.get(at..end).unwrap_or_default().to_vec();
+            all.extend(self.agree(some)?);
+        }
+        Ok(all)
+    }
+
+    /// What all hand over for standard output goes to this file of the first process, which calls it.
+    pub fn redirect(&mut self, file: File) {
+        if let Crew::Together(processes) = self {
+            processes.redirect(file);
         }
     }
 

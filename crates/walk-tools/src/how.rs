@@ -1,7 +1,8 @@
 //! Options that all tools have.
 
 use crate::crew::Crew;
-use anyhow::{Result, bail};
+use crate::outcome::wrong;
+use anyhow::Result;
 use clap::Args;
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::Options;
@@ -21,6 +22,9 @@ pub struct How {
     /// Where a queue goes that does not fit in memory [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub spill: Option<PathBuf>,
+    /// Show how far it is even where standard error seems to be no terminal, as below mpirun
+    #[arg(long)]
+    pub progress: bool,
 }
 
 impl How {
@@ -35,7 +39,9 @@ impl How {
         let threads = self.threads.unwrap_or(share as u32);
         if crew.is_several() {
             if !options.algorithm.shares_queue() && self.threads.is_some_and(|it| it > 1) {
-                bail!("threads of one process share its queue: choose h-drqs or h-deqs");
+                return Err(wrong(
+                    "threads of one process share its queue: choose h-drqs or h-deqs",
+                ));
             }
             options.workers = if options.algorithm.shares_queue() {
                 threads
@@ -46,6 +52,9 @@ impl How {
             options.workers = threads;
         } else {
             (options.ranks, options.workers) = (threads, 1);
+        }
+        if self.progress {
+            options.meter.watch();
         }
         if let Some(spill) = &self.spill {
             options.spill_directory.clone_from(spill);

@@ -10,12 +10,13 @@ use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session;
 use crate::text::{count, human};
-use anyhow::{Context, Result};
-use pandofs_walk_fs::{Options, Stat};
+use anyhow::{Context, Result, bail};
+use pandofs_walk_fs::{FileType, Follow, Options, Stat};
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io::IsTerminal;
 
 /// What to copy, and how.
@@ -71,12 +72,13 @@ impl Job {
         // They may be below what is copied, and are not copied into themselves.
         let mut targets = Vec::new();
         for (source, target) in &self.pairs {
+            refuse_same(source, target, options.follow)?;
             let target = openat(CWD, &**target, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
-            let source = Stat::of(CWD, &std::ffi::CString::new(source.as_encoded_bytes())?);
             if let Ok(stat) = target.and_then(|fd| Stat::of_open(fd.as_fd())) {
                 targets.push(stat.identity());
+                let source = Stat::of(CWD, &CString::new(source.as_encoded_bytes())?);
                 if source.is_ok_and(|it| it.identity() == stat.identity()) {
-                    anyhow::bail!("source and target are the same directory");
+                    bail!("source and target are the same directory");
                 }
             }
         }
@@ -85,6 +87,8 @@ impl Job {
             mirror: Mirror::new(self.pairs.iter().map(|(from, to)| (&**from, &**to)))?,
             links: Links::new(base),
             methods: self.methods,
+            follows: options.follow == Follow::Always,
+            follows_roots: options.follow != Follow::Never,
             targets,
             wanted: self.wanted,
         };
@@ -140,6 +144,26 @@ impl Job {
         };
         session::finish(outcome, &output)
     }
+}
+
+/// Refuses to copy a file to itself: to make its copy, which has to be empty first, would make it empty.
+fn refuse_same(source: &OsString, target: &OsString, follow: Follow) -> Result<()> {
+    let terminated = |path: &OsString| CString::new(path.as_encoded_bytes());
+    let (from, to) = (terminated(source)?, terminated(target)?);
+    let Ok(old) = Stat::of(CWD, &to) else {
+        return Ok(());
+    };
+    let is_old = |stat: Result<Stat, Errno>| stat.is_ok_and(|it| it.identity() == old.identity());
+    let follows = follow != Follow::Never;
+    let is_same = is_old(Stat::of(CWD, &from)) || follows && is_old(Stat::followed(CWD, &from));
+    if is_same && old.kind() != FileType::Directory {
+        bail!(
+            "'{}' and '{}' are the same file",
+            source.display(),
+            target.display()
+        );
+    }
+    Ok(())
 }
 
 impl Report {

@@ -25,7 +25,7 @@ pub fn hand_over() -> Result<()> {
         .filter(|it| it.exists())
         .unwrap_or_else(|| PathBuf::from(LINKED));
     let error = Command::new(&program)
-        .args(std::env::args_os().skip(1))
+        .args(crate::arguments().into_iter().skip(1))
         .exec();
     if error.kind() == std::io::ErrorKind::NotFound {
         bail!(

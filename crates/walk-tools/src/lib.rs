@@ -23,15 +23,20 @@ mod output;
 mod parquet;
 mod parts;
 mod progress;
+mod roots;
 mod session;
+mod sum;
 mod tar;
 mod text;
+mod together;
 
 pub use crew::Crew;
+pub use how::How;
 pub use outcome::Outcome;
 
 use anyhow::Result;
 use clap::Subcommand;
+use outcome::Wrong;
 
 /// The tools, as subcommands.
 #[derive(Subcommand, Clone, Debug)]
@@ -53,9 +58,9 @@ impl Tool {
     /// Runs it to its end, by whoever is to walk. In each process of several that walk together.
     ///
     /// # Errors
-    /// When it could not begin, or came to an end that is none.
+    /// When it could not begin, or came to an end that is none, and that has no exit code of its own.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        match self {
+        let ended = match self {
             Tool::Walk(walk) => walk.run(crew),
             Tool::Find(find) => find.run(crew),
             Tool::Du(du) => du.run(crew),
@@ -67,6 +72,41 @@ impl Tool {
             Tool::Tar(tar) => tar.run(crew),
             Tool::Chmod(chmod) => chmod.run(crew),
             Tool::Chown(chown) => chown.run(crew),
+        };
+        let is_2 = matches!(self, Tool::Tar(_) | Tool::Cmp(_));
+        match ended {
+            // Others have to hear of it, where there are some.
+            Err(error) if !crew.is_several() && (is_2 || error.is::<Wrong>()) => {
+                let name = self.name();
+                eprintln!("pandofs {name}: {error:#}");
+                if error.is::<Wrong>() {
+                    eprintln!("'pandofs {name} --help' tells what it takes");
+                }
+                Ok(Outcome::Trouble)
+            }
+            Ok(Outcome::Incomplete) if matches!(self, Tool::Tar(_)) => Ok(Outcome::Trouble),
+            ended => ended,
         }
     }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Tool::Walk(_) => "walk",
+            Tool::Find(_) => "find",
+            Tool::Du(_) => "du",
+            Tool::Rm(_) => "rm",
+            Tool::Cp(_) => "cp",
+            Tool::Sync(_) => "sync",
+            Tool::Cmp(_) => "cmp",
+            Tool::Sum(_) => "sum",
+            Tool::Tar(_) => "tar",
+            Tool::Chmod(_) => "chmod",
+            Tool::Chown(_) => "chown",
+        }
+    }
+}
+
+/// The words of the command line, as they are understood: `tar xf ARCHIVE` has no dash.
+pub fn arguments() -> Vec<std::ffi::OsString> {
+    tar::words::plain(std::env::args_os().collect())
 }

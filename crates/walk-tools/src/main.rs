@@ -13,7 +13,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().tool) {
+    match run(&Cli::parse_from(pandofs_walk_tools::arguments()).tool) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) => {
             eprintln!("pandofs-walk: {error:#}");

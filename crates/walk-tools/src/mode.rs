@@ -1,6 +1,7 @@
 //! Permissions as chmod takes them.
 
 use anyhow::{Result, bail};
+use rustix::fs::Mode;
 
 /// How to change permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,13 @@ pub struct Clause {
     searchable: bool,
     /// `g=u`: as these have it.
     copied: Option<u32>,
+}
+
+/// The process's umask. It can only be asked for by setting it.
+pub fn umask() -> Mode {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask
 }
 
 impl Change {

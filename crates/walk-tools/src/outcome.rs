@@ -6,7 +6,8 @@ pub enum Outcome {
     Done,
     /// Some of it was not done: standard error says what.
     Incomplete,
-    /// Of a comparison, for which 1 is a difference: some of it was not done.
+    /// Of a comparison, for which 1 is a difference, and of `tar`, for which it is a file that changed: some of it was not
+    /// done. Of all: the command line makes no sense.
     Trouble,
     /// Ctrl-C.
     Interrupted,
@@ -22,4 +23,14 @@ impl Outcome {
             Outcome::Interrupted => 130,
         }
     }
+}
+
+/// A command line that makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Wrong(String);
+
+/// The error that says so.
+pub fn wrong(what: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Wrong(what.into()))
 }

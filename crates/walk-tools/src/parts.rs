@@ -3,19 +3,25 @@
 //! A tool is made of a walk, of what it has found so far (its `T`), and of files that it appends to. At each checkpoint the
 //! walk stops between two items; what was found, how long the files are and the items that are left are written, and the
 //! walk goes on. After a crash it goes on from the last checkpoint: what was appended later is cut off the files.
+//!
+//! Of several processes the first has the checkpoint and what is listed; `together.rs` makes one of what all have done. All
+//! items are at the first one when the walk goes on, and are shared as its roots were. So any number of
+//! processes can go on, and one.
 
 use crate::checkpoint::{Checkpoint, Timer};
 use crate::crew::Crew;
+use crate::mirror::refuse_doubles;
 use crate::output::Output;
-use crate::session::{self, Ran};
+use crate::session::{self, Interrupts, Ran};
+use crate::together::{Joined, Told, Verdict, together};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_walk_fs::{Meter, Options, Visitor};
-use serde::de::DeserializeOwned;
+use pandofs_walk_fs::{Meter, Options, Saved, Visitor};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +29,8 @@ use std::time::Duration;
 /// Options of tools that can go on.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Resumable {
-    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end
+    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end. Of
+    /// several processes the first one writes it, for all
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Seconds between two times
@@ -34,7 +41,7 @@ pub struct Resumable {
         requires = "checkpoint"
     )]
     checkpoint_interval: u64,
-    /// Go on from what --checkpoint has written
+    /// Go on from what --checkpoint has written, with as many threads or processes as one likes
     #[arg(long, requires = "checkpoint")]
     resume: bool,
 }
@@ -54,16 +61,60 @@ impl Resumable {
     /// # Errors
     /// When it cannot be opened.
     pub fn file(&self, path: &Path) -> Result<File> {
+        if !self.is_wanted() {
+            // By their names: a socket cannot be opened again, and a file goes on where others have written.
+            let standard = match path.to_str() {
+                Some("/dev/stdout") => Some(rustix::stdio::stdout()),
+                Some("/dev/stderr") => Some(rustix::stdio::stderr()),
+                _ => None,
+            };
+            if let Some(standard) = standard {
+                return Ok(rustix::io::fcntl_dupfd_cloexec(standard, 0)?.into());
+            }
+        }
         let file = File::options()
             .append(true)
-            .read(true)
+            .read(self.is_wanted())
             .create(true)
             .open(path)
             .with_context(|| path.display().to_string())?;
-        if !self.resume {
-            file.set_len(0)?;
+        let is_regular = file.metadata()?.is_file();
+        if self.is_wanted() && !is_regular {
+            bail!(
+                "{}: --checkpoint needs a regular file, of which it can cut off what is too much",
+                path.display()
+            );
+        }
+        if !self.resume && is_regular {
+            file.set_len(0)
+                .with_context(|| path.display().to_string())?;
         }
         Ok(file)
+    }
+
+    /// What the threads of all processes append to, to a file that the first one has; and that file, there.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn appended(
+        &self,
+        path: &Path,
+        crew: &mut Crew<'_>,
+        meter: &Arc<Meter>,
+    ) -> Result<(Output, Option<File>)> {
+        if !crew.is_first() {
+            return Ok((Output::new(meter, crew), None));
+        }
+        let file = self.file(path)?;
+        let clone = file.try_clone()?;
+        let output = match crew {
+            Crew::Alone => Output::file(meter, clone),
+            Crew::Together(_) => {
+                crew.redirect(clone);
+                Output::new(meter, crew)
+            }
+        };
+        Ok((output, Some(file)))
     }
 
     /// Where the tool lists: standard output, or with a checkpoint a file beside it, which comes to standard output when
@@ -71,7 +122,7 @@ impl Resumable {
     ///
     /// # Errors
     /// When that file cannot be opened.
-    pub fn list(&self, crew: &Crew<'_>, meter: &Arc<Meter>) -> Result<List> {
+    pub fn list(&self, crew: &mut Crew<'_>, meter: &Arc<Meter>) -> Result<List> {
         let Some(checkpoint) = &self.checkpoint else {
             return Ok(List {
                 output: Output::new(meter, crew),
@@ -81,10 +132,10 @@ impl Resumable {
         let mut name = checkpoint.clone().into_os_string();
         name.push(".list");
         let path = PathBuf::from(name);
-        let file = self.file(&path)?;
+        let (output, file) = self.appended(&path, crew, meter)?;
         Ok(List {
-            output: Output::file(meter, file.try_clone()?),
-            file: Some((file, path)),
+            output,
+            file: file.map(|file| (file, path)),
         })
     }
 }
@@ -124,21 +175,23 @@ impl List {
 
 /// What a checkpoint knows besides the items.
 #[derive(Serialize, Deserialize)]
-struct Done<T> {
-    found: T,
+pub struct Done<T> {
+    pub found: T,
     /// Of the files that are appended to.
-    lengths: Vec<u64>,
+    pub lengths: Vec<u64>,
     /// Entries, directories, problems, vanished.
-    counted: [u64; 4],
-    seconds: f64,
+    pub counted: [u64; 4],
+    pub seconds: f64,
 }
 
 /// A tool's walk.
 pub struct Parts {
+    is_wanted: bool,
+    /// Of the first process.
     checkpoint: Option<Checkpoint>,
     interval: Duration,
-    /// What is left of an earlier run.
-    rest: Option<BufReader<File>>,
+    /// What is left of an earlier run, or part; at other processes than the first nothing to read.
+    rest: Option<Box<dyn Read>>,
     files: Vec<File>,
     seconds: f64,
     /// Something is left to go on with.
@@ -147,7 +200,7 @@ pub struct Parts {
 
 impl Parts {
     /// `asked` is what makes the walk this one and no other. `files` are those that are appended to, of which what is not
-    /// in the checkpoint is cut off. Also what was found before, if it goes on.
+    /// in the checkpoint is cut off. Also what was found before, by all, if it goes on: at the first process.
     ///
     /// # Errors
     /// When it cannot go on.
@@ -159,6 +212,7 @@ impl Parts {
         files: &[&File],
     ) -> Result<(Parts, Option<T>)> {
         let mut parts = Parts {
+            is_wanted: resumable.is_wanted(),
             checkpoint: None,
             interval: Duration::from_secs(resumable.checkpoint_interval),
             rest: None,
@@ -169,11 +223,16 @@ impl Parts {
         let Some(path) = &resumable.checkpoint else {
             return Ok((parts, None));
         };
-        crew.alone("--checkpoint")?;
         for file in files {
             parts.files.push(file.try_clone()?);
         }
-        let checkpoint = Checkpoint::new(path, asked);
+        if !crew.is_first() {
+            parts.rest = resumable.resume.then(nothing);
+            return Ok((parts, None));
+        }
+        // Roots may be named from where one is.
+        let here = std::env::current_dir().unwrap_or_default();
+        let checkpoint = Checkpoint::new(path, format!("{asked}, in {here:?}"));
         let mut found = None;
         if resumable.resume {
             let (done, rest) = checkpoint.read::<Done<T>>()?;
@@ -185,7 +244,7 @@ impl Parts {
             }
             meter.add_all(done.counted);
             parts.seconds = done.seconds;
-            parts.rest = Some(rest);
+            parts.rest = Some(Box::new(rest));
             found = Some(done.found);
         }
         parts.checkpoint = Some(checkpoint);
@@ -193,12 +252,13 @@ impl Parts {
     }
 
     /// Walks to the end, or to Ctrl-C. `take` gets the visitors of a part, and whether
-    /// Ctrl-C ended it, and gives what was found so far; all that is
-    /// appended to files has to be written then. No visitors are left in what is given back.
+    /// Ctrl-C ended it, and gives what this process has found so far; all that is
+    /// appended to files has to be written then, or handed over for standard output. No visitors are left in what is given
+    /// back.
     ///
     /// # Errors
     /// When the walk is not complete for another reason than that some entries cannot be read, or cannot be written down.
-    pub fn run<V: Visitor, T: Serialize>(
+    pub fn run<V: Visitor, T: Joined>(
         &mut self,
         crew: &mut Crew<'_>,
         roots: &[OsString],
@@ -207,48 +267,101 @@ impl Parts {
         mut make: impl FnMut(usize) -> V,
         mut take: impl FnMut(Vec<V>, bool) -> Result<T>,
     ) -> Result<Ran<V>> {
+        if self.is_wanted && matches!(crew, Crew::Together(_)) {
+            // In what several have written they would be one.
+            refuse_doubles(roots).context("--checkpoint over several processes")?;
+        }
+        let interrupts = self.is_wanted.then(Interrupts::take).transpose()?;
+        let was_interrupted = || interrupts.as_ref().is_some_and(Interrupts::was_one);
         loop {
+            let mut own = None;
             let mut timer = None;
-            if let Some(checkpoint) = &self.checkpoint {
-                let saved = checkpoint.begin()?;
-                timer = Some(Timer::start(&saved, self.interval)?);
+            if self.is_wanted {
+                let file = match (&self.checkpoint, &*crew) {
+                    (Some(checkpoint), Crew::Alone) => checkpoint.begin()?,
+                    _ => tempfile::tempfile_in(&options.spill_directory)?,
+                };
+                let saved = Arc::new(Saved::new(file.try_clone()?));
+                if was_interrupted() {
+                    // While the last checkpoint was written.
+                    saved.ask();
+                }
+                if crew.is_first() {
+                    timer = Some(Timer::start(&saved, self.interval)?);
+                }
+                own = Some((file, Arc::clone(&saved)));
                 options.saved = Some(saved);
             }
             let walked = match self.rest.take() {
-                Some(mut rest) => session::go_on(&mut rest, options, lists, &mut make),
+                Some(mut rest) => session::go_on(crew, &mut rest, options, lists, &mut make),
                 None => session::run(crew, roots, options, lists, &mut make),
             };
             drop(timer);
             let mut ran = walked?;
+            ran.interrupted |= was_interrupted();
             let found = take(std::mem::take(&mut ran.visitors), ran.interrupted)?;
             self.seconds += ran.elapsed.as_secs_f64();
             ran.elapsed = Duration::from_secs_f64(self.seconds);
-            let (Some(checkpoint), Some(saved)) = (&self.checkpoint, options.saved.take()) else {
+            options.saved = None;
+            let Some((mut file, saved)) = own else {
                 return Ok(ran);
             };
             let items = saved.finish::<V::Dir>().context("the checkpoint")?;
-            self.is_left = items > 0;
-            if items == 0 {
-                // Ctrl-C came too late.
-                ran.interrupted = false;
+            let mut told = Told {
+                interrupted: ran.interrupted,
+                done: Done {
+                    found,
+                    lengths: self.told_lengths()?,
+                    counted: ran.meter.all(),
+                    seconds: self.seconds,
+                },
+            };
+            let verdict = match crew {
+                Crew::Alone => Verdict {
+                    is_left: items > 0,
+                    interrupted: ran.interrupted,
+                },
+                Crew::Together(processes) => {
+                    file.rewind()?;
+                    let to = self.checkpoint.as_ref();
+                    together::<V::Dir, T>(processes, options, &mut told, file, to)?
+                }
+            };
+            self.is_left = verdict.is_left;
+            // Otherwise Ctrl-C came too late.
+            ran.interrupted = verdict.is_left && verdict.interrupted;
+            if verdict.is_left
+                && let Some(checkpoint) = &self.checkpoint
+            {
+                // Now that what others have handed over is there as well.
+                longest(&mut told.done.lengths, &self.lengths()?);
+                checkpoint.write(told.done)?;
+            }
+            if !verdict.is_left || ran.interrupted {
                 return Ok(ran);
             }
-            let mut lengths = Vec::new();
-            for file in &self.files {
-                file.sync_all()?;
-                lengths.push(file.metadata()?.len());
-            }
-            checkpoint.write(Done {
-                found,
-                lengths,
-                counted: ran.meter.all(),
-                seconds: self.seconds,
-            })?;
-            if ran.interrupted {
-                return Ok(ran);
-            }
-            self.rest = Some(checkpoint.read::<Done<serde::de::IgnoredAny>>()?.1);
+            self.rest = Some(match &self.checkpoint {
+                Some(checkpoint) => Box::new(checkpoint.read::<Done<IgnoredAny>>()?.1),
+                None => nothing(),
+            });
         }
+    }
+
+    /// Those that are told: the first process looks last.
+    fn told_lengths(&self) -> Result<Vec<u64>> {
+        match &self.checkpoint {
+            Some(_) => Ok(vec![0; self.files.len()]),
+            None => self.lengths(),
+        }
+    }
+
+    /// How long the files are that are appended to. What is in them is on disk then.
+    fn lengths(&self) -> Result<Vec<u64>> {
+        let length = |file: &File| -> Result<u64> {
+            file.sync_all()?;
+            Ok(file.metadata()?.len())
+        };
+        self.files.iter().map(length).collect()
     }
 
     /// All is done, and was told: nothing is left to go on from.
@@ -262,8 +375,28 @@ impl Parts {
         }
     }
 
-    /// Whether Ctrl-C left something to go on from, so that there is nothing to tell yet.
-    pub fn is_put_off<V: Visitor>(&self, ran: &Ran<V>) -> bool {
-        self.is_left && ran.interrupted
+    /// Whether Ctrl-C left something to go on from, so that there is nothing to tell yet: processes have ended what they had
+    /// to do together then.
+    ///
+    /// # Errors
+    /// When the other processes do not speak as they should.
+    pub fn is_put_off<V: Visitor>(&self, crew: &mut Crew<'_>, ran: &Ran<V>) -> Result<bool> {
+        let is_put_off = self.is_left && ran.interrupted;
+        if is_put_off {
+            crew.gather((), &ran.meter)?;
+        }
+        Ok(is_put_off)
+    }
+}
+
+/// Only the first process reads.
+fn nothing() -> Box<dyn Read> {
+    Box::new(std::io::empty())
+}
+
+/// Of each file the longest that a process knows of: what another one appended may not be seen at once.
+pub fn longest(lengths: &mut [u64], others: &[u64]) {
+    for (length, other) in lengths.iter_mut().zip(others) {
+        *length = (*length).max(*other);
     }
 }

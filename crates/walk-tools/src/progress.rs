@@ -8,8 +8,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Before the line is drawn for the first time.
+/// Before the line is drawn for the first time, unless [`PATIENCE_VARIABLE`] says otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The variable of the environment that says so, in seconds.
+const PATIENCE_VARIABLE: &str = "PANDOFS_PROGRESS_AFTER";
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -21,20 +23,23 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws nothing unless standard error is a terminal and standard output, if the tool lists there, is none.
+    /// Draws nothing unless standard error is a terminal, or the line was asked for; nor if standard output, where the tool
+    /// lists, is a terminal.
     pub fn start(meter: &Arc<Meter>, lists: bool) -> Progress {
-        if !std::io::stderr().is_terminal() || (lists && std::io::stdout().is_terminal()) {
+        let wanted = meter.is_watched() || std::io::stderr().is_terminal();
+        if !wanted || (lists && std::io::stdout().is_terminal()) {
             return Progress {
                 stop: None,
                 thread: None,
             };
         }
+        meter.watch();
         let (stop, stopped) = channel();
         let meter = Arc::clone(meter);
         let thread = std::thread::Builder::new().name("progress".into());
         let thread = thread.spawn(move || {
             let started = Instant::now();
-            let mut wait = PATIENCE;
+            let mut wait = patience(std::env::var(PATIENCE_VARIABLE).ok());
             let mut drawn = false;
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
                 wait = INTERVAL;
@@ -62,14 +67,22 @@ impl Drop for Progress {
     }
 }
 
+/// What makes no sense changes nothing: it is only about when a line is drawn.
+fn patience(seconds: Option<String>) -> Duration {
+    let seconds = seconds.and_then(|text| text.parse().ok());
+    let patience = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    patience.unwrap_or(PATIENCE)
+}
+
 fn draw(line: &str) {
     let _ = write!(std::io::stderr().lock(), "\r{line}\x1b[K");
 }
 
 fn line(meter: &Meter, elapsed: Duration) -> String {
-    let entries = meter.entries();
+    let so_far = meter.so_far_of_all();
+    let [entries, _, problems, _] = so_far.counted;
     let rate = entries as f64 / elapsed.as_secs_f64().max(0.001);
-    let problems = match meter.problems() {
+    let problems = match problems {
         0 => String::new(),
         count => format!(", {} problems", text::count(count)),
     };
@@ -77,6 +90,32 @@ fn line(meter: &Meter, elapsed: Duration) -> String {
         "{} entries, {}/s, {} queued{problems}",
         text::count(entries),
         text::count(rate as u64),
-        text::count(meter.queued())
+        text::count(so_far.queued)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_seconds() {
+        let of = |text: &str| patience(Some(text.to_owned()));
+        assert_eq!(patience(None), PATIENCE);
+        assert_eq!(of("0"), Duration::ZERO);
+        assert_eq!(of("0.25"), Duration::from_millis(250));
+        for wrong in ["", "soon", "-1", "NaN", "1e300"] {
+            assert_eq!(of(wrong), PATIENCE, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_line_has_what_all_processes_have() {
+        let meter = Meter::default();
+        meter.add_all([12_000, 5, 0, 0]);
+        let text = line(&meter, Duration::from_secs(2));
+        assert_eq!(text, "12,000 entries, 6,000/s, 0 queued");
+        meter.add_problem();
+        assert!(line(&meter, Duration::from_secs(2)).ends_with(", 1 problems"));
+    }
 }

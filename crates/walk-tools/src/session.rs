@@ -6,7 +6,8 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::shown;
 use anyhow::{Context, Result};
-use pandofs_walk_fs::{Dir, Meter, Options, Problem, Visitor, WalkError, Walked, walk};
+use pandofs_walk_fs::{Dir, Meter, Options, Problem, Saved, Visitor, WalkError, Walked, walk};
+use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -50,39 +51,97 @@ pub fn run<V: Visitor>(
     lists: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    attended(options, lists && !crew.is_several(), || match crew {
-        Crew::Alone => walk(roots, options, make),
-        Crew::Together(processes) => processes.walk(roots, options, make),
-    })
+    let shows = Shows::of(crew, lists);
+    let attended = attended(
+        &options.meter,
+        options.saved.as_ref(),
+        shows,
+        || match crew {
+            Crew::Alone => walk(roots, options, make),
+            Crew::Together(processes) => processes.walk(roots, options, make),
+        },
+    )?;
+    attended.ran(options)
 }
 
-/// The same from where an earlier walk was interrupted.
+/// The same from where an earlier walk was interrupted, which the first process reads.
 ///
 /// # Errors
 /// As [`run`].
 pub fn go_on<V: Visitor>(
+    crew: &mut Crew<'_>,
     saved: &mut impl Read,
     options: &Options,
     lists: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    attended(options, lists, || {
-        pandofs_walk_fs::go_on(saved, options, make)
-    })
+    let shows = Shows::of(crew, lists);
+    let attended = attended(
+        &options.meter,
+        options.saved.as_ref(),
+        shows,
+        || match crew {
+            Crew::Alone => pandofs_walk_fs::go_on(saved, options, make),
+            Crew::Together(processes) => processes.go_on(saved, options, make),
+        },
+    )?;
+    attended.ran(options)
 }
 
-fn attended<V: Visitor>(
-    options: &Options,
-    lists: bool,
-    walk: impl FnOnce() -> Result<Walked<V>, WalkError>,
-) -> Result<Ran<V>> {
-    let meter = Arc::clone(&options.meter);
+/// What a user sees of it meanwhile.
+#[derive(Clone, Copy)]
+pub struct Shows {
+    /// A list, on standard output.
+    pub lists: bool,
+    pub is_first: bool,
+}
+
+impl Shows {
+    fn of(crew: &Crew<'_>, lists: bool) -> Shows {
+        Shows {
+            lists: lists && !crew.is_several(),
+            // The others tell the first how far they are.
+            is_first: crew.is_first(),
+        }
+    }
+}
+
+/// Something that was done with a progress line, until its end or Ctrl-C.
+pub struct Attended<R> {
+    pub done: R,
+    pub elapsed: Duration,
+    pub interrupted: bool,
+}
+
+impl<V: Visitor> Attended<Result<Walked<V>, WalkError>> {
+    fn ran(self, options: &Options) -> Result<Ran<V>> {
+        let walked = self.done?;
+        Ok(Ran {
+            visitors: walked.visitors,
+            top: walked.top,
+            meter: Arc::clone(&options.meter),
+            elapsed: self.elapsed,
+            interrupted: self.interrupted,
+        })
+    }
+}
+
+/// Does something that looks at its meter, with a progress line. Ctrl-C stops the meter, or asks for what is left.
+///
+/// # Errors
+/// When signals cannot be taken.
+pub fn attended<R>(
+    meter: &Arc<Meter>,
+    saved: Option<&Arc<Saved>>,
+    shows: Shows,
+    work: impl FnOnce() -> R,
+) -> Result<Attended<R>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot take signals")?;
     let handle = signals.handle();
     let listener = {
-        let (meter, interrupted) = (Arc::clone(&meter), Arc::clone(&interrupted));
-        let saved = options.saved.clone();
+        let (meter, interrupted) = (Arc::clone(meter), Arc::clone(&interrupted));
+        let saved = saved.cloned();
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
@@ -100,20 +159,52 @@ fn attended<V: Visitor>(
             .context("cannot start a thread")?
     };
     let started = Instant::now();
-    let walked = {
-        let _progress = Progress::start(&meter, lists);
-        walk()
+    let done = {
+        let _progress = shows.is_first.then(|| Progress::start(meter, shows.lists));
+        work()
     };
     handle.close();
     let _ = listener.join();
-    let walked = walked?;
-    Ok(Ran {
-        visitors: walked.visitors,
-        top: walked.top,
-        meter,
+    Ok(Attended {
+        done,
         elapsed: started.elapsed(),
         interrupted: interrupted.load(Ordering::Relaxed),
     })
+}
+
+/// Whether there was a Ctrl-C, also between two walks, where nobody attends to it.
+pub struct Interrupts {
+    was_one: Arc<AtomicBool>,
+    taken: Vec<SigId>,
+}
+
+impl Interrupts {
+    /// # Errors
+    /// When signals cannot be taken.
+    pub fn take() -> Result<Interrupts> {
+        let mut interrupts = Interrupts {
+            was_one: Arc::default(),
+            taken: Vec::new(),
+        };
+        for signal in [SIGINT, SIGTERM] {
+            let was_one = Arc::clone(&interrupts.was_one);
+            let taken = signal_hook::flag::register(signal, was_one);
+            interrupts.taken.push(taken.context("cannot take signals")?);
+        }
+        Ok(interrupts)
+    }
+
+    pub fn was_one(&self) -> bool {
+        self.was_one.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        for taken in self.taken.drain(..) {
+            signal_hook::low_level::unregister(taken);
+        }
+    }
 }
 
 /// The walk's outcome, unless what it printed could not be written.
@@ -123,6 +214,12 @@ fn attended<V: Visitor>(
 pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
     output.finish().context("standard output")?;
     Ok(outcome)
+}
+
+/// Says what was done by Ctrl-C, by a tool whose output does not.
+pub fn interrupted(tool: &str, what: impl std::fmt::Display) {
+    let line = format!("pandofs {tool}: interrupted: {what}\n");
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Says what could not be done.

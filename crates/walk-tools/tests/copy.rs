@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALGORITHMS, killed, ours, run_in, stderr, tree};
+use common::{ALGORITHMS, killed, ours, ours_by_permissions, run_in, sorted, stderr, tree};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
@@ -41,7 +41,7 @@ fn a_copy_is_what_it_was_copied_from() {
         done(&ours(dir, &[&["cp"], &how[..]].concat()));
         assert!(listed(dir, "copy") == expected, "{algorithm}");
         done(&ours(dir, &["cmp", "--attributes", "tree", "copy"]));
-        done(&ours(dir, &["rm", "copy"]));
+        done(&ours(dir, &["rm", "-r", "copy"]));
     }
     // Two names of a file in different roots.
     std::fs::hard_link(dir.join("tree/d0/e0/deeper/plain.c"), dir.join("name")).unwrap();
@@ -136,6 +136,26 @@ fn what_cannot_be_done_is_said_and_the_rest_is_done() {
         let code = output.status.code().unwrap();
         assert!(code == 1 || code == 2, "{arguments:?}: {code}");
         assert_ne!(stderr(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_leaves_its_copy_as_it_is() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("s")).unwrap();
+    std::fs::write(dir.join("s/a"), "good").unwrap();
+    std::fs::hard_link(dir.join("s/a"), dir.join("s/b")).unwrap();
+    done(&ours(dir, &["sync", "s", "t"]));
+    std::fs::write(dir.join("s/a"), "newer").unwrap();
+    std::fs::set_permissions(dir.join("s/a"), PermissionsExt::from_mode(0o000)).unwrap();
+    for tool in [&["sync", "s", "t"][..], &["cp", "-T", "s", "t"]] {
+        let output = ours_by_permissions(dir, tool);
+        assert_eq!(output.status.code(), Some(1), "{tool:?}");
+        assert_eq!(stderr(&output).lines().count(), 2, "{}", stderr(&output));
+        for name in ["t/a", "t/b"] {
+            assert_eq!(std::fs::read(dir.join(name)).unwrap(), b"good", "{tool:?}");
+        }
     }
 }
 
@@ -293,6 +313,16 @@ fn an_archive_goes_on_from_its_checkpoint() {
     let differences = run_in(dir.path(), "diff", &differences);
     assert!(differences.stdout.is_empty() && differences.status.success());
     assert!(listed(dir.path(), "tree") == listed(dir.path(), "out/tree"));
+    // Also in another directory.
+    let there = ["tar", "-cf", "b.tar", "-C", "tree", "d0", "d1"];
+    let packed = killed(dir.path(), &there, 2);
+    assert_eq!(stderr(&packed), "");
+    assert!(!tree.join("state").exists());
+    let mut members = sorted(&run_in(dir.path(), "tar", &["-tf", "b.tar"]), b'\n');
+    // Directories with links that lead out of them are in it before these as well.
+    members.dedup();
+    let of_two = run_in(&tree, "find", &["d0", "d1", "-print0"]);
+    assert_eq!(members.len(), sorted(&of_two, 0).len());
     let other = [
         "tar",
         "--checkpoint",
@@ -302,7 +332,55 @@ fn an_archive_goes_on_from_its_checkpoint() {
         "a.tar",
         "tree",
     ];
-    assert_eq!(ours(dir.path(), &other).status.code(), Some(1));
+    assert_eq!(ours(dir.path(), &other).status.code(), Some(2));
     let pipe = ["tar", "--checkpoint", "state", "-c", "tree"];
-    assert_eq!(ours(dir.path(), &pipe).status.code(), Some(1));
+    assert_eq!(ours(dir.path(), &pipe).status.code(), Some(2));
+}
+
+/// Each side is the directory that its name leads to.
+#[test]
+fn roots_that_are_links_are_made_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in ["source", "target"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+        std::os::unix::fs::symlink(name, dir.join(format!("to-{name}"))).unwrap();
+    }
+    std::fs::write(dir.join("source/kept"), "new").unwrap();
+    std::fs::write(dir.join("target/extra"), "").unwrap();
+    done(&ours(dir, &["sync", "--delete", "to-source", "to-target"]));
+    let names = |of: &str| {
+        let names = std::fs::read_dir(dir.join(of)).unwrap();
+        let names = names.map(|it| it.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("target"), ["kept"]);
+    assert!(dir.join("to-target").is_symlink());
+    // Where there is nothing yet, a directory comes to be.
+    done(&ours(dir, &["sync", "to-source", "backup"]));
+    assert!(!dir.join("backup").is_symlink());
+    assert_eq!(names("backup"), ["kept"]);
+}
+
+/// Of what belongs to somebody else a copy is one's own, and lets nobody act as oneself.
+#[test]
+fn a_copy_that_has_another_owner_is_not_set_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("program"), "").unwrap();
+    let chown = run_in(dir, "chown", &["65533:65533", "program"]);
+    if !chown.status.success() {
+        eprintln!("only root makes files of others");
+        return;
+    }
+    let mode = |name: &str| std::fs::metadata(dir.join(name)).unwrap().mode() & 0o7777;
+    std::fs::set_permissions(dir.join("program"), PermissionsExt::from_mode(0o6755)).unwrap();
+    done(&ours(dir, &["cp", "program", "kept"]));
+    assert_eq!(mode("kept"), 0o6755);
+    // Root that may not give files away is as everybody else there.
+    let program = env!("CARGO_BIN_EXE_pandofs-walk");
+    let line = ["--bounding-set=-chown", program, "cp", "program", "own"];
+    let copied = run_in(dir, "setpriv", &line);
+    assert!(stderr(&copied).contains("owner"), "{}", stderr(&copied));
+    assert_eq!(mode("own"), 0o755);
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
+use std::collections::BTreeMap;
 
 #[test]
 fn roots_in_other_roots_count_once() {
@@ -25,6 +26,7 @@ fn roots_in_other_roots_count_once() {
 #[test]
 fn trees_have_the_same_sizes() {
     let (dir, _) = tree();
+    std::fs::write(dir.path().join("patterns"), "e1\n\nf1*\ntree/d3/e*\n").unwrap();
     for options in [
         &[][..],
         &["-s"],
@@ -58,6 +60,11 @@ fn trees_have_the_same_sizes() {
         &["--time", "--time-style=iso", "-s"],
         &["-L", "--exclude=dangling"],
         &["-D", "-s"],
+        &["-X", "patterns"],
+        &["--exclude-from=patterns", "--exclude=*.c", "-b"],
+        &["-P"],
+        &["-L", "--exclude=dangling", "-P"],
+        &["-D", "-P", "-s"],
     ] {
         for roots in [&["tree"][..], &["tree/d0", "tree/d1/f7", "tree/d2/"]] {
             let theirs = run_in(dir.path(), "du", &[options, roots].concat());
@@ -148,6 +155,84 @@ fn tables_add_up() {
     assert!(text.contains('█'), "{text}");
 }
 
+/// Groups by age, and days below which an entry belongs there if it does to none before.
+const AGES: [(&str, f64); 7] = [
+    ("under a day", 1.0),
+    ("under a week", 7.0),
+    ("under 30 days", 30.0),
+    ("under 90 days", 90.0),
+    ("under a year", 365.0),
+    ("under two years", 730.0),
+    ("older", f64::INFINITY),
+];
+
+/// Entries and bytes on disk of each group of a table.
+fn groups(dir: &std::path::Path, by: &str) -> BTreeMap<String, (u64, u64)> {
+    let output = ours(dir, &["du", "--threads", "3", "--by", by, "--json", "tree"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let groups = report["groups"].as_array().unwrap().iter().map(|it| {
+        let number = |key: &str| it[key].as_u64().unwrap();
+        let name = it["name"].as_str().unwrap().to_owned();
+        (name, (number("entries"), number("bytes")))
+    });
+    groups.collect()
+}
+
+/// The same from what find says of each inode.
+fn groups_of_find(
+    dir: &std::path::Path,
+    what: &str,
+    name: impl Fn(&str) -> String,
+) -> BTreeMap<String, (u64, u64)> {
+    let format = format!("%i %D {what} %b\\0");
+    let mut lines = sorted(&run_in(dir, "find", &["tree", "-printf", &format]), 0);
+    lines.dedup();
+    let mut groups = BTreeMap::<String, (u64, u64)>::new();
+    for line in lines {
+        let line = String::from_utf8(line).unwrap();
+        let fields: Vec<&str> = line.split(' ').collect();
+        let group = groups.entry(name(fields[2])).or_default();
+        group.0 += 1;
+        group.1 += fields[3].parse::<u64>().unwrap() * 512;
+    }
+    groups
+}
+
+#[test]
+fn every_group_has_what_find_finds_in_it() {
+    let (dir, tree) = tree();
+    if rustix::process::geteuid().is_root() {
+        // Some of another owner, and of owners without a name.
+        for (path, owner) in [
+            ("d0/e1", "1:0"),
+            ("d0/e2", "3999999999:1"),
+            ("d3", "0:3999999998"),
+        ] {
+            let path = tree.join(path);
+            let words = ["-R", owner, path.to_str().unwrap()];
+            assert!(run_in(dir.path(), "chown", &words).status.success());
+        }
+    }
+    let by_name = |what| groups_of_find(dir.path(), what, str::to_owned);
+    assert_eq!(groups(dir.path(), "user"), by_name("%u"));
+    assert_eq!(groups(dir.path(), "group"), by_name("%g"));
+    let now = std::time::SystemTime::now();
+    let now = now
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    // The ages of the tree's files are far from these bounds.
+    let age = |time: &str| {
+        let days = (now - time.parse::<f64>().unwrap()) / 86_400.0;
+        let bounds = AGES.iter().find(|(_, bound)| days < *bound);
+        bounds.unwrap().0.to_owned()
+    };
+    assert_eq!(
+        groups(dir.path(), "age"),
+        groups_of_find(dir.path(), "%T@", age)
+    );
+}
+
 #[test]
 fn a_missing_root_is_told_and_seen_in_the_exit_code() {
     let (dir, _) = tree();
@@ -158,10 +243,65 @@ fn a_missing_root_is_told_and_seen_in_the_exit_code() {
 }
 
 #[test]
+fn roots_come_from_a_file() {
+    let (dir, _) = tree();
+    std::fs::write(dir.path().join("roots"), b"tree/d0\0tree/d2/e1\0").unwrap();
+    let theirs = run_in(dir.path(), "du", &["-c", "--files0-from=roots"]);
+    let mine = ours(dir.path(), &["du", "-c", "--files0-from=roots"]);
+    assert_eq!(stderr(&mine), "");
+    assert_eq!(sorted(&mine, b'\n'), sorted(&theirs, b'\n'));
+    let shell = format!(
+        "{} du -c --files0-from - < roots",
+        env!("CARGO_BIN_EXE_pandofs-walk")
+    );
+    let piped = run_in(dir.path(), "sh", &["-c", &shell]);
+    assert_eq!(sorted(&piped, b'\n'), sorted(&theirs, b'\n'));
+    let both = ours(dir.path(), &["du", "--files0-from=roots", "tree"]);
+    assert_eq!(both.status.code(), Some(2));
+    let missing = ours(dir.path(), &["du", "--files0-from=missing"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let patterns = ours(dir.path(), &["du", "-X", "missing", "tree"]);
+    assert_eq!(patterns.status.code(), Some(1));
+}
+
+#[test]
 fn lines_end_with_a_nul_if_wanted() {
     let (dir, _) = tree();
     let theirs = sorted(&run_in(dir.path(), "du", &["-0", "tree"]), 0);
     assert_eq!(sorted(&ours(dir.path(), &["du", "-0", "tree"]), 0), theirs);
+}
+
+#[test]
+fn a_directory_alone_has_times_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    std::fs::create_dir_all(path.join("tree/a/b")).unwrap();
+    std::fs::write(path.join("tree/a/file"), "x").unwrap();
+    std::fs::write(path.join("other"), "x").unwrap();
+    // The deeper, the later; and a directory that is later than what is in it.
+    for (name, date) in [
+        ("tree/a/file", "2004-04-04"),
+        ("tree/a/b", "2005-05-05"),
+        ("tree/a", "2003-03-03"),
+        ("tree", "2002-02-02"),
+        ("other", "2001-01-01"),
+    ] {
+        let touched = run_in(path, "touch", &["-d", date, name]);
+        assert!(touched.status.success());
+    }
+    for options in [
+        &["-S", "--time"][..],
+        &["-S", "--time", "-c"],
+        &["--time", "-c"],
+        &["-S", "--time", "-c", "-a"],
+    ] {
+        for roots in [&["tree"][..], &["tree", "other"], &["other"]] {
+            let words = [options, roots].concat();
+            let theirs = run_in(path, "du", &words);
+            let mine = ours(path, &[&["du"], &words[..]].concat());
+            assert_eq!(sorted(&mine, b'\n'), sorted(&theirs, b'\n'), "{words:?}");
+        }
+    }
 }
 
 #[test]

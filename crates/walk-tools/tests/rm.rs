@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALGORITHMS, make_tree, ours, sorted, stderr, tree};
+use common::{ALGORITHMS, make_tree, ours, run_in, sorted, stderr, tree};
 use std::collections::HashSet;
 
 #[test]
@@ -15,7 +15,7 @@ fn trees_are_removed_with_every_algorithm() {
         make_tree(&tree);
         std::fs::write(dir.path().join("file"), "").unwrap();
         std::os::unix::fs::symlink("/usr", dir.path().join("link")).unwrap();
-        let how = ["rm", "--algorithm", algorithm, "--threads", "3"];
+        let how = ["rm", "-r", "--algorithm", algorithm, "--threads", "3"];
         let output = ours(dir.path(), &[&how[..], &["tree", "file", "link"]].concat());
         assert_eq!(
             (stderr(&output), output.status.code()),
@@ -37,7 +37,10 @@ fn a_dry_run_tells_everything_and_removes_nothing() {
         &ours(dir.path(), &["walk", "--list", "text", "tree"]),
         b'\n',
     );
-    let output = ours(dir.path(), &["rm", "--dry-run", "--threads", "1", "tree"]);
+    let output = ours(
+        dir.path(),
+        &["rm", "-r", "--dry-run", "--threads", "1", "tree"],
+    );
     assert_eq!(sorted(&output, b'\n'), all);
     assert!(tree.join("d0/e0/deeper/plain.c").exists());
     // From the bottom up.
@@ -49,7 +52,7 @@ fn a_dry_run_tells_everything_and_removes_nothing() {
         }
         gone.insert(line);
     }
-    let verbose = ours(dir.path(), &["rm", "-v", "tree"]);
+    let verbose = ours(dir.path(), &["rm", "-rv", "tree"]);
     assert_eq!(sorted(&verbose, b'\n'), all);
     assert!(!tree.exists());
 }
@@ -66,7 +69,7 @@ fn what_must_not_go_is_refused_before_anything_goes() {
         "tree/d0/..",
         "/proc/self/root/",
     ] {
-        let output = ours(dir.path(), &["rm", "-f", "tree", root]);
+        let output = ours(dir.path(), &["rm", "-rf", "tree", root]);
         assert_eq!(output.status.code(), Some(1), "{root}");
         assert!(
             stderr(&output).contains("refusing"),
@@ -83,14 +86,121 @@ fn missing_roots_matter_unless_forced() {
     let output = ours(dir.path(), &["rm", "missing"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("missing"));
-    let output = ours(dir.path(), &["rm", "-f", "missing"]);
-    assert_eq!(
-        (stderr(&output), output.status.code()),
-        (String::new(), Some(0))
-    );
-    let output = ours(dir.path(), &["rm", "missing", "tree"]);
+    for gone in ["missing", "tree/d0/e0/deeper/plain.c/missing"] {
+        let output = ours(dir.path(), &["rm", "-f", gone]);
+        assert_eq!(
+            (stderr(&output), output.status.code()),
+            (String::new(), Some(0))
+        );
+    }
+    let output = ours(dir.path(), &["rm", "-r", "missing", "tree"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!tree.exists());
+}
+
+/// `rm` with these answers.
+fn answered(dir: &std::path::Path, answers: &str, words: &str) -> std::process::Output {
+    let program = env!("CARGO_BIN_EXE_pandofs-walk");
+    let line = format!("printf '{answers}' | {program} rm -r {words}");
+    run_in(dir, "sh", &["-c", &line])
+}
+
+#[test]
+fn it_asks_before_it_removes() {
+    let dir = tempfile::tempdir().unwrap();
+    let make = || {
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::write(dir.path().join("a/b/c"), "").unwrap();
+    };
+    // Each with the question at which no comes, and what is left then.
+    for (answers, left) in [
+        ("n\\n", "a/b/c"),
+        ("y\\nn\\n", "a/b/c"),
+        ("y\\ny\\nn\\n", "a/b/c"),
+        ("y\\ny\\ny\\nn\\n", "a/b"),
+        ("y\\ny\\ny\\ny\\nno\\n", "a"),
+        ("y\\nYes\\n", "a/b/c"),
+    ] {
+        make();
+        let output = answered(dir.path(), answers, "-i a");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(dir.path().join(left).exists(), "{answers}");
+        let below = std::fs::read_dir(dir.path().join(left));
+        assert!(below.map_or(0, Iterator::count) == 0, "{answers}");
+    }
+    make();
+    let output = answered(dir.path(), "y\\ny\\ny\\ny\\ny\\n", "-i a");
+    assert!(!dir.path().join("a").exists());
+    assert_eq!(
+        stderr(&output).matches("? ").count(),
+        5,
+        "{}",
+        stderr(&output)
+    );
+
+    make();
+    answered(dir.path(), "n\\n", "-I a");
+    assert!(dir.path().join("a/b/c").exists());
+    let once = answered(dir.path(), "y\\n", "-f -I a");
+    assert!(!dir.path().join("a").exists());
+    assert_eq!(stderr(&once).matches("? ").count(), 1);
+    make();
+    // The last of them counts.
+    let forced = answered(dir.path(), "", "-i -f a");
+    assert_eq!(
+        (stderr(&forced), dir.path().join("a").exists()),
+        (String::new(), false)
+    );
+}
+
+#[test]
+fn directories_go_only_if_that_is_wanted() {
+    let (dir, tree) = tree();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for words in [&["rm"][..], &["rm", "-f"], &["rm", "--dry-run"]] {
+        let output = ours(dir.path(), &[words, &["tree"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(
+            stderr(&output).contains("tree: it is a directory"),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+        assert_eq!(output.stdout, b"");
+    }
+    assert!(tree.join("d0/e0/deeper/plain.c").exists());
+    // What is none goes nevertheless.
+    let output = ours(dir.path(), &["rm", "tree", "file"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(tree.exists() && !dir.path().join("file").exists());
+}
+
+#[test]
+fn of_directories_only_empty_ones_if_wanted() {
+    let (dir, tree) = tree();
+    let full = ours(dir.path(), &["rm", "-d", "tree/d0"]);
+    assert_eq!(full.status.code(), Some(1));
+    assert!(stderr(&full).contains("not empty"), "{}", stderr(&full));
+    let planned = ours(dir.path(), &["rm", "-d", "--dry-run", "tree/d0"]);
+    assert_eq!(planned.status.code(), Some(1));
+    assert!(tree.join("d0/e0/deeper/plain.c").exists());
+    let some = [
+        "rm",
+        "-dv",
+        "tree/d0/e0/deeper/empty",
+        "tree/d0/e0/deeper/plain.c",
+    ];
+    assert_eq!(sorted(&ours(dir.path(), &some), b'\n').len(), 2);
+    assert!(!tree.join("d0/e0/deeper/empty").exists());
+    let all = ours(
+        dir.path(),
+        &["rm", "-rd", "--one-file-system", "--preserve-root", "tree"],
+    );
+    assert_eq!((stderr(&all), tree.exists()), (String::new(), false));
+    let both = ours(
+        dir.path(),
+        &["rm", "-r", "--one-file-system", "--cross-mounts", "tree"],
+    );
+    assert_eq!(both.status.code(), Some(2));
 }
 
 /// Only where the test may mount.
@@ -99,7 +209,7 @@ fn a_mount_point_stays_and_so_does_what_it_is_in() {
     let (dir, tree) = tree();
     let mount = tree.join("d0/e0/deeper/empty");
     let script = format!(
-        "mount -t tmpfs none '{}' && touch '{0}/inside' && '{}' rm tree; echo $?; ls -d '{0}/inside'",
+        "mount -t tmpfs none '{}' && touch '{0}/inside' && '{}' rm -r tree; echo $?; ls -d '{0}/inside'",
         mount.display(),
         env!("CARGO_BIN_EXE_pandofs-walk"),
     );
@@ -123,4 +233,14 @@ fn a_mount_point_stays_and_so_does_what_it_is_in() {
         "tree/d0/e0/deeper/empty",
     ];
     assert_eq!(left, expected.map(|it| it.as_bytes().to_vec()));
+}
+
+#[test]
+fn nothing_to_remove_is_no_failure_if_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    for (words, code) in [(&["-f"][..], 0), (&["-rf"], 0), (&[], 2), (&["-r"], 2)] {
+        let output = ours(dir.path(), &[&["rm"], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        assert_eq!(stderr(&output).is_empty(), code == 0, "{words:?}");
+    }
 }

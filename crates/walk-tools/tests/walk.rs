@@ -16,16 +16,21 @@ fn counts_are_those_of_find() {
         let words = [&["tree"], expression, &["-print0"]].concat();
         sorted(&run_in(dir.path(), "find", &words), 0).len() as u64
     };
-    let sizes = run_in(
-        dir.path(),
-        "find",
-        &["tree", "-type", "f", "-printf", "%s\\n"],
-    );
-    let sizes: u64 = String::from_utf8(sizes.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| line.parse::<u64>().unwrap())
-        .sum();
+    // A line for each inode: files with several names count once.
+    let sum = |expression: &[&str], what| {
+        let format = format!("%i %D {what}\\n");
+        let words = [&["tree"], expression, &["-printf", &format]].concat();
+        let mut lines = sorted(&run_in(dir.path(), "find", &words), b'\n');
+        lines.dedup();
+        let numbers = lines.iter().map(|line| {
+            let line = std::str::from_utf8(line).unwrap();
+            line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+        });
+        numbers.sum::<u64>()
+    };
+    let (sizes, blocks) = (sum(&["-type", "f"], "%s"), sum(&[], "%b"));
+    let hard_links = count(&["!", "-type", "d", "-links", "+1"]);
+    assert_eq!(hard_links, 60);
     for algorithm in ALGORITHMS {
         let how = [
             "walk",
@@ -44,6 +49,8 @@ fn counts_are_those_of_find() {
         assert_eq!(counts["links"], count(&["-type", "l"]));
         assert_eq!(counts["others"], 1);
         assert_eq!(counts["bytes"], sizes);
+        assert_eq!(counts["hard_links"], hard_links);
+        assert_eq!(counts["disk_bytes"], blocks * 512);
         assert_eq!(counts["deepest"], 4);
         assert_eq!(counts["problems"], 0);
     }
@@ -201,6 +208,255 @@ fn a_walk_goes_on_from_its_checkpoint() {
     );
     let counts: serde_json::Value = serde_json::from_slice(&counts.stdout).unwrap();
     assert_eq!(counts["entries"], all.len());
+    let whole = ours(dir.path(), &["walk", "--json", "tree"]);
+    let whole: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
+    for what in ["hard_links", "bytes", "disk_bytes"] {
+        assert_eq!(counts[what], whole[what], "{what}");
+    }
+}
+
+#[test]
+fn a_walk_goes_on_only_where_it_began() {
+    let (dir, tree) = tree();
+    let state = dir.path().join("state");
+    let begin = ["walk", "--checkpoint", state.to_str().unwrap(), "."];
+    // The roots are the same words, but not the same directories.
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_pandofs-walk"));
+    run.args(begin)
+        .args(["--checkpoint-interval", "0"])
+        .current_dir(&tree);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !state.exists() {
+        assert!(std::time::Instant::now() < deadline);
+        let mut started = run.stdout(std::process::Stdio::null()).spawn().unwrap();
+        while !state.exists() && started.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        started.kill().unwrap();
+        started.wait().unwrap();
+    }
+    let go_on = [&begin[..], &["--resume"]].concat();
+    let elsewhere = ours(&tree.join("d0"), &go_on);
+    assert_eq!(elsewhere.status.code(), Some(1), "{}", stderr(&elsewhere));
+    assert!(state.exists());
+    let there = ours(&tree, &go_on);
+    assert!(there.status.success(), "{}", stderr(&there));
+}
+
+/// What find says of each entry, as the columns of a list have it.
+fn columns(dir: &std::path::Path) -> Vec<[String; 10]> {
+    // The path comes last: it may hold anything.
+    let format = "%y\\t%s\\t%b\\t%m\\t%U\\t%G\\t%n\\t%T@\\t%i\\t%p\\0";
+    let all = sorted(&run_in(dir, "find", &["tree", "-printf", format]), 0);
+    let rows = all.into_iter().map(|row| {
+        let mut fields = row.splitn(10, |byte| *byte == b'\t').map(<[u8]>::to_vec);
+        let mut next = || fields.next().unwrap();
+        let kind = match next()[..] {
+            [b'd'] => "directory",
+            [b'f'] => "file",
+            [b'l'] => "link",
+            [b'p'] => "fifo",
+            ref other => panic!("{other:?}"),
+        };
+        let mut text = || String::from_utf8(next()).unwrap();
+        let [size, blocks, mode, uid, gid, links, mtime, ino] = std::array::from_fn(|_| text());
+        // Find has ten digits of nanoseconds.
+        let mtime = mtime.strip_suffix('0').unwrap().to_owned();
+        let path = next();
+        let path = path.iter().map(|byte| format!("{byte:02x}")).collect();
+        [
+            path,
+            kind.to_owned(),
+            size,
+            blocks,
+            mode,
+            uid,
+            gid,
+            links,
+            mtime,
+            ino,
+        ]
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of a path as the text list has it.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        let length = match rest.as_bytes()[at + 1] {
+            b'x' => {
+                bytes.push(u8::from_str_radix(&rest[at + 2..at + 4], 16).unwrap());
+                4
+            }
+            letter => {
+                bytes.push(match letter {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    other => other,
+                });
+                2
+            }
+        };
+        rest = &rest[at + length..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+/// A tree with names that are hard to quote as well.
+fn odd_tree() -> (tempfile::TempDir, std::path::PathBuf) {
+    let (dir, tree) = tree();
+    for name in [
+        "a \"quoted\" one",
+        "a,comma",
+        "\"",
+        "back\\slash",
+        "cr\r",
+        "tab\t",
+        "grün",
+        "'",
+        "",
+    ] {
+        std::fs::write(tree.join(format!("d5/{name}.txt")), name).unwrap();
+    }
+    (dir, tree)
+}
+
+#[test]
+fn every_column_of_csv_is_that_of_find() {
+    let (dir, _) = odd_tree();
+    let csv = ours(dir.path(), &["walk", "--threads", "3", "-l", "csv", "tree"]);
+    let text = String::from_utf8(csv.stdout).unwrap();
+    let (head, rows) = text.split_once('\n').unwrap();
+    assert_eq!(head, "path,kind,size,blocks,mode,uid,gid,links,mtime,ino");
+    let mut found: Vec<[String; 10]> = Vec::new();
+    for line in rows.lines() {
+        // Only the path is quoted, and has no newline of its own.
+        let quoted = line.strip_prefix('"').unwrap();
+        let end = (0..quoted.len())
+            .find(|at| {
+                let (before, after) = quoted.as_bytes().split_at(*at);
+                let quotes = before.iter().rev().take_while(|it| **it == b'"').count();
+                after.starts_with(b"\",") && quotes % 2 == 0
+            })
+            .unwrap();
+        let path = unescaped(&quoted[..end].replace("\"\"", "\""));
+        let rest: Vec<&str> = quoted[end + 2..].split(',').collect();
+        let mut row = vec![hex(&path)];
+        row.extend(rest.iter().map(|field| (*field).to_owned()));
+        found.push(row.try_into().unwrap());
+    }
+    compare_rows(found, &dir);
+    // As others read it.
+    let script = "import csv,sys; print(sum(1 for row in csv.reader(open('list', newline='')) if len(row) == 10))";
+    std::fs::write(dir.path().join("list"), &text).unwrap();
+    if let Ok(output) = std::process::Command::new("python3")
+        .args(["-c", script])
+        .current_dir(dir.path())
+        .output()
+        && output.status.success()
+    {
+        let count = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(count.trim(), text.lines().count().to_string());
+    }
+}
+
+/// Times are numbers with as many digits as a double has, so they are compared to a microsecond.
+fn compare_rows(mut found: Vec<[String; 10]>, dir: &tempfile::TempDir) {
+    found.sort_unstable();
+    let wanted = columns(dir.path());
+    assert_eq!(found.len(), wanted.len());
+    for (mut found, mut wanted) in found.into_iter().zip(wanted) {
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let apart = number(&found[8]) - number(&wanted[8]);
+        assert!(apart.abs() < 1e-6, "{found:?} {wanted:?}");
+        (found[8], wanted[8]) = (String::new(), String::new());
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn every_column_of_json_is_that_of_find() {
+    let (dir, _) = odd_tree();
+    let json = ours(
+        dir.path(),
+        &["walk", "--threads", "3", "-l", "json", "tree"],
+    );
+    let rows = sorted(&json, b'\n').into_iter().map(|line| {
+        let row: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        let path = row["path"].as_str().unwrap();
+        let path = match row.get("path_hex") {
+            Some(hex) => hex.as_str().unwrap().to_owned(),
+            None => hex(path.as_bytes()),
+        };
+        let text = |name: &str| row[name].to_string();
+        let mode = format!("{:o}", row["mode"].as_u64().unwrap());
+        [
+            path,
+            row["kind"].as_str().unwrap().to_owned(),
+            text("size"),
+            text("blocks"),
+            mode,
+            text("uid"),
+            text("gid"),
+            text("links"),
+            text("mtime"),
+            text("ino"),
+        ]
+    });
+    compare_rows(rows.collect(), &dir);
+}
+
+#[test]
+fn every_column_of_parquet_is_that_of_find() {
+    let (dir, _) = odd_tree();
+    let parquet = ours(
+        dir.path(),
+        &["walk", "--threads", "3", "-l", "parquet", "tree"],
+    )
+    .stdout;
+    let reader = SerializedFileReader::new(Bytes::from(parquet)).unwrap();
+    let schema = reader.metadata().file_metadata().schema();
+    let names: Vec<&str> = schema.get_fields().iter().map(|it| it.name()).collect();
+    let expected = [
+        "path", "kind", "size", "blocks", "mode", "uid", "gid", "links", "mtime", "ino",
+    ];
+    assert_eq!(names, expected);
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let number = |at| row.get_long(at).unwrap();
+        let moment = number(8);
+        [
+            hex(row.get_bytes(0).unwrap().data()),
+            row.get_string(1).unwrap().clone(),
+            number(2).to_string(),
+            number(3).to_string(),
+            format!("{:o}", number(4)),
+            number(5).to_string(),
+            number(6).to_string(),
+            number(7).to_string(),
+            format!(
+                "{}.{:09}",
+                moment.div_euclid(1_000_000_000),
+                moment.rem_euclid(1_000_000_000)
+            ),
+            number(9).to_string(),
+        ]
+    });
+    let mut found: Vec<_> = rows.collect();
+    found.sort_unstable();
+    // To the nanosecond.
+    assert_eq!(found, columns(dir.path()));
 }
 
 #[test]

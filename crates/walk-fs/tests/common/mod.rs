@@ -1,6 +1,8 @@
 //! Trees to walk, and GNU find to compare with.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod together;
+
 use pandofs_walk::{Algorithm, Rng};
 use pandofs_walk_fs::{Entry, FileType, Flow, Options, Problem, ProblemKind, Visitor};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};

@@ -2,13 +2,13 @@
 
 use crate::change::{self, Common};
 use crate::crew::Crew;
-use crate::mode::Change;
-use crate::outcome::Outcome;
+use crate::mode::{Change, umask};
+use crate::outcome::{Outcome, wrong};
 use anyhow::Result;
 use clap::Args;
-use pandofs_walk_fs::{FileType, Stat};
+use pandofs_walk_fs::{FileType, Stat, chmod_at};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, Mode, chmodat};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::{CStr, OsString};
 
@@ -17,21 +17,25 @@ Examples:
   pandofs chmod u+rwX,go-w /scratch/project
   pandofs chmod --dry-run 640 notes
       the new permissions of what has others
+  pandofs chmod --reference notes/first notes
 
 Changes whole trees. Symbolic links are not followed and have no permissions of their own. What is
-right already is not touched, so that its time of change stays. '/' is refused.";
+right already is not touched, so that its time of change stays. '/' is refused, by whatever name.";
 
 /// Change the permissions of trees, in parallel
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Chmod {
     #[command(flatten)]
     common: Common,
+    /// Give all the permissions of this file; there is no MODE then
+    #[arg(long, value_name = "FILE")]
+    reference: Option<OsString>,
     /// As for chmod: 644, u+rwX,go-w, g=u
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
-    mode: String,
+    mode: OsString,
     /// What to change
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
 
@@ -39,11 +43,23 @@ impl Chmod {
     /// # Errors
     /// When it cannot begin, or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let change = Changed {
-            change: Change::parse(&self.mode)?,
-            umask: umask(),
+        let mut roots = self.roots.clone();
+        let wanted = match &self.reference {
+            Some(file) => {
+                roots.insert(0, self.mode.clone());
+                let bits = change::reference(file)?.mode() & 0o7777;
+                Change::Number { bits, all: true }
+            }
+            None => {
+                let change = Change::parse(&self.mode.to_string_lossy());
+                change.map_err(|error| wrong(format!("{error:#}")))?
+            }
         };
-        change::run(&self.common, &change, &self.roots, crew)
+        let change = Changed {
+            change: wanted,
+            umask: umask().as_raw_mode(),
+        };
+        change::run(&self.common, &change, &roots, crew)
     }
 }
 
@@ -70,18 +86,11 @@ impl change::Change for Changed {
 
     fn make(&self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(self.of(stat));
-        chmodat(dir, name, mode, AtFlags::empty())
+        chmod_at(dir, name, mode)
     }
 
     fn before(&self) -> bool {
         // The least that a directory may have before.
         self.change.apply(0, true, self.umask) & 0o500 == 0o500
     }
-}
-
-/// The process's. It can only be asked for by setting it.
-fn umask() -> u32 {
-    let mask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(mask);
-    mask.as_raw_mode()
 }

@@ -2,7 +2,7 @@
 
 use crate::change::{self, Common};
 use crate::crew::Crew;
-use crate::find::users::{group_number, user_number};
+use crate::find::users::{group_number, login, user_number};
 use crate::outcome::Outcome;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,27 +16,32 @@ const EXAMPLES: &str = "\
 Examples:
   pandofs chown alice:staff /scratch/project
   pandofs chown :staff shared
+  pandofs chown alice: shared
+      and the group that alice logs in with
   pandofs chown --from 1005 alice --dry-run /home/alice
       of what user 1005 has
 
 Changes whole trees. Symbolic links are changed themselves and not followed. What is right already is
 not touched, so that its time of change stays. As always, files lose set-id bits with their owner.
-'/' is refused.";
+'/' is refused, by whatever name.";
 
 /// Change the owner and group of trees, in parallel
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Chown {
     #[command(flatten)]
     common: Common,
     /// Only of what has this owner, group, or both
     #[arg(long, value_name = "OWNER")]
     from: Option<String>,
-    /// USER, USER:GROUP or :GROUP, by name or number
+    /// Give all the owner and group of this file; there is no OWNER then
+    #[arg(long, value_name = "FILE")]
+    reference: Option<OsString>,
+    /// USER, USER:GROUP or :GROUP, by name or number; USER: is with the group that USER logs in with
     #[arg(value_name = "OWNER")]
-    owner: String,
+    owner: OsString,
     /// What to change
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
 
@@ -48,11 +53,19 @@ impl Chown {
             Some(from) => parse(from)?,
             None => Owner::default(),
         };
-        let change = Changed {
-            from,
-            to: parse(&self.owner)?,
+        let mut roots = self.roots.clone();
+        let to = match &self.reference {
+            Some(file) => {
+                roots.insert(0, self.owner.clone());
+                let stat = change::reference(file)?;
+                Owner {
+                    user: Some(stat.uid()),
+                    group: Some(stat.gid()),
+                }
+            }
+            None => parse(&self.owner.to_string_lossy())?,
         };
-        change::run(&self.common, &change, &self.roots, crew)
+        change::run(&self.common, &Changed { from, to }, &roots, crew)
     }
 }
 
@@ -67,6 +80,15 @@ fn parse(text: &str) -> Result<Owner> {
         Some((user, group)) => (user, Some(group)),
         None => (text, None),
     };
+    if !user.is_empty() && group == Some("") {
+        // As with GNU chown, not for a number: it may be nobody's.
+        let (uid, gid) = login(user)
+            .with_context(|| format!("there is no user '{user}' whose group could be meant"))?;
+        return Ok(Owner {
+            user: Some(uid),
+            group: Some(gid),
+        });
+    }
     let owner = Owner {
         user: (!user.is_empty())
             .then(|| user_number(user).with_context(|| format!("there is no user '{user}'")))
@@ -127,7 +149,15 @@ mod tests {
         assert_eq!(parse("root").unwrap(), owner(Some(0), None));
         assert_eq!(parse("12:34").unwrap(), owner(Some(12), Some(34)));
         assert_eq!(parse(":root").unwrap(), owner(None, Some(0)));
-        for text in ["", ":", "nobody is called so", "0:no group is called so"] {
+        assert_eq!(parse("root:").unwrap(), owner(Some(0), Some(0)));
+        for text in [
+            "",
+            ":",
+            "nobody is called so",
+            "0:no group is called so",
+            "0:",
+            "nobody is called so:",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

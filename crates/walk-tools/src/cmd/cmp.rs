@@ -1,7 +1,7 @@
 //! `cmp`
 
 use crate::cmd::cp::patterns;
-use crate::copy::attributes::list;
+use crate::copy::attributes::{list, list_at};
 use crate::copy::data::Copying;
 use crate::copy::wanted::is_excluded;
 use crate::crew::Crew;
@@ -12,7 +12,8 @@ use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
-use crate::text::show;
+use crate::text::{count, show};
+use crate::together::Joined;
 use anyhow::Result;
 use clap::Args;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
@@ -114,6 +115,7 @@ impl Cmp {
         let (mut parts, before) =
             Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
         let Found { back, mut counts } = before.unwrap_or_default();
+        let back = crew.agree(back)?;
         let meter = Arc::clone(&options.meter);
         // There and back: what only the other tree has is not met in the first.
         for there in [true, false] {
@@ -147,7 +149,7 @@ impl Cmp {
             let root = std::slice::from_ref(one);
             let ran = parts.run(crew, root, &mut options, true, make, take)?;
             counts.seconds = ran.elapsed.as_secs_f64();
-            if parts.is_put_off(&ran) {
+            if parts.is_put_off(crew, &ran)? {
                 return session::finish(Outcome::Interrupted, &list.output);
             }
             interrupted |= ran.interrupted;
@@ -168,6 +170,8 @@ impl Cmp {
             last.finish()?;
         }
         let outcome = if interrupted {
+            let entries = count(counts.entries);
+            session::interrupted("cmp", format_args!("{entries} entries were compared"));
             Outcome::Interrupted
         } else if counts.problems > 0 {
             Outcome::Trouble
@@ -187,6 +191,12 @@ struct Found {
     /// On the way back.
     back: bool,
     counts: Counts,
+}
+
+impl Joined for Found {
+    fn join(&mut self, other: Found) {
+        self.counts.add(&other.counts);
+    }
 }
 
 /// A directory that is compared.
@@ -363,15 +373,15 @@ fn attributes(
     if stat.modified() != other.modified() {
         return Ok(Some("time of modification"));
     }
-    if matches!(stat.kind(), FileType::RegularFile | FileType::Directory) {
+    let same = if matches!(stat.kind(), FileType::RegularFile | FileType::Directory) {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let one = openat(dir, name, flags, Mode::empty())?;
         let two = openat(other_dir, other_name, flags, Mode::empty())?;
-        if list(one.as_fd())? != list(two.as_fd())? {
-            return Ok(Some("extended attributes"));
-        }
-    }
-    Ok(None)
+        list(one.as_fd())? == list(two.as_fd())?
+    } else {
+        list_at(dir, name)? == list_at(other_dir, other_name)?
+    };
+    Ok((!same).then_some("extended attributes"))
 }
 
 impl Visitor for Comparer<'_> {
@@ -388,8 +398,10 @@ impl Visitor for Comparer<'_> {
     }
 
     fn task(&mut self, task: &mut Task<'_, Pair>) {
-        let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
-            unreachable!("it was made by a comparer");
+        let piece = postcard::from_bytes::<Piece>(task.what()).ok();
+        // Whatever has brought it here.
+        let Some(piece) = piece.filter(|it| it.start <= it.end) else {
+            return self.trouble(task.path(b""), Errno::BADMSG);
         };
         let range = piece.start..piece.end;
         match self.read(task.dir_fd(), &piece.name, task.holder(), range) {

@@ -1,15 +1,15 @@
 //! `cp`
 
-use crate::copy::data::Methods;
+use crate::copy::data::{Holes, Methods};
 use crate::copy::wanted::Wanted;
 use crate::crew::Crew;
 use crate::find::glob::Glob;
 use crate::how::How;
 use crate::job::{self, Job};
 use crate::mirror::{parted, refuse_doubles};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, wrong};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pandofs_walk_fs::Follow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -37,8 +37,14 @@ pub struct Cp {
     #[command(flatten)]
     how: How,
     /// Leave files alone that are there already, with the same size and time of modification
-    #[arg(long, visible_alias = "update")]
+    #[arg(long)]
     resume: bool,
+    /// Leave alone what is there already and not older
+    #[arg(short, long)]
+    update: bool,
+    /// Leave alone all that is there already, but for directories
+    #[arg(short = 'n', long)]
+    no_clobber: bool,
     /// Say what would be copied, and copy nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,51 +54,93 @@ pub struct Cp {
     /// TARGET is the copy itself, also if it is a directory already
     #[arg(short = 'T', long)]
     no_target_directory: bool,
+    /// Copy all that is named into this directory
+    #[arg(
+        short = 't',
+        long,
+        value_name = "DIRECTORY",
+        conflicts_with = "no_target_directory"
+    )]
+    target_directory: Option<OsString>,
     /// Leave out entries with such a name (or path, if there is a '/' in it), and all below them
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Copy all data, also where they could be shared
-    #[arg(long)]
+    #[arg(long, conflicts_with = "reflink")]
     no_reflink: bool,
+    /// Whether data are shared with the copies until one of both is changed
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    reflink: Option<Reflink>,
+    /// What becomes of holes
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    sparse: Holes,
     /// Stay on the file systems of what is copied
     #[arg(short = 'x', long)]
     one_file_system: bool,
     /// Copy what symbolic links lead to, rather than the links
-    #[arg(short = 'L', long)]
+    #[arg(
+        short = 'L',
+        long,
+        visible_alias = "dereference",
+        overrides_with_all = ["follow", "no_dereference", "follow_sources"]
+    )]
     follow: bool,
+    /// The same of those that are named
+    #[arg(short = 'H', overrides_with_all = ["follow", "no_dereference", "follow_sources"])]
+    follow_sources: bool,
+    /// Copy symbolic links as such, as without -L and -H; of these the last one counts
+    #[arg(short = 'P', short_alias = 'd', long, overrides_with_all = ["follow", "no_dereference", "follow_sources"])]
+    no_dereference: bool,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
     /// Is always so; taken for the habit
-    #[arg(short = 'a', short_aliases = ['r', 'R', 'p'], long)]
+    #[arg(short = 'a', short_aliases = ['r', 'R', 'p', 'f'], long, overrides_with = "archive",
+        visible_aliases = ["recursive", "force", "remove-destination"])]
     archive: bool,
-    /// What to copy
-    #[arg(required = true, value_name = "SOURCE")]
-    sources: Vec<OsString>,
-    /// Where to
-    #[arg(required = true, value_name = "TARGET")]
-    target: OsString,
+    /// The same
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    preserve: Option<String>,
+    /// What to copy; and where to, as the last one, unless -t is given
+    #[arg(required = true, value_name = "SOURCE AND TARGET")]
+    paths: Vec<OsString>,
+}
+
+/// Whether data are shared.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Reflink {
+    /// Where they can be
+    Auto,
+    /// What cannot be shared is not copied
+    Always,
+    /// Nowhere
+    Never,
 }
 
 impl Cp {
     /// # Errors
     /// When it cannot begin, or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        refuse_doubles(&self.sources)?;
-        let into = !self.no_target_directory && Path::new(&self.target).is_dir();
+        let (sources, target) = self.sources_and_target()?;
+        refuse_doubles(sources)?;
+        let into = !self.no_target_directory && Path::new(target).is_dir();
         let into = crew.agree(into)?;
-        if !into && self.sources.len() > 1 {
+        if !into && (sources.len() > 1 || self.target_directory.is_some()) {
             bail!(
-                "'{}' is no directory to copy several things to",
-                self.target.display()
+                "'{}' is no directory to copy something into",
+                target.display()
             );
         }
+        // What has a slash behind it is a directory, or nothing.
+        if !into && target.as_bytes().ends_with(b"/") && !Path::new(&sources[0]).is_dir() {
+            bail!("'{}' is no directory", target.display());
+        }
         let mut pairs = Vec::new();
-        for source in &self.sources {
+        for source in sources {
             let target = if into {
-                within(&self.target, source)
+                within(target, source)
             } else {
-                self.target.clone()
+                target.clone()
             };
             pairs.push((source.clone(), target));
         }
@@ -100,6 +148,8 @@ impl Cp {
         options.one_file_system = self.one_file_system;
         if self.follow {
             options.follow = Follow::Always;
+        } else if self.follow_sources {
+            options.follow = Follow::Roots;
         }
         let wanted = Wanted {
             tool: "cp",
@@ -108,23 +158,48 @@ impl Cp {
             dry_run: self.dry_run,
             clears: false,
             verbose: self.verbose,
-            replaces: false,
+            no_clobber: self.no_clobber,
+            newer: self.update,
             excluded: patterns(&self.exclude)?,
+            ..Wanted::default()
         };
         let base = if into {
-            self.target.clone()
+            target.clone()
         } else {
-            OsStr::from_bytes(parted(self.target.as_bytes()).0).to_owned()
+            OsStr::from_bytes(parted(target.as_bytes()).0).to_owned()
         };
         Job {
             pairs,
             base,
             wanted,
-            methods: methods(self.no_reflink),
+            methods: self.methods().holes(self.sparse),
             options,
             json: self.json,
         }
         .run(crew, job::Removed::default())
+    }
+}
+
+impl Cp {
+    fn sources_and_target(&self) -> Result<(&[OsString], &OsString)> {
+        if let Some(directory) = &self.target_directory {
+            return Ok((&self.paths, directory));
+        }
+        match self.paths.split_last() {
+            Some((target, sources)) if !sources.is_empty() => Ok((sources, target)),
+            _ => Err(wrong(format!(
+                "there is nothing to copy to '{}'",
+                self.paths[0].display()
+            ))),
+        }
+    }
+
+    fn methods(&self) -> Methods {
+        match self.reflink {
+            Some(Reflink::Always) => Methods::sharing(),
+            Some(Reflink::Never) => methods(true),
+            Some(Reflink::Auto) | None => methods(self.no_reflink),
+        }
     }
 }
 

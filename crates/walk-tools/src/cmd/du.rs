@@ -1,32 +1,32 @@
 //! `du`
 
 use crate::crew::Crew;
+use crate::du::below::Below;
 use crate::du::html::{Area, Areas, LEVELS, page};
 use crate::du::names::{Names, apart, has_several};
 use crate::du::tables::{By, Tables};
-use crate::du::units::{Unit, size};
-use crate::find::expression::Which;
+use crate::du::times::{self, TimeOf};
+use crate::du::units::{Threshold, Unit, threshold};
 use crate::find::glob::Glob;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
+use crate::roots;
 use crate::session::{self, complain};
 use crate::text::{count, human, shown};
+use crate::together::Joined;
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use clap::Args;
 use pandofs_walk_fs::{
-    DirState, Entry, FileType, Flow, Follow, Leaving, Problem, Stat, StatxFlags, Unreadable,
-    Visitor,
+    DirState, Entry, FileType, Flow, Follow, Leaving, Problem, Stat, StatxFlags, Visitor,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
@@ -64,10 +64,10 @@ pub struct Du {
     #[arg(short, long, conflicts_with_all = ["summarize", "by"])]
     all: bool,
     /// Sizes as people read them: 1.5M
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "si")]
     human_readable: bool,
     /// The same by thousands
-    #[arg(long)]
+    #[arg(long, overrides_with = "human_readable")]
     si: bool,
     /// What files hold, rather than what they take on disk
     #[arg(long)]
@@ -108,12 +108,21 @@ pub struct Du {
     /// Leave out entries with such a name (or path, if there is a '/' in it), and all below them
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<OsString>,
+    /// The same for each line of a file
+    #[arg(short = 'X', long, value_name = "FILE")]
+    exclude_from: Vec<PathBuf>,
     /// Follow symbolic links
-    #[arg(short = 'L', long)]
+    #[arg(short = 'L', long, overrides_with_all = ["no_dereference", "dereference_args"])]
     dereference: bool,
     /// Follow those that are roots
-    #[arg(short = 'D', short_alias = 'H', long)]
+    #[arg(short = 'D', short_alias = 'H', long, overrides_with_all = ["no_dereference", "dereference"])]
     dereference_args: bool,
+    /// Follow none, as without any of these; of several the last one counts
+    #[arg(short = 'P', long, overrides_with_all = ["dereference", "dereference_args"])]
+    no_dereference: bool,
+    /// Read the roots from a file, in which each has a NUL after it, or from standard input for -
+    #[arg(long, value_name = "FILE", conflicts_with = "roots")]
+    files0_from: Option<OsString>,
     /// End lines with a NUL
     #[arg(short = '0', long)]
     null: bool,
@@ -139,30 +148,6 @@ pub struct Du {
     roots: Vec<OsString>,
 }
 
-/// Which time `--time` is about.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum TimeOf {
-    Mtime,
-    #[value(alias = "access", alias = "use")]
-    Atime,
-    #[value(alias = "status")]
-    Ctime,
-}
-
-/// What is shown only.
-#[derive(Clone, Copy, Debug)]
-enum Threshold {
-    AtLeast(u64),
-    AtMost(u64),
-}
-
-fn threshold(text: &str) -> Result<Threshold, String> {
-    match text.strip_prefix('-') {
-        Some(text) => size(text).map(Threshold::AtMost),
-        None => size(text).map(Threshold::AtLeast),
-    }
-}
-
 /// A file with several names that one process met, for tables: another one may have met it too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Linked {
@@ -175,13 +160,29 @@ struct Linked {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Found {
     total: u64,
+    /// The latest time of all, nanoseconds since 1970.
+    moment: i64,
     tables: Tables,
     areas: Areas,
     linked: Vec<Linked>,
-    /// Of files with several names; only of a process alone.
+    /// Of files with several names.
     names: Vec<(u64, u64)>,
     /// When it began: ages count from there.
     now: i64,
+}
+
+impl Joined for Found {
+    fn join(&mut self, other: Found) {
+        self.total += other.total;
+        self.moment = self.moment.max(other.moment);
+        self.tables.add(&other.tables);
+        self.areas.add(&other.areas);
+        self.linked.extend(other.linked);
+        self.names.extend(other.names);
+        // Several may have met one file.
+        self.names.sort_unstable();
+        self.names.dedup();
+    }
 }
 
 impl Du {
@@ -206,7 +207,7 @@ impl Du {
                 (None, Some(_)) => By::ALL.to_vec(),
                 (None, None) => Vec::new(),
             },
-            excluded: self.exclude.iter().map(pattern).collect(),
+            excluded: self.excluded()?,
             unit: self.unit(),
             several: crew.is_several(),
         };
@@ -217,13 +218,23 @@ impl Du {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut found = found.unwrap_or(Found {
             now: now.map_or(0, |now| now.as_secs() as i64),
+            moment: i64::MIN,
             ..Found::default()
         });
-        let names = Names::default();
-        names.add(&std::mem::take(&mut found.names));
-        let total = AtomicU64::new(found.total);
+        found.now = crew.agree(found.now)?;
+        // Whoever meets another name of theirs has to know: they have been counted.
+        let before = crew.agree_all(std::mem::take(&mut found.names))?;
+        let names = Names::met_before(before, crew.is_first());
+        let total = Below::new([found.total, found.moment as u64]);
         let now = found.now;
-        let roots = apart(&self.roots);
+        let named = match &self.files0_from {
+            // Only the first process has the standard input.
+            Some(file) if crew.is_first() => roots::from_file("--files0-from", file)?,
+            Some(_) => Vec::new(),
+            None => self.roots.clone(),
+        };
+        let named = crew.agree(named)?;
+        let roots = apart(&named);
         let lists = self.by.is_none() && self.html.is_none();
         let make = |_| Summer {
             du: self,
@@ -242,24 +253,34 @@ impl Du {
                 found.areas.add(&visitor.areas);
                 found.linked.extend_from_slice(&visitor.linked);
             }
-            found.total = total.load(Ordering::Relaxed);
+            found.total = total.bytes.load(Ordering::Relaxed);
+            found.moment = total.moment.load(Ordering::Relaxed);
             let mut found = found.clone();
             found.names = names.all();
             Ok(found)
         };
         let ran = parts.run(crew, &roots, &mut options, lists, make, take)?;
-        if parts.is_put_off(&ran) {
+        if parts.is_put_off(crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         // What was claimed of roots that are files.
-        found.total += ran.top.state().bytes.load(Ordering::Relaxed);
+        let top = ran.top.state();
+        found.total += top.bytes.load(Ordering::Relaxed);
+        // Without such a root it begins with zeros.
+        if top.bytes.load(Ordering::Relaxed) > 0 || top.moment.load(Ordering::Relaxed) != 0 {
+            found.moment = found.moment.max(top.moment.load(Ordering::Relaxed));
+        }
         let Some(all) = crew.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
-        let mut found = Found::default();
+        let mut found = Found {
+            moment: i64::MIN,
+            ..Found::default()
+        };
         let mut seen = HashSet::new();
         for theirs in all {
             found.total += theirs.total;
+            found.moment = found.moment.max(theirs.moment);
             found.tables.add(&theirs.tables);
             found.areas.add(&theirs.areas);
             for it in theirs.linked {
@@ -269,6 +290,13 @@ impl Du {
             }
         }
         list.finish()?;
+        if ran.interrupted {
+            let entries = count(ran.meter.entries());
+            session::interrupted(
+                "du",
+                format_args!("sums are of {entries} entries, not of all"),
+            );
+        }
         let last = Output::last(&ran.meter);
         let apparent = self.apparent_size || self.bytes;
         if let Some(by) = self.by {
@@ -285,15 +313,29 @@ impl Du {
                 })
             });
         } else if let Some(path) = &self.html {
-            let html = self.page(&found, &wanted, &ran);
+            let html = self.page(&found, &wanted, &named, &ran);
             std::fs::write(path, html).with_context(|| path.display().to_string())?;
         } else if self.total {
             let end = if self.null { '\0' } else { '\n' };
-            // The latest time of all is not known: each root has its own.
-            last.print(&format!("{}\ttotal{end}", wanted.unit.shown(found.total)));
+            let mut line = wanted.unit.shown(found.total);
+            if self.time.is_some() {
+                line = format!("{line}\t{}", times::shown(found.moment, &self.time_style));
+            }
+            last.print(&format!("{line}\ttotal{end}"));
         }
         parts.finish()?;
         session::finish(ran.outcome(), &last)
+    }
+
+    fn excluded(&self) -> Result<Vec<(bool, Glob)>> {
+        let mut patterns: Vec<_> = self.exclude.iter().map(pattern).collect();
+        for file in &self.exclude_from {
+            let lines = std::fs::read(file).with_context(|| file.display().to_string())?;
+            let lines = lines.split(|byte| *byte == b'\n');
+            let lines = lines.filter(|line| !line.is_empty());
+            patterns.extend(lines.map(|line| pattern(&OsStr::from_bytes(line).to_owned())));
+        }
+        Ok(patterns)
     }
 
     fn fields(&self) -> StatxFlags {
@@ -311,13 +353,7 @@ impl Du {
         if self.html.is_some() {
             fields |= StatxFlags::UID | StatxFlags::GID | StatxFlags::MTIME;
         }
-        fields
-            | match self.time {
-                Some(TimeOf::Mtime) => StatxFlags::MTIME,
-                Some(TimeOf::Atime) => StatxFlags::ATIME,
-                Some(TimeOf::Ctime) => StatxFlags::CTIME,
-                None => StatxFlags::empty(),
-            }
+        fields | self.time.map_or(StatxFlags::empty(), TimeOf::field)
     }
 
     /// What was asked for, but for how fast and where it is kept.
@@ -354,48 +390,29 @@ impl Du {
     }
 
     fn moment(&self, stat: &Stat) -> i64 {
-        let which = match self.time {
-            None => return i64::MIN,
-            Some(TimeOf::Mtime) => Which::Modified,
-            Some(TimeOf::Atime) => Which::Accessed,
-            Some(TimeOf::Ctime) => Which::Changed,
-        };
-        let time = which.of(stat);
-        let seconds = time.seconds.saturating_mul(1_000_000_000);
-        seconds.saturating_add(i64::from(time.nanoseconds))
+        self.time.map_or(i64::MIN, |time| time.of(stat))
     }
 
-    /// Nanoseconds since 1970, in the zone where we are.
-    fn show_moment(&self, moment: i64) -> String {
-        let Ok(at) = Timestamp::from_nanosecond(i128::from(moment)) else {
-            return moment.to_string();
-        };
-        let local = at.to_zoned(TimeZone::system());
-        let text = |format: &str| local.strftime(format).to_string();
-        match self.time_style.as_str() {
-            "full-iso" => {
-                let fraction = moment.rem_euclid(1_000_000_000);
-                text("%Y-%m-%d %H:%M:%S") + &format!(".{fraction:09}") + &text(" %z")
-            }
-            "iso" => text("%Y-%m-%d"),
-            style => text(style.strip_prefix('+').unwrap_or("%Y-%m-%d %H:%M")),
-        }
-    }
-
-    fn page(&self, found: &Found, wanted: &Wanted, ran: &session::Ran<Summer<'_>>) -> String {
+    fn page(
+        &self,
+        found: &Found,
+        wanted: &Wanted,
+        roots: &[OsString],
+        ran: &session::Ran<Summer<'_>>,
+    ) -> String {
         let apparent = self.apparent_size || self.bytes;
         let reports: Vec<_> = (0..)
             .zip(&wanted.tables)
             .map(|(number, by)| found.tables.report(number, *by, apparent))
             .collect();
-        let roots: Vec<String> = self.roots.iter().map(|it| shown(it.as_bytes())).collect();
+        let roots: Vec<String> = roots.iter().map(|it| shown(it.as_bytes())).collect();
         let what = if apparent {
             "what files hold"
         } else {
             "on disk"
         };
         let written = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
-        let facts = [
+        let mut facts = vec![
             ("Trees", roots.join(", ")),
             (
                 "Size",
@@ -409,12 +426,13 @@ impl Du {
             ("Could not be looked at", count(ran.meter.problems())),
             ("Written", written),
         ];
-        page(
-            &format!("Usage of {}", roots.join(", ")),
-            &found.areas,
-            &reports,
-            &facts,
-        )
+        let mut title = format!("Usage of {}", roots.join(", "));
+        if ran.interrupted {
+            title += " (interrupted)";
+            let what = "It was interrupted: all sizes are of what was met by then";
+            facts.insert(0, ("Not all", what.to_owned()));
+        }
+        page(&title, &found.areas, &reports, &facts)
     }
 }
 
@@ -432,57 +450,12 @@ struct Wanted {
     several: bool,
 }
 
-/// A directory and what is below it.
-#[derive(Debug)]
-struct Below {
-    bytes: AtomicU64,
-    /// The latest time, nanoseconds since 1970.
-    moment: AtomicI64,
-}
-
-impl Below {
-    fn add_both(&self, bytes: u64, moment: i64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.moment.fetch_max(moment, Ordering::Relaxed);
-    }
-}
-
-impl DirState for Below {
-    fn new(seed: [u64; 2]) -> Below {
-        Below {
-            bytes: AtomicU64::new(seed[0]),
-            moment: AtomicI64::new(seed[1] as i64),
-        }
-    }
-
-    fn elsewhere(seed: [u64; 2]) -> Below {
-        Below::new([0, seed[1]])
-    }
-
-    fn gathered(&self) -> Vec<u8> {
-        let bytes = self.bytes.load(Ordering::Relaxed).to_le_bytes();
-        let moment = self.moment.load(Ordering::Relaxed).to_le_bytes();
-        [bytes, moment].concat()
-    }
-
-    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
-        let (bytes, moment) = gathered.split_first_chunk::<8>().ok_or(Unreadable)?;
-        let moment = moment.try_into().map_err(|_| Unreadable)?;
-        self.add_both(u64::from_le_bytes(*bytes), i64::from_le_bytes(moment));
-        Ok(())
-    }
-
-    fn claimed(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 struct Summer<'s> {
     du: &'s Du,
     wanted: &'s Wanted,
     names: &'s Names,
     /// Of all roots that are directories.
-    total: &'s AtomicU64,
+    total: &'s Below,
     now: i64,
     tables: Tables,
     linked: Vec<Linked>,
@@ -492,11 +465,8 @@ struct Summer<'s> {
 
 impl Summer<'_> {
     fn line(&mut self, bytes: u64, moment: i64, path: &[u8]) {
-        let shown = match self.du.threshold {
-            None => true,
-            Some(Threshold::AtLeast(least)) => bytes >= least,
-            Some(Threshold::AtMost(most)) => bytes <= most,
-        };
+        let threshold = self.du.threshold;
+        let shown = threshold.is_none_or(|threshold| threshold.shows(bytes));
         if !shown {
             return;
         }
@@ -505,7 +475,7 @@ impl Summer<'_> {
         out.extend_from_slice(size.as_bytes());
         out.push(b'\t');
         if self.du.time.is_some() {
-            out.extend_from_slice(self.du.show_moment(moment).as_bytes());
+            out.extend_from_slice(times::shown(moment, &self.du.time_style).as_bytes());
             out.push(b'\t');
         }
         out.extend_from_slice(path);
@@ -549,6 +519,28 @@ impl Summer<'_> {
             });
         } else {
             self.tables.count(tables, &groups, bytes);
+        }
+    }
+
+    /// Counts a directory above it.
+    fn sum_up(&mut self, leaving: &mut Leaving<'_, Below>, tells: bool) {
+        let dir = leaving.dir();
+        let (bytes, depth) = (dir.state().bytes.load(Ordering::Relaxed), dir.depth());
+        let moment = dir.state().moment.load(Ordering::Relaxed);
+        let parent = dir.parent();
+        if parent.is_none() || self.du.separate_dirs {
+            self.total.add_both(bytes, moment);
+        }
+        // With -S neither sizes nor times of directories count above them.
+        if let Some(parent) = parent.filter(|_| !self.du.separate_dirs) {
+            parent.state().add_both(bytes, moment);
+        }
+        if self.du.html.is_some() && depth <= LEVELS {
+            let path = leaving.path().to_vec();
+            self.areas.push(Area { bytes, path, depth });
+        }
+        if tells && self.is_shown(depth) {
+            self.line(bytes, moment, leaving.path());
         }
     }
 }
@@ -596,24 +588,13 @@ impl Visitor for Summer<'_> {
     }
 
     fn leave(&mut self, leaving: &mut Leaving<'_, Below>) {
-        let dir = leaving.dir();
-        let (bytes, depth) = (dir.state().bytes.load(Ordering::Relaxed), dir.depth());
-        let moment = dir.state().moment.load(Ordering::Relaxed);
-        let parent = dir.parent();
-        let added = if self.du.separate_dirs { 0 } else { bytes };
-        if let Some(parent) = parent {
-            parent.state().add_both(added, moment);
-        }
-        if parent.is_none() || self.du.separate_dirs {
-            self.total.fetch_add(bytes, Ordering::Relaxed);
-        }
-        if self.du.html.is_some() && depth <= LEVELS {
-            let path = leaving.path().to_vec();
-            self.areas.push(Area { bytes, path, depth });
-        }
-        if self.is_shown(depth) {
-            self.line(bytes, moment, leaving.path());
-        }
+        self.sum_up(leaving, true);
+    }
+
+    /// What is known of a directory counts above it; of a root it is told.
+    fn abandon(&mut self, leaving: &mut Leaving<'_, Below>) {
+        let is_root = leaving.dir().parent().is_none();
+        self.sum_up(leaving, is_root);
     }
 
     fn problem(&mut self, problem: Problem<'_>) {

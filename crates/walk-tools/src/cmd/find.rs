@@ -5,10 +5,11 @@ use crate::find::exec::Names;
 use crate::find::expression::Scene;
 use crate::find::parse::{Query, parse};
 use crate::how::How;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
+use crate::together::Joined;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, StatxFlags, Time, Visitor};
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
@@ -38,11 +39,13 @@ directories are searched in parallel, and each comes before what is in it (with 
   -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile -fstype
   -readable -writable -executable
   -maxdepth -mindepth -xdev -depth -follow -H -L -P  ! -not -a -and -o -or , ( ) -true -false
-  -daystart -files0-from -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete
+  -context -daystart -files0-from -O -D -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete
   -exec -execdir -ok -okdir -prune -quit
 and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in
 it) and all below them. Commands of -exec run in each thread, so some run at once. Options of
-this help come first.";
+this help come first. With -quit one thing is done at a time. Files of -fprint and its like are
+only for one process, but for /dev/stdout and /dev/stderr; over several processes each may still do
+something after -quit.";
 
 /// Search trees in parallel, with the expressions of GNU find
 #[derive(Args, Clone, Debug)]
@@ -68,7 +71,7 @@ impl Find {
     /// # Errors
     /// When the expression is none, or the walk or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let query = parse(&self.words)?;
+        let query = parse(&self.words).map_err(|error| wrong(format!("{error:#}")))?;
         let mut options = self.how.options(crew)?;
         options.leaves = query.depth_first;
         options.slow_entries = !query.execs.is_empty();
@@ -90,35 +93,43 @@ impl Find {
         };
         // A launcher of processes may have made a terminal for them.
         let terminal = std::io::stdout().is_terminal() && !crew.is_several();
-        let files = query.files.iter().map(|name| {
-            if crew.is_several() {
-                bail!("-fprint and the like do not work over several processes");
+        let mut files = Vec::new();
+        let mut outputs = Vec::new();
+        for name in &query.files {
+            if name == "/dev/stderr" {
+                outputs.push(Output::errors(&options.meter));
+                continue;
             }
-            self.resumable.file(name.as_ref())
-        });
-        let files: Vec<File> = files.collect::<Result<_>>()?;
+            if crew.is_several() {
+                bail!(
+                    "-fprint and the like do not work over several processes, but for /dev/stdout and /dev/stderr"
+                );
+            }
+            let file: File = self.resumable.file(name.as_ref())?;
+            outputs.push(Output::file(&options.meter, file.try_clone()?));
+            files.push(file);
+        }
         let appended: Vec<&File> = list.file().into_iter().chain(&files).collect();
         let asked = format!("find {:?}", self.words);
         let (mut parts, found) =
             Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &appended)?;
-        let before = found.unwrap_or(Found {
+        let mut before = found.unwrap_or(Found {
             failed: false,
             now: (now.seconds, now.nanoseconds),
         });
+        before.now = crew.agree(before.now)?;
         let failed = AtomicBool::new(before.failed);
         let now = Time {
             seconds: before.now.0,
             nanoseconds: before.now.1,
         };
-        let outputs = files
-            .iter()
-            .map(|file| Ok(Output::file(&options.meter, file.try_clone()?)));
-        let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
+        let turn = query.quits.then(|| Mutex::new(()));
         let is_first = query.excluded.is_empty() && query.min_depth == 0 && !query.depth_first;
         let looks_first = is_first && query.expression.looks_first();
         let make = |_| Finder {
             query: &query,
             looks_first,
+            turn: turn.as_ref(),
             out: list.output.part(),
             files: outputs.iter().map(Output::part).collect(),
             names: query.execs.iter().map(|_| Names::default()).collect(),
@@ -145,7 +156,7 @@ impl Find {
         };
         let mut how = options.clone();
         let ran = parts.run(crew, &query.roots, &mut how, true, make, take)?;
-        if parts.is_put_off(&ran) {
+        if parts.is_put_off(crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         let Some(failed) = crew.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
@@ -172,9 +183,17 @@ struct Found {
     now: (i64, u32),
 }
 
+impl Joined for Found {
+    fn join(&mut self, other: Found) {
+        self.failed |= other.failed;
+    }
+}
+
 struct Finder<'f> {
     /// Whether each entry is looked at before anything else is done with it.
     looks_first: bool,
+    /// With -quit, only one thread evaluates: what another one does meanwhile would come after the end.
+    turn: Option<&'f Mutex<()>>,
     query: &'f Query,
     out: Part,
     files: Vec<Part>,
@@ -212,6 +231,9 @@ impl Finder<'_> {
         if entry.depth() < self.query.min_depth {
             return false;
         }
+        let _turn = self
+            .turn
+            .map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
         let mut scene = Scene {
             out: &mut self.out,
             execs: &self.query.execs,
@@ -225,6 +247,20 @@ impl Finder<'_> {
         };
         self.query.expression.evaluate(entry, &mut scene);
         scene.pruned
+    }
+
+    /// Runs the commands that wait for names of one directory.
+    fn run_there(&mut self) {
+        // What waits when the walk is ended is seen to when it has: it may be for -quit.
+        if self.meter.is_stopped() {
+            return;
+        }
+        for (exec, names) in self.query.execs.iter().zip(&mut self.names) {
+            if exec.in_directory && exec.batch && !names.is_empty() {
+                self.out.flush();
+                exec.run_batch(names, self.failed);
+            }
+        }
     }
 
     fn is_excluded(&self, entry: &mut Entry<'_, ()>) -> bool {
@@ -250,9 +286,14 @@ impl Visitor for Finder<'_> {
         self.found(entry)
     }
 
+    fn pause(&mut self) {
+        self.run_there();
+    }
+
     fn leave(&mut self, leaving: &mut Leaving<'_, ()>) {
         if self.query.depth_first {
             let looked = leaving.as_entry(|entry| self.evaluate(entry));
+            self.run_there();
             if let Err(kind) = looked {
                 self.failed.store(true, Ordering::Relaxed);
                 complain(

@@ -4,32 +4,32 @@ use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
+use crate::roots::is_slash;
 use crate::session::{self, complain, say};
-use crate::text::show;
+use crate::text::{count, show, shown};
 use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Problem, ProblemKind, StatxFlags, Unreadable, Visitor,
 };
-use rustix::fs::{AtFlags, CWD, statx, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const EXAMPLES: &str = "\
 Examples:
-  pandofs rm --dry-run old-results
+  pandofs rm -r --dry-run old-results
       what would be removed, in the order in which it would be
-  pandofs rm old-results scratch/run-17
-  pandofs rm -f cache
+  pandofs rm -r old-results scratch/run-17
+  pandofs rm -rf cache
       which may be missing
 
-Directories are removed with all that is in them, from the bottom up, by all threads. Links are
-removed and not followed. '/', '.' and '..' are refused. So are mount points, and then what they
+With -r directories are removed with all that is in them, from the bottom up, by all threads. Links
+are removed and not followed. '/', '.' and '..' are refused. So are mount points, and then what they
 are in stays as well, unless --cross-mounts is given: then what is mounted is emptied. Entries
-that somebody else removes meanwhile are not missed.";
+that somebody else removes meanwhile are not missed. -i and -I are for one process.";
 
 /// Remove trees, from the bottom up and in parallel
 #[derive(Args, Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Rm {
     #[arg(long)]
     dry_run: bool,
     /// Roots may be missing
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with_all = ["interactive", "once"])]
     force: bool,
     /// Say what is removed
     #[arg(short, long)]
@@ -49,11 +49,29 @@ pub struct Rm {
     /// Empty what is mounted below a root; mount points themselves stay
     #[arg(long)]
     cross_mounts: bool,
-    /// Is always so; taken for the habit
+    /// Directories too, with all that is in them
     #[arg(short, short_alias = 'R', long)]
     recursive: bool,
+    /// Ask before each entry is removed and each directory is entered
+    #[arg(short, overrides_with_all = ["force", "once"])]
+    interactive: bool,
+    /// Ask once, before all
+    #[arg(short = 'I', overrides_with_all = ["force", "interactive"])]
+    once: bool,
+    /// Of directories only those that are empty, unless -r is given too
+    #[arg(short, long)]
+    dir: bool,
+    /// Is so unless --cross-mounts is given
+    #[arg(long, conflicts_with = "cross_mounts")]
+    one_file_system: bool,
+    /// Remove '/' too
+    #[arg(long)]
+    no_preserve_root: bool,
+    /// Is so unless --no-preserve-root is given
+    #[arg(long, overrides_with = "no_preserve_root")]
+    preserve_root: bool,
     /// What to remove
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "force", value_name = "PATH")]
     roots: Vec<OsString>,
 }
 
@@ -63,32 +81,66 @@ impl Rm {
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         let mut roots = Vec::new();
         for root in &self.roots {
-            refuse(root)?;
+            refuse(root, self.no_preserve_root)?;
+            use std::io::ErrorKind::{NotADirectory, NotFound};
             let missing = std::fs::symlink_metadata(root)
-                .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+                .is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory));
             if !(self.force && missing) {
                 roots.push(root.clone());
             }
         }
-        let mut options = self.how.options(crew)?;
+        if self.interactive || self.once {
+            crew.alone("-i or -I")?;
+        }
+        if self.once && !roots.is_empty() {
+            let all = if self.recursive {
+                " with all that is in it"
+            } else {
+                ""
+            };
+            let what = format!("remove {}{all}", shown_all(&roots));
+            if !self.dry_run && !agreed(&what) {
+                return Ok(Outcome::Done);
+            }
+        }
+        let mut how = self.how.clone();
+        if self.interactive {
+            // What is asked about comes in an order that can be followed.
+            how.threads = Some(1);
+        }
+        let mut options = how.options(crew)?;
         // Only for what a directory does not tell of its entries, and for directories.
         options.fields = StatxFlags::TYPE | StatxFlags::INO;
         let lists = self.dry_run || self.verbose;
         let output = Output::new(&options.meter, crew);
-        let kept = AtomicU64::new(0);
+        let (removed, kept) = (AtomicU64::new(0), AtomicU64::new(0));
         let ran = session::run(crew, &roots, &options, lists, |_| Remover {
             rm: self,
+            removed: &removed,
             kept: &kept,
             out: output.part(),
             line: String::new(),
         })?;
         let mut ran = ran;
         ran.visitors.clear();
-        let Some(kept) = crew.gather(kept.load(Ordering::Relaxed), &ran.meter)? else {
+        let mine = (
+            removed.load(Ordering::Relaxed),
+            kept.load(Ordering::Relaxed),
+        );
+        let Some(all) = crew.gather(mine, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
+        if ran.interrupted {
+            let removed = count(all.iter().map(|(removed, _)| removed).sum());
+            let would = if self.dry_run {
+                "would have been"
+            } else {
+                "were"
+            };
+            session::interrupted("rm", format_args!("{removed} entries {would} removed"));
+        }
         let mut outcome = ran.outcome();
-        if outcome == Outcome::Done && kept.iter().any(|kept| *kept > 0) {
+        if outcome == Outcome::Done && all.iter().any(|(_, kept)| *kept > 0) {
             outcome = Outcome::Incomplete;
         }
         session::finish(outcome, &output)
@@ -96,7 +148,7 @@ impl Rm {
 }
 
 /// Refuses the root of the file system, by whatever name, and the directories that names stand for.
-fn refuse(root: &OsString) -> Result<()> {
+fn refuse(root: &OsString, even_slash: bool) -> Result<()> {
     let bytes = root.as_bytes();
     let stripped = bytes.iter().rposition(|byte| *byte != b'/');
     let last = stripped.map(|end| {
@@ -106,15 +158,26 @@ fn refuse(root: &OsString) -> Result<()> {
     if matches!(last, Some(b"." | b"..")) {
         bail!("refusing to remove '.' or '..': {}", root.display());
     }
-    let same = |path: &Path| {
-        statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO)
-            .ok()
-            .map(|it| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino))
-    };
-    if last.is_none() && !bytes.is_empty() || same(Path::new(root)) == same(Path::new("/")) {
-        bail!("refusing to remove '/': {}", root.display());
+    if !even_slash && is_slash(root) {
+        bail!(
+            "refusing to remove '/' without --no-preserve-root: {}",
+            root.display()
+        );
     }
     Ok(())
+}
+
+fn shown_all(roots: &[OsString]) -> String {
+    let names: Vec<String> = roots.iter().map(|root| shown(root.as_bytes())).collect();
+    names.join(", ")
+}
+
+/// Asks on the terminal, or wherever standard input comes from; whether the answer is yes.
+fn agreed(what: &str) -> bool {
+    eprint!("pandofs rm: {what}? ");
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.is_ok() && answer.trim_start().starts_with(['y', 'Y'])
 }
 
 /// Whether something in a directory stays, so that it cannot be removed.
@@ -143,19 +206,29 @@ impl DirState for Stays {
 
 struct Remover<'r> {
     rm: &'r Rm,
+    removed: &'r AtomicU64,
     kept: &'r AtomicU64,
     out: Part,
     line: String,
 }
 
 impl Remover<'_> {
-    fn removed(&mut self, path: &[u8]) {
+    fn removed(&mut self, path: impl FnOnce() -> Vec<u8>) {
+        self.removed.fetch_add(1, Ordering::Relaxed);
+        if !self.rm.dry_run && !self.rm.verbose {
+            return;
+        }
         self.line.clear();
-        show(path, &mut self.line);
+        show(&path(), &mut self.line);
         let bytes = self.out.bytes();
         bytes.extend_from_slice(self.line.as_bytes());
         bytes.push(b'\n');
         self.out.end_record();
+    }
+
+    /// Whether nobody minds, of those who are asked.
+    fn may(&self, what: &str, path: &[u8]) -> bool {
+        !self.rm.interactive || self.rm.dry_run || agreed(&format!("{what} {}", shown(path)))
     }
 
     fn keep(&self, path: &[u8], why: impl std::fmt::Display) {
@@ -170,6 +243,35 @@ fn stays(dir: Option<&std::sync::Arc<pandofs_walk_fs::Dir<Stays>>>) {
     }
 }
 
+impl Remover<'_> {
+    /// A root, for `-d`.
+    fn remove_empty(&mut self, entry: &mut Entry<'_, Stays>) {
+        if !self.may("remove directory", entry.path()) {
+            return;
+        }
+        let removed = if self.rm.dry_run {
+            is_empty(entry)
+        } else {
+            unlinkat(entry.dir_fd(), entry.name(), AtFlags::REMOVEDIR)
+        };
+        match removed {
+            Ok(()) => self.removed(|| entry.path().to_vec()),
+            Err(error) => self.keep(entry.path(), error),
+        }
+    }
+}
+
+fn is_empty(entry: &Entry<'_, Stays>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = openat(entry.dir_fd(), entry.name(), flags, Mode::empty())?;
+    for listed in Dir::read_from(listing)? {
+        if !matches!(listed?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    Ok(())
+}
+
 impl Visitor for Remover<'_> {
     type Dir = Stays;
 
@@ -177,7 +279,22 @@ impl Visitor for Remover<'_> {
         if entry.kind() == FileType::Directory {
             let mounted =
                 entry.stat().is_ok_and(|stat| stat.is_mount_root()) || entry.is_elsewhere();
+            if !self.rm.recursive {
+                if self.rm.dir && !mounted {
+                    self.remove_empty(entry);
+                } else {
+                    self.keep(
+                        entry.path(),
+                        "it is a directory: -r removes it with all that is in it",
+                    );
+                }
+                return Flow::Skip;
+            }
             if !mounted {
+                if !self.may("enter directory", entry.path()) {
+                    stays(entry.dir());
+                    return Flow::Skip;
+                }
                 return Flow::Descend([0, 0]);
             }
             stays(entry.dir());
@@ -187,14 +304,18 @@ impl Visitor for Remover<'_> {
             self.keep(entry.path(), "something is mounted here; it stays");
             return Flow::Skip;
         }
+        if !self.may("remove", entry.path()) {
+            stays(entry.dir());
+            return Flow::Skip;
+        }
         let removed = if self.rm.dry_run {
             Ok(())
         } else {
             unlinkat(entry.dir_fd(), entry.name(), AtFlags::empty())
         };
         match removed {
-            Ok(()) if self.rm.dry_run || self.rm.verbose => self.removed(entry.path()),
-            Ok(()) | Err(Errno::NOENT) => {}
+            Ok(()) => self.removed(|| entry.path().to_vec()),
+            Err(Errno::NOENT) => {}
             Err(error) => {
                 stays(entry.dir());
                 self.keep(entry.path(), error);
@@ -205,6 +326,10 @@ impl Visitor for Remover<'_> {
 
     fn leave(&mut self, leaving: &mut Leaving<'_, Stays>) {
         if leaving.dir().state().0.load(Ordering::Relaxed) {
+            stays(leaving.dir().parent());
+            return;
+        }
+        if !self.may("remove directory", leaving.path()) {
             stays(leaving.dir().parent());
             return;
         }
@@ -219,8 +344,8 @@ impl Visitor for Remover<'_> {
                 })
         };
         match removed {
-            Ok(()) if self.rm.dry_run || self.rm.verbose => self.removed(leaving.path()),
-            Ok(()) | Err(Errno::NOENT) => {}
+            Ok(()) => self.removed(|| leaving.path().to_vec()),
+            Err(Errno::NOENT) => {}
             Err(error) => {
                 stays(leaving.dir().parent());
                 self.keep(leaving.path(), error);
@@ -250,10 +375,11 @@ mod tests {
             "../.",
             "/proc/self/root/",
         ] {
-            assert!(refuse(&root.into()).is_err(), "{root}");
+            assert!(refuse(&root.into(), false).is_err(), "{root}");
         }
+        assert!(refuse(&"/".into(), true).is_ok() && refuse(&"/..".into(), true).is_err());
         for root in ["", "a", "./a", "/usr", "..a", "a/.b/"] {
-            assert!(refuse(&root.into()).is_ok(), "{root}");
+            assert!(refuse(&root.into(), false).is_ok(), "{root}");
         }
     }
 }

@@ -3,13 +3,16 @@
 use crate::copy::data::fill;
 use crate::crew::Crew;
 use crate::how::How;
-use crate::lattice::Set;
 use crate::mirror::refuse_doubles;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
-use anyhow::{Context, Result, bail};
+use crate::sum::elements::{Below, Large, Piece};
+use crate::sum::list::{Digests, line, read_list};
+use crate::text::{count, human};
+use crate::together::Joined;
+use anyhow::{Context, Result};
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode as HashMode, left_subtree_len, merge_subtrees_non_root,
     merge_subtrees_root,
@@ -17,15 +20,13 @@ use blake3::hazmat::{
 use blake3::{Hash, Hasher};
 use clap::Args;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
-use pandofs_walk_fs::{
-    Dir, DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Unreadable, Visitor,
-};
+use pandofs_walk_fs::{Dir, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,9 +74,6 @@ pub struct Sum {
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
 }
-
-/// Digests of roots, by their names as they were given.
-type Digests = BTreeMap<Vec<u8>, [u8; 32]>;
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
@@ -133,7 +131,7 @@ impl Sum {
             Ok(found.done(bytes))
         };
         let ran = parts.run(crew, &roots, &mut options, self.files, make, take)?;
-        if parts.is_put_off(&ran) {
+        if parts.is_put_off(crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         if crew.is_first() {
@@ -153,8 +151,21 @@ impl Sum {
         }
         let last = Output::last(&ran.meter);
         let mut outcome = ran.outcome();
+        let bytes = all.iter().map(|(bytes, _, _)| bytes).sum();
+        if ran.interrupted {
+            // What has a digest by now is whole.
+            let (whole, roots) = (digests.len(), roots.len());
+            let entries = count(ran.meter.entries());
+            session::interrupted(
+                "sum",
+                format_args!(
+                    "{entries} entries, {}; {whole} of {roots} digests are known",
+                    human(bytes)
+                ),
+            );
+        }
         if let Some(wanted) = wanted {
-            let differ = report_check(&wanted, &digests, &last);
+            let differ = report_check(&wanted, &digests, &last, ran.interrupted);
             if differ && outcome == Outcome::Done {
                 outcome = Outcome::Incomplete;
             }
@@ -168,12 +179,12 @@ impl Sum {
                     })
                     .collect(),
                 entries: ran.meter.entries(),
-                bytes: all.iter().map(|(bytes, _, _)| bytes).sum(),
+                bytes,
                 problems: ran.meter.problems(),
                 seconds: ran.elapsed.as_secs_f64(),
             };
             last.print(&(serde_json::to_string_pretty(&report)? + "\n"));
-        } else if outcome != Outcome::Interrupted {
+        } else {
             let mut part = last.part();
             for root in &roots {
                 if let Some(digest) = digests.get(root.as_bytes()) {
@@ -190,84 +201,28 @@ impl Sum {
 /// Bytes that were read, digests of roots, and roots of which something could not be read.
 type Done = (u64, Vec<(Vec<u8>, [u8; 32])>, Vec<Vec<u8>>);
 
+impl Joined for Done {
+    fn join(&mut self, (bytes, digests, broken): Done) {
+        self.0 += bytes;
+        self.1.extend(digests);
+        self.2.extend(broken);
+    }
+}
+
 /// Says of each that is wanted whether it is so; whether some are not.
-fn report_check(wanted: &Digests, found: &Digests, out: &Output) -> bool {
+fn report_check(wanted: &Digests, found: &Digests, out: &Output, interrupted: bool) -> bool {
     let mut differ = false;
     for (name, digest) in wanted {
         let word = match found.get(name) {
             Some(is) if is == digest => "OK",
             Some(_) => "FAILED",
+            None if interrupted => continue,
             None => "FAILED: cannot be read",
         };
         differ |= word != "OK";
         out.print(&format!("{}: {word}\n", crate::text::shown(name)));
     }
     differ
-}
-
-/// A line as b3sum and sha256sum write them.
-fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
-    let escaped = name
-        .iter()
-        .any(|byte| matches!(byte, b'\n' | b'\\' | b'\r'));
-    if escaped {
-        out.push(b'\\');
-    }
-    out.extend_from_slice(Hash::from_bytes(*digest).to_hex().as_bytes());
-    out.extend_from_slice(b"  ");
-    for byte in name {
-        match byte {
-            b'\n' if escaped => out.extend_from_slice(b"\\n"),
-            b'\r' if escaped => out.extend_from_slice(b"\\r"),
-            b'\\' if escaped => out.extend_from_slice(b"\\\\"),
-            byte => out.push(*byte),
-        }
-    }
-    out.push(b'\n');
-}
-
-fn read_list(path: &OsStr) -> Result<Digests> {
-    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
-    let mut digests = Digests::new();
-    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        if line.is_empty() {
-            continue;
-        }
-        let read = parse_line(line);
-        let (name, digest) =
-            read.with_context(|| format!("{}: line {number} is no digest", path.display()))?;
-        digests.insert(name, digest);
-    }
-    if digests.is_empty() {
-        bail!("{}: no digests", path.display());
-    }
-    Ok(digests)
-}
-
-fn parse_line(line: &[u8]) -> Option<(Vec<u8>, [u8; 32])> {
-    let (escaped, line) = match line.strip_prefix(b"\\") {
-        Some(rest) => (true, rest),
-        None => (false, line),
-    };
-    let (hex, name) = line.split_at_checked(64)?;
-    let digest = Hash::from_hex(hex).ok()?;
-    let name = name
-        .strip_prefix(b"  ")
-        .or_else(|| name.strip_prefix(b" *"))?;
-    let mut plain = Vec::new();
-    let mut bytes = name.iter();
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'\\' if escaped => match bytes.next()? {
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b'\\' => b'\\',
-                _ => return None,
-            },
-            byte => *byte,
-        });
-    }
-    (!plain.is_empty()).then_some((plain, *digest.as_bytes()))
 }
 
 /// What the threads of a process have found of roots.
@@ -291,65 +246,6 @@ impl Found {
 
     fn lock(&self) -> MutexGuard<'_, Roots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A directory that is summed up.
-#[derive(Debug, Default)]
-struct Below(Mutex<Elements>);
-
-/// Its entries, as far as they are known.
-#[derive(Debug, Default)]
-struct Elements {
-    set: Set,
-    larges: Vec<Large>,
-    pieces: Vec<Piece>,
-}
-
-/// A file that is read piece by piece.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Large {
-    name: CString,
-    size: u64,
-    attributes: Vec<u8>,
-}
-
-/// What was made of a piece.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Piece {
-    name: CString,
-    number: u64,
-    value: ChainingValue,
-}
-
-impl Below {
-    fn lock(&self) -> MutexGuard<'_, Elements> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl DirState for Below {
-    fn new(_seed: [u64; 2]) -> Below {
-        Below::default()
-    }
-
-    fn gathered(&self) -> Vec<u8> {
-        let elements = self.lock();
-        let all = (elements.set.lanes(), &elements.larges, &elements.pieces);
-        match postcard::to_stdvec(&all) {
-            Ok(bytes) => bytes,
-            Err(error) => unreachable!("a vector takes everything: {error}"),
-        }
-    }
-
-    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
-        let (lanes, larges, pieces): (Vec<u16>, Vec<Large>, Vec<Piece>) =
-            postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
-        let mut elements = self.lock();
-        elements.set.add_all(&lanes).ok_or(Unreadable)?;
-        elements.larges.extend(larges);
-        elements.pieces.extend(pieces);
-        Ok(())
     }
 }
 
@@ -508,6 +404,14 @@ impl Summer<'_> {
     }
 }
 
+/// Which piece of which file it is, and where in it; what was put off.
+fn piece_of(what: &[u8]) -> Option<(CString, u64, std::ops::Range<u64>)> {
+    let (name, number, size) = postcard::from_bytes::<(CString, u64, u64)>(what).ok()?;
+    let start = number.checked_mul(TOOL_PIECE_BYTES)?;
+    let end = size.min(start.saturating_add(TOOL_PIECE_BYTES));
+    (start < end).then_some((name, number, start..end))
+}
+
 /// The digest of a file whose pieces, but for the last, are all of one length, a power of two.
 fn merge(values: &[ChainingValue], size: u64) -> Hash {
     fn below(values: &[ChainingValue], size: u64) -> ChainingValue {
@@ -568,12 +472,11 @@ impl Visitor for Summer<'_> {
     }
 
     fn task(&mut self, task: &mut Task<'_, Below>) {
-        let Ok((name, number, size)) = postcard::from_bytes::<(CString, u64, u64)>(task.what())
-        else {
-            unreachable!("it was made by a summer");
+        let Some((name, number, range)) = piece_of(task.what()) else {
+            // Whatever has brought it here.
+            return self.trouble(task.path(b""), Errno::BADMSG);
         };
-        let start = number * TOOL_PIECE_BYTES;
-        let end = size.min(start + TOOL_PIECE_BYTES);
+        let (start, end) = (range.start, range.end);
         let mut hasher = Hasher::new();
         hasher.set_input_offset(start);
         match self.read(task.dir_fd(), &name, start..end, &mut hasher) {
@@ -637,20 +540,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_they_were_written() {
-        for name in [
-            &b"plain"[..],
-            b"new\nline",
-            b"back\\slash\r",
-            b"\xff two  spaces",
-        ] {
-            let mut written = Vec::new();
-            line(name, &[7; 32], &mut written);
-            assert_eq!(written.pop(), Some(b'\n'));
-            assert!(!written.contains(&b'\n'));
-            assert_eq!(parse_line(&written), Some((name.to_vec(), [7; 32])));
-        }
-        assert_eq!(parse_line(b"0123  name"), None);
+    fn what_is_no_piece_is_none() {
+        let of = |number: u64, size: u64| {
+            let what = postcard::to_stdvec(&(c"a".to_owned(), number, size)).unwrap();
+            piece_of(&what).map(|(_, _, range)| range)
+        };
+        let piece = TOOL_PIECE_BYTES;
+        assert_eq!(of(2, 2 * piece + 1), Some(2 * piece..2 * piece + 1));
+        assert_eq!(of(0, 3 * piece), Some(0..piece));
+        assert_eq!((of(2, 2 * piece), of(u64::MAX, u64::MAX)), (None, None));
+        assert_eq!(piece_of(b"a"), None);
     }
 
     #[test]

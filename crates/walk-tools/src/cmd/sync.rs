@@ -4,18 +4,19 @@ use crate::cmd::cp::{methods, patterns};
 use crate::copy::delete::Deleter;
 use crate::copy::wanted::Wanted;
 use crate::crew::Crew;
+use crate::find::glob::Glob;
 use crate::how::How;
 use crate::job::{Job, Removed};
 use crate::mirror::{Mirror, parted};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_walk_fs::Options;
+use pandofs_walk_fs::{Follow, Options};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "\
@@ -46,12 +47,27 @@ pub struct Sync {
     /// Say what would be done, and do nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Files of the same size are taken to be the same
+    #[arg(long, conflicts_with = "checksum")]
+    size_only: bool,
     /// Say what is done
-    #[arg(short, long)]
+    #[arg(
+        short,
+        long,
+        overrides_with = "verbose",
+        short_alias = 'i',
+        visible_alias = "itemize-changes"
+    )]
     verbose: bool,
     /// Leave entries alone with such a name (or path, if there is a '/' in it), and all below them
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// The same for each line of a file, but for empty ones and those that begin with # or ;
+    #[arg(long, value_name = "FILE")]
+    exclude_from: Vec<PathBuf>,
+    /// Of those that would be left alone, none with such a name or path
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
     /// Copy all data, also where they could be shared
     #[arg(long)]
     no_reflink: bool,
@@ -62,7 +78,7 @@ pub struct Sync {
     #[arg(long)]
     json: bool,
     /// Is always so; taken for the habit
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "archive", short_aliases = ['H', 'A', 'X', 'S'], visible_aliases = ["hard-links", "acls", "xattrs", "sparse"])]
     archive: bool,
     /// The tree that is copied
     #[arg(value_name = "SOURCE")]
@@ -81,6 +97,8 @@ impl Sync {
         }
         let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
+        // Each side is the directory that its name leads to.
+        options.follow = Follow::Roots;
         let exists = crew.agree(Path::new(&self.target).is_dir())?;
         let mut removed = Removed::default();
         if self.delete && exists {
@@ -94,7 +112,10 @@ impl Sync {
             clears: self.delete,
             verbose: self.verbose,
             replaces: true,
-            excluded: patterns(&self.exclude)?,
+            size_only: self.size_only,
+            excluded: self.excluded()?,
+            included: patterns(&self.include)?,
+            ..Wanted::default()
         };
         let base = if exists {
             self.target.clone()
@@ -112,8 +133,21 @@ impl Sync {
         .run(crew, removed)
     }
 
+    fn excluded(&self) -> Result<Vec<(bool, Glob)>> {
+        let mut texts = self.exclude.clone();
+        for file in &self.exclude_from {
+            let lines =
+                std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            let lines = lines
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+            texts.extend(lines.map(str::to_owned));
+        }
+        patterns(&texts)
+    }
+
     fn remove(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Removed> {
-        let excluded = patterns(&self.exclude)?;
+        let (excluded, included) = (self.excluded()?, patterns(&self.include)?);
         let origin = Mirror::new([(&*self.target, &*self.source)])?;
         let output = Output::new(&options.meter, crew);
         let lists = self.dry_run || self.verbose;
@@ -122,6 +156,7 @@ impl Sync {
             tool: "sync",
             origin: &origin,
             excluded: &excluded,
+            included: &included,
             dry_run: self.dry_run,
             verbose: self.verbose,
             meter: Arc::clone(&options.meter),

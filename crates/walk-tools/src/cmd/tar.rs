@@ -1,80 +1,179 @@
 //! `tar`
 
-use crate::cmd::cp::patterns;
 use crate::copy::data::Methods;
 use crate::crew::Crew;
 use crate::how::How;
 use crate::mirror::DIRECTORY;
-use crate::outcome::Outcome;
+use crate::mode::umask;
+use crate::outcome::{Outcome, wrong};
 use crate::output::Output;
 use crate::parts::{Parts, Resumable};
-use crate::progress::Progress;
+use crate::session::{self, Shows};
 use crate::tar::book::Book;
+use crate::tar::choice::{Choice, Excluded};
+use crate::tar::compress::{self, Filter, Format, Known};
 use crate::tar::create::{Archive, Creator};
-use crate::tar::extract::{Source, extract};
+use crate::tar::extract::{Source, Wanted, extract};
+use crate::tar::input::Input;
+use crate::tar::listing::{Detail, Listing};
+use crate::tar::read::Reading;
 use crate::tar::sink::Sink;
+use crate::tar::unpack::{Existing, Keeping};
+use crate::tar::words::{Words, names_in};
+use crate::text::count;
+use crate::together::Joined;
 use anyhow::{Context, Result, bail};
-use clap::Args;
-use pandofs_walk_fs::{FileType, Options, Stat};
+use clap::{ArgAction, ArgGroup, Args};
+use pandofs_walk_fs::{FileType, Follow, Options, Stat};
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 const EXAMPLES: &str = "\
 Examples:
   pandofs tar -cf project.tar project
-  pandofs tar -xf project.tar -C /scratch
-  pandofs tar -c project | zstd > project.tar.zst
-  zstd -dc project.tar.zst | pandofs tar -x
+  pandofs tar cf project.tar.zst --zstd -C /home/alice project -C /etc hosts
+  pandofs tar -tvf project.tar
+  pandofs tar -xf project.tar.gz -C /scratch --strip-components=1
+  pandofs tar -xf project.tar project/src project/README
+  pandofs tar -xOf project.tar project/README | less
+  find project -newer stamp -print0 | pandofs tar -c --null --no-recursion -T - -f new.tar
   mpirun -n 8 --hostfile hosts pandofs tar -cf /scratch/project.tar -C /scratch project
   pandofs tar -cf all.tar --checkpoint state /scratch
       packing for days; if it ends too early, the same with --resume goes on from where it was
 
 Archives are in the POSIX format (pax), which GNU tar, bsdtar and others read; of theirs those of
 POSIX, GNU and older ones are read. Extended attributes, access control lists, holes, fractions of
-seconds and files with several names are kept. In a file members are written by all threads at once,
-large ones piece by piece, in no order but that a directory comes after what is in it. Unpacking
-never follows a link out of the directory, and replaces files that are there.";
+seconds and files with several names are always kept. In a file members are written by all threads at
+once, large ones piece by piece, in no order but that a directory comes after what is in it. Unpacking
+never follows a link out of the directory, and replaces files that are there. A compressed archive is
+written and read from its beginning, by a program that is installed (pigz, zstd and the like).";
 
-/// Pack and unpack archives in parallel
+/// Pack, unpack and list archives in parallel
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    disable_help_flag = true,
+    after_help = EXAMPLES,
+    group = ArgGroup::new("what").args(["create", "extract", "list"]).required(true),
+    group = ArgGroup::new("compression").args(["gzip", "bzip2", "xz", "zstd", "auto_compress", "use_compress_program"]),
+    group = ArgGroup::new("existing").args(["keep_old_files", "skip_old_files", "keep_newer_files"])
+)]
 pub struct Tar {
     #[command(flatten)]
     how: How,
     /// Pack
-    #[arg(short, long, conflicts_with = "extract")]
+    #[arg(short, long)]
     create: bool,
     /// Unpack
-    #[arg(short = 'x', long, required_unless_present = "create")]
+    #[arg(short = 'x', long, visible_alias = "get")]
     extract: bool,
+    /// List
+    #[arg(short = 't', long)]
+    list: bool,
     /// The archive; '-' is standard output or input
     #[arg(short, long, value_name = "ARCHIVE", default_value = "-")]
     file: OsString,
-    /// Go to this directory first
-    #[arg(short = 'C', long, value_name = "DIR")]
-    directory: Option<OsString>,
-    /// Say what is packed or unpacked, on standard error
-    #[arg(short, long)]
-    verbose: bool,
-    /// Leave out entries with such a name (or path, if there is a '/' in it), and all below them
-    #[arg(long, value_name = "PATTERN", requires = "create")]
-    exclude: Vec<String>,
+    /// Say what is packed or unpacked; twice, or when listing, with owners, sizes and times
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+    /// Compress with gzip (or pigz, if there is one); so with all of these. An archive that is a file is expanded by itself
+    #[arg(short = 'z', long, visible_alias = "gunzip")]
+    gzip: bool,
+    /// With bzip2, lbzip2 or pbzip2
+    #[arg(short = 'j', long)]
+    bzip2: bool,
+    /// With xz
+    #[arg(short = 'J', long)]
+    xz: bool,
+    /// With zstd
+    #[arg(long)]
+    zstd: bool,
+    /// As the archive's name says
+    #[arg(short = 'a', long)]
+    auto_compress: bool,
+    /// With this program, which has to know -d
+    #[arg(short = 'I', long, value_name = "PROGRAM")]
+    use_compress_program: Option<OsString>,
+    /// Leave out what has such a path, or a path that ends so, and all below it
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<OsString>,
+    /// The same for each line of a file
+    #[arg(short = 'X', long, value_name = "FILE")]
+    exclude_from: Vec<PathBuf>,
+    /// More paths, one in each line of a file, or of standard input for -
+    #[arg(short = 'T', long, value_name = "FILE")]
+    files_from: Vec<OsString>,
+    /// Paths in files of -T have a NUL after them
+    #[arg(long)]
+    null: bool,
+    /// Only what is named, not what is in it
+    #[arg(long)]
+    no_recursion: bool,
+    /// Paths are patterns, whose '*' matches '/'
+    #[arg(long, conflicts_with = "create")]
+    wildcards: bool,
+    /// Take so many names away at the beginning of each path
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "create")]
+    strip_components: u32,
+    /// Write what is in files to standard output, and make none
+    #[arg(short = 'O', long, requires = "extract")]
+    to_stdout: bool,
+    /// Leave files that are there as they are, each of which is a failure
+    #[arg(short = 'k', long, requires = "extract")]
+    keep_old_files: bool,
+    /// Leave files that are there as they are
+    #[arg(long, requires = "extract")]
+    skip_old_files: bool,
+    /// The same of those that are not older
+    #[arg(long, requires = "extract")]
+    keep_newer_files: bool,
+    /// Unpack exact permissions, as root always does; others leave out what their umask has
+    #[arg(
+        short = 'p',
+        long,
+        visible_alias = "same-permissions",
+        overrides_with = "no_same_permissions"
+    )]
+    preserve_permissions: bool,
+    /// Leave that out as root as well
+    #[arg(long, overrides_with = "preserve_permissions")]
+    no_same_permissions: bool,
+    /// Unpack owners, as root always does
+    #[arg(long, overrides_with = "no_same_owner")]
+    same_owner: bool,
+    /// Unpack to yourself as root as well
+    #[arg(short = 'o', long, overrides_with = "same_owner")]
+    no_same_owner: bool,
+    /// Owners are numbers, not names
+    #[arg(long)]
+    numeric_owner: bool,
+    /// Times of modification are those of unpacking
+    #[arg(short = 'm', long)]
+    touch: bool,
+    /// Pack what symbolic links lead to
+    #[arg(short = 'h', long, requires = "create")]
+    dereference: bool,
     /// Stay on the file systems of what is packed
     #[arg(long, requires = "create")]
     one_file_system: bool,
+    /// Is always so; taken for the habit
+    #[arg(short = 'S', long, visible_aliases = ["xattrs", "acls"])]
+    sparse: bool,
     #[command(flatten)]
     resumable: Resumable,
     /// Print what was done as JSON, on standard error
     #[arg(long)]
     json: bool,
-    /// What to pack
-    #[arg(value_name = "PATH", required_unless_present = "extract")]
-    roots: Vec<OsString>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    #[command(flatten)]
+    words: Words,
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
@@ -95,6 +194,13 @@ struct Found {
     book: Book,
 }
 
+impl Joined for Found {
+    /// Only the first process has the book.
+    fn join(&mut self, other: Found) {
+        self.members += other.members;
+    }
+}
+
 impl Tar {
     /// # Errors
     /// When it cannot begin, or the archive cannot be read or written.
@@ -103,8 +209,16 @@ impl Tar {
         if crew.is_several() && self.file == "-" {
             bail!("several processes need an archive that is a file: -f");
         }
+        if !self.create && self.resumable.is_wanted() {
+            return Err(wrong(
+                "unpacking has no checkpoints: unpack again, what is there is replaced",
+            ));
+        }
         if self.create {
             self.create(crew, options)
+        } else if self.list || self.to_stdout {
+            crew.alone("-t or -O")?;
+            self.read(&options)
         } else {
             self.unpack(crew, &options)
         }
@@ -113,12 +227,32 @@ impl Tar {
     fn create(&self, crew: &mut Crew<'_>, mut options: Options) -> Result<Outcome> {
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
+        if self.dereference {
+            options.follow = Follow::Always;
+        }
+        let places = crew.agree(self.places(crew)?)?;
+        if places.iter().all(|(_, paths)| paths.is_empty()) {
+            return Err(wrong("there is nothing to pack"));
+        }
+        if places.len() > 1 && self.resumable.is_wanted() {
+            return Err(wrong("--checkpoint takes one -C, before all paths"));
+        }
+        // Before the archive is opened, which empties it.
+        let excluded = self.excluded()?;
+        let format = self.format()?;
         let file = self.open_archive(crew)?;
         let stat = Stat::of_open(file.as_fd())?;
+        let filter = format.map(|format| Filter::compress(&format, file.try_clone()?));
+        let (mut filter, file) = match filter.transpose()? {
+            Some((filter, pipe)) => (Some(filter), pipe),
+            None => (None, file),
+        };
         // What standard output is appended to is written from where it is.
-        let seekable = self.file != "-" && stat.kind() == FileType::RegularFile;
+        let seekable = self.file != "-" && stat.kind() == FileType::RegularFile && filter.is_none();
         if !seekable && (crew.is_several() || self.resumable.is_wanted()) {
-            bail!("several processes, and --checkpoint, need an archive that is a file: -f");
+            bail!(
+                "several processes, and --checkpoint, need an archive that is a file (-f), and not compressed"
+            );
         }
         let files: Vec<&File> = self
             .resumable
@@ -132,25 +266,22 @@ impl Tar {
         let book = Arc::new(Mutex::new(book));
         let questions = crew.questions(Book::answerer(&book));
         let archive = Archive {
-            sink: Sink::new(
-                file.try_clone()?.into(),
-                seekable,
-                Arc::clone(&book),
-                questions,
-            ),
+            sink: Sink::new(file.into(), seekable, Arc::clone(&book), questions),
             itself: Some(stat.identity()),
-            excluded: patterns(&self.exclude)?,
-            verbose: self.verbose,
+            excluded,
+            detail: self.detail(0),
+            numeric: self.numeric_owner,
+            recursive: !self.no_recursion,
             one_file_system: self.one_file_system,
+            follows: self.dereference,
             methods: Methods::default(),
         };
-        // The checkpoint is where it was.
+        // The archive and the checkpoint are where it was.
         let begun = std::env::current_dir()?;
-        self.enter_directory()?;
-        let output = Output::errors(&options.meter);
+        let output = self.listed(&options, self.file == "-", crew);
         let meter = Arc::clone(&options.meter);
         let make = |_| Creator::new(&archive, &meter, output.part());
-        let take = |visitors: Vec<Creator<'_>>, _| {
+        let mut take = |visitors: Vec<Creator<'_>>, _| {
             members += visitors.iter().map(|it| it.members).sum::<u64>();
             let book = book.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(Found {
@@ -158,20 +289,64 @@ impl Tar {
                 book: book.clone(),
             })
         };
-        let ran = parts.run(crew, &self.roots, &mut options, true, make, take)?;
-        let outcome = ran.outcome();
-        if parts.is_put_off(&ran) {
-            return Ok(outcome);
+        let mut ran = None;
+        for (directories, roots) in &places {
+            directories.iter().try_for_each(enter)?;
+            let walked = parts.run(crew, roots, &mut options, true, make, &mut take)?;
+            let is_over = walked.meter.is_stopped();
+            ran = Some(walked);
+            if is_over {
+                break;
+            }
         }
-        let Some(all) = crew.gather(members, &ran.meter)? else {
+        let Some(ran) = ran else {
+            unreachable!("there is at least one place");
+        };
+        let outcome = ran.outcome();
+        std::env::set_current_dir(begun)?;
+        if parts.is_put_off(crew, &ran)? {
+            return session::finish(outcome, &output);
+        }
+        let mine = (members, ran.meter.is_stopped());
+        let Some(all) = crew.gather(mine, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
-        let bytes = archive.sink.finish()?;
+        let members = all.iter().map(|(members, _)| members).sum();
         let seconds = ran.elapsed.as_secs_f64();
-        self.report(all.iter().sum(), bytes, seconds, &options)?;
-        std::env::set_current_dir(begun)?;
+        if all.iter().any(|(_, is_stopped)| *is_stopped) {
+            // Pieces of large files are missing in the middle of it. With a checkpoint it is as it was then when the next
+            // run goes on.
+            if !self.resumable.is_wanted() {
+                self.spoil(&archive, stat.kind() == FileType::RegularFile)?;
+            }
+            if let Some(filter) = filter.take() {
+                filter.stop();
+            }
+            if ran.interrupted {
+                let members = count(members);
+                let what = format_args!("{members} members were packed; there is no archive");
+                session::interrupted("tar", what);
+            }
+            self.report(members, 0, seconds, &options)?;
+            return session::finish(outcome, &output);
+        }
+        let bytes = archive.sink.finish()?;
+        drop(archive);
+        filter.map_or(Ok(()), Filter::finish)?;
+        self.report(members, bytes, seconds, &options)?;
         parts.finish()?;
-        Ok(outcome)
+        session::finish(outcome, &output)
+    }
+
+    /// An archive that nobody can take for a whole one, when it cannot be finished: none, or one that ends in the middle of
+    /// a member where it cannot be taken back.
+    fn spoil(&self, archive: &Archive, is_regular: bool) -> Result<()> {
+        if self.file != "-" && is_regular {
+            let removed = std::fs::remove_file(&self.file);
+            return removed.with_context(|| self.file.display().to_string());
+        }
+        archive.sink.spoil();
+        Ok(())
     }
 
     /// The archive to be written. Of several processes the first makes it.
@@ -203,64 +378,212 @@ impl Tar {
         format!("{asked:?}")
     }
 
-    fn unpack(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Outcome> {
-        if !self.roots.is_empty() {
-            bail!("all of an archive is unpacked: no paths are taken");
+    /// Paths by directories, with those that are named in files. Only the first process has the standard input.
+    fn places(&self, crew: &Crew<'_>) -> Result<Vec<(Vec<OsString>, Vec<OsString>)>> {
+        let mut places = self.words.places();
+        if !crew.is_first() {
+            return Ok(Vec::new());
         }
-        let input: File = if self.file == "-" {
-            rustix::io::dup(rustix::stdio::stdin())?.into()
+        if let Some(last) = places.last_mut() {
+            for file in &self.files_from {
+                last.paths.extend(names_in(file, self.null)?);
+            }
+        }
+        let places = places.into_iter();
+        Ok(places.map(|it| (it.directories, it.paths)).collect())
+    }
+
+    fn excluded(&self) -> Result<Excluded> {
+        let mut patterns: Vec<Vec<u8>> = Vec::new();
+        patterns.extend(self.exclude.iter().map(|it| it.as_bytes().to_vec()));
+        for file in &self.exclude_from {
+            let lines = std::fs::read(file).with_context(|| format!("-X: {}", file.display()))?;
+            let lines = lines.split(|byte| *byte == b'\n');
+            let lines = lines.filter(|line| !line.is_empty());
+            patterns.extend(lines.map(<[u8]>::to_vec));
+        }
+        Ok(Excluded::new(patterns.iter().map(|it| &it[..])))
+    }
+
+    /// What an archive is to be compressed with.
+    fn format(&self) -> Result<Option<Format>> {
+        let by_option = [
+            (self.gzip, &compress::GZIP),
+            (self.bzip2, &compress::BZIP2),
+            (self.xz, &compress::XZ),
+            (self.zstd, &compress::ZSTD),
+        ];
+        if let Some((_, known)) = by_option.into_iter().find(|(given, _)| *given) {
+            return Ok(Some(Format::Known(known)));
+        }
+        if let Some(program) = &self.use_compress_program {
+            return Ok(Some(Format::Program(program.clone())));
+        }
+        let by_name = self
+            .auto_compress
+            .then(|| Known::of_name(Path::new(&self.file)));
+        Ok(by_name.flatten().map(Format::Known))
+    }
+
+    /// How much is said of each member, one step more than the options say.
+    fn detail(&self, more: u8) -> Detail {
+        match self.verbose.saturating_add(more) {
+            0 => Detail::Nothing,
+            1 => Detail::Name,
+            _ => Detail::All,
+        }
+    }
+
+    /// Where members are listed: to standard output, unless something else goes there.
+    fn listed(&self, options: &Options, is_taken: bool, crew: &Crew<'_>) -> Output {
+        if is_taken {
+            Output::errors(&options.meter)
         } else {
-            File::open(&self.file).with_context(|| self.file.display().to_string())?
-        };
-        let seekable = self.file != "-" && input.metadata()?.is_file();
-        if !seekable && crew.is_several() {
-            bail!("several processes need an archive that is a file: -f");
+            Output::new(&options.meter, crew)
         }
-        self.enter_directory()?;
-        let root = openat(CWD, ".", DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
-        let output = Output::errors(&options.meter);
-        let verbose = self.verbose.then(|| output.part());
-        let started = Instant::now();
-        let unpacked = {
-            let _progress = Progress::start(&options.meter, self.verbose);
-            let from = Source {
-                input: &input,
-                archive: seekable.then_some(&input),
-                part: crew.part(),
-            };
-            extract(
-                &from,
-                root,
-                options.workers * options.ranks,
-                &options.meter,
-                verbose,
-                || crew.meet(options).map(|()| crew.is_first()),
-            )?
+    }
+
+    /// What is wanted of an archive, and where it is to go.
+    fn choice(&self, crew: &mut Crew<'_>) -> Result<(Choice, Vec<OsString>)> {
+        let mut places = crew.agree(self.places(crew)?)?;
+        if places.len() != 1 {
+            return Err(wrong("-C between members is only known when packing"));
+        }
+        let (directories, paths) = places.remove(0);
+        let choice = Choice::new(
+            &paths,
+            self.wildcards,
+            !self.no_recursion,
+            self.excluded()?,
+            if self.list {
+                0
+            } else {
+                self.strip_components as usize
+            },
+        );
+        Ok((choice, directories))
+    }
+
+    fn open_input(&self) -> Result<Input> {
+        let format = if self.auto_compress {
+            None
+        } else {
+            self.format()?
         };
+        Input::open(&self.file, format)
+    }
+
+    fn read(&self, options: &Options) -> Result<Outcome> {
+        let (choice, directories) = self.choice(&mut Crew::Alone)?;
+        let input = self.open_input()?;
+        directories.iter().try_for_each(enter)?;
+        let output = self.listed(options, self.to_stdout, &Crew::Alone);
+        let mut stdout = std::io::stdout();
+        let reading = Reading {
+            input: &input.file,
+            seekable: input.seekable,
+            choice,
+            listing: Listing::new(
+                output.part(),
+                self.detail(u8::from(self.list)),
+                self.numeric_owner,
+            ),
+            data: self.to_stdout.then_some(&mut stdout),
+        };
+        let shows = Shows {
+            lists: true,
+            is_first: true,
+        };
+        let attended =
+            session::attended(&options.meter, None, shows, || reading.run(&options.meter))?;
+        let is_whole = attended.done.is_ok() && !options.meter.is_stopped();
+        let expanded = input.finish(is_whole);
+        let was = attended.done?;
+        let seconds = attended.elapsed.as_secs_f64();
+        self.report(was.members, was.bytes, seconds, options)?;
+        if attended.interrupted {
+            return Ok(Outcome::Interrupted);
+        }
+        expanded?;
+        session::finish(done(options), &output)
+    }
+
+    fn unpack(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Outcome> {
+        let (choice, directories) = self.choice(crew)?;
+        let existing = self.existing();
+        if existing != Existing::Replace {
+            crew.alone("--keep-old-files, --skip-old-files or --keep-newer-files")?;
+        }
+        let input = self.open_input()?;
+        if !input.seekable && crew.is_several() {
+            bail!("several processes need an archive that is a file (-f), and not compressed");
+        }
+        directories.iter().try_for_each(enter)?;
+        let root = openat(CWD, ".", DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        let output = self.listed(options, crew.is_several(), crew);
+        let from = Source {
+            input: &input.file,
+            archive: input.seekable.then_some(&input.file),
+            part: crew.part(),
+        };
+        let wanted = Wanted {
+            choice,
+            existing,
+            keeping: self.keeping(),
+        };
+        let listing = Listing::new(output.part(), self.detail(0), self.numeric_owner);
+        let shows = Shows {
+            lists: self.verbose > 0,
+            is_first: crew.is_first(),
+        };
+        let attended = session::attended(&options.meter, None, shows, || {
+            extract(&from, root, options, wanted, listing, || crew.meet(options))
+        })?;
+        let unpacked = attended.done?;
+        let is_whole = unpacked.failure.is_none() && !options.meter.is_stopped();
+        let expanded = input.finish(is_whole);
         let Some(all) = crew.gather(unpacked, &options.meter)? else {
             return Ok(Outcome::Done);
         };
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = attended.elapsed.as_secs_f64();
         let members = all.iter().map(|it| it.members).sum();
         let bytes = all.iter().map(|it| it.bytes).sum();
         self.report(members, bytes, seconds, options)?;
+        if attended.interrupted {
+            let members = count(members);
+            let what = format_args!("{members} members were unpacked, not all");
+            session::interrupted("tar", what);
+            return Ok(Outcome::Interrupted);
+        }
         // All read the same, and stumble over the same.
         if let Some(failure) = all.into_iter().find_map(|it| it.failure) {
             bail!(failure);
         }
-        Ok(if options.meter.problems() > 0 {
-            Outcome::Incomplete
-        } else {
-            Outcome::Done
-        })
+        expanded?;
+        session::finish(done(options), &output)
     }
 
-    fn enter_directory(&self) -> Result<()> {
-        let Some(directory) = &self.directory else {
-            return Ok(());
-        };
-        let entered = std::env::set_current_dir(directory);
-        entered.with_context(|| directory.display().to_string())
+    fn existing(&self) -> Existing {
+        if self.keep_old_files {
+            Existing::Refuse
+        } else if self.skip_old_files {
+            Existing::Leave
+        } else if self.keep_newer_files {
+            Existing::LeaveNewer
+        } else {
+            Existing::Replace
+        }
+    }
+
+    fn keeping(&self) -> Keeping {
+        let is_root = rustix::process::geteuid().is_root();
+        let exact = self.preserve_permissions || is_root && !self.no_same_permissions;
+        Keeping {
+            owner: self.same_owner || is_root && !self.no_same_owner,
+            numeric: self.numeric_owner,
+            mask: (!exact).then(umask),
+            times: !self.touch,
+        }
     }
 
     fn report(&self, members: u64, bytes: u64, seconds: f64, options: &Options) -> Result<()> {
@@ -276,4 +599,17 @@ impl Tar {
         }
         Ok(())
     }
+}
+
+fn done(options: &Options) -> Outcome {
+    if options.meter.problems() > 0 {
+        Outcome::Incomplete
+    } else {
+        Outcome::Done
+    }
+}
+
+fn enter(directory: &OsString) -> Result<()> {
+    let entered = std::env::set_current_dir(directory);
+    entered.with_context(|| directory.display().to_string())
 }

@@ -1,21 +1,25 @@
 //! `walk`
 
 use crate::crew::Crew;
+use crate::du::names::{Names, has_several};
 use crate::how::How;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
 use crate::parquet::{Rows, Table};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
 use crate::text::{count, human, show};
-use anyhow::{Result, bail};
+use crate::together::Joined;
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Problem, Stat, StatxFlags, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Meter, Problem, Stat, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,31 +90,34 @@ impl Walk {
             options.follow = Follow::Always;
         }
         if self.list.is_none() {
-            options.fields =
-                StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::BLOCKS | StatxFlags::INO;
+            options.fields = StatxFlags::TYPE
+                | StatxFlags::SIZE
+                | StatxFlags::BLOCKS
+                | StatxFlags::NLINK
+                | StatxFlags::INO;
         }
         let mut table = None;
         if self.list == Some(Format::Parquet) {
             crew.alone("a list as Parquet")?;
             if std::io::stdout().is_terminal() {
-                bail!("Parquet is nothing for a terminal: send it to a file");
+                return Err(wrong(
+                    "Parquet is nothing for a terminal: send it to a file",
+                ));
             }
             let file = rustix::io::dup(rustix::stdio::stdout())?;
             table = Some(Table::new(file.into(), &options.meter)?);
         }
-        let file = self.open_output(crew)?;
-        let output = match &file {
-            Some(file) => Output::file(&options.meter, file.try_clone()?),
-            None => Output::new(&options.meter, crew),
-        };
+        let (output, file) = self.open_output(crew, &options.meter)?;
         let files: Vec<&File> = file.iter().collect();
         let asked = format!(
             "walk of {:?}, list {:?}, one file system {}, follow {}",
             self.roots, self.list, self.one_file_system, self.follow
         );
         let (mut parts, found) =
-            Parts::begin(&self.resumable, crew, &options.meter, asked, &files)?;
-        let mut counts: Counts = found.unwrap_or_default();
+            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+        let mut found = found.unwrap_or_default();
+        let names = Names::default();
+        names.add(found.linked.iter().map(|it| it.identity));
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
         if self.list == Some(Format::Csv) && crew.is_first() && !self.resumable.goes_on() {
             output.print(header);
@@ -118,7 +125,8 @@ impl Walk {
         let lists = self.list.is_some();
         let make = |_| Walker {
             format: self.list,
-            counts: Counts::default(),
+            found: Found::default(),
+            names: &names,
             out: output.part(),
             line: String::new(),
             table: table.as_ref(),
@@ -126,28 +134,28 @@ impl Walk {
         };
         let take = |mut visitors: Vec<Walker<'_>>, _| {
             for visitor in &mut visitors {
-                counts.add(&visitor.counts);
+                found.counts.add(&visitor.found.counts);
+                found.linked.append(&mut visitor.found.linked);
                 if let Some(table) = &table {
                     visitor.rows.flush(table);
                 }
             }
-            Ok(counts)
+            Ok(found.clone())
         };
         let ran = parts.run(crew, &self.roots, &mut options, lists, make, take)?;
-        if parts.is_put_off(&ran) {
+        if parts.is_put_off(crew, &ran)? {
             return session::finish(ran.outcome(), &output);
         }
-        let Some(all) = crew.gather(counts, &ran.meter)? else {
+        let Some(all) = crew.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         if !lists {
-            counts = Counts::default();
-            all.iter().for_each(|other| counts.add(other));
+            let mut counts = all_counts(&all);
             counts.problems = ran.meter.problems();
             counts.vanished = ran.meter.vanished();
             counts.seconds = ran.elapsed.as_secs_f64();
             Output::last(&ran.meter).print(&if self.json {
-                let ranks = all.iter().map(|other| other.entries).collect();
+                let ranks = all.iter().map(|other| other.counts.entries).collect();
                 let report = Report { counts, ranks };
                 serde_json::to_string_pretty(&report)? + "\n"
             } else {
@@ -165,20 +173,25 @@ impl Walk {
 }
 
 impl Walk {
-    fn open_output(&self, crew: &Crew<'_>) -> Result<Option<File>> {
-        if self.resumable.is_wanted() {
-            crew.alone("--checkpoint")?;
-            if self.list == Some(Format::Parquet) || self.list.is_some() && self.output.is_none() {
-                bail!("--checkpoint of a list needs --output, and another format than Parquet");
-            }
+    fn open_output(
+        &self,
+        crew: &mut Crew<'_>,
+        meter: &Arc<Meter>,
+    ) -> Result<(Output, Option<File>)> {
+        let is_parquet = self.list == Some(Format::Parquet);
+        let has_nowhere = self.list.is_some() && self.output.is_none();
+        if self.resumable.is_wanted() && (is_parquet || has_nowhere) {
+            return Err(wrong(
+                "--checkpoint of a list needs --output, and another format than Parquet",
+            ));
         }
         let Some(path) = &self.output else {
-            return Ok(None);
+            return Ok((Output::new(meter, crew), None));
         };
-        if crew.is_several() || self.list == Some(Format::Parquet) {
-            bail!("--output does not work with Parquet, nor over several processes");
+        if is_parquet {
+            return Err(wrong("--output does not work with Parquet"));
         }
-        Ok(Some(self.resumable.file(path)?))
+        self.resumable.appended(path, crew, meter)
     }
 }
 
@@ -198,14 +211,53 @@ struct Counts {
     files: u64,
     links: u64,
     others: u64,
-    /// Sum of the files' sizes.
+    /// Names of files, of whatever kind but directories, that have more than one.
+    hard_links: u64,
+    /// Sum of the files' sizes. Those with several names count once here and below.
     bytes: u64,
-    /// On disk, of all entries; files with several names as often as they have names.
+    /// On disk, of all entries.
     disk_bytes: u64,
     deepest: u32,
     problems: u64,
     vanished: u64,
     seconds: f64,
+}
+
+/// A file with several names, which another process may have met too.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Linked {
+    identity: (u64, u64),
+    bytes: u64,
+    disk_bytes: u64,
+}
+
+/// What a thread or a process has found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Found {
+    counts: Counts,
+    /// Whose bytes are not in the counts yet.
+    linked: Vec<Linked>,
+}
+
+impl Joined for Found {
+    fn join(&mut self, other: Found) {
+        self.counts.add(&other.counts);
+        self.linked.extend(other.linked);
+    }
+}
+
+/// What all processes have counted.
+fn all_counts(all: &[Found]) -> Counts {
+    let mut counts = Counts::default();
+    all.iter().for_each(|other| counts.add(&other.counts));
+    let mut seen = HashSet::new();
+    for it in all.iter().flat_map(|other| &other.linked) {
+        if seen.insert(it.identity) {
+            counts.bytes += it.bytes;
+            counts.disk_bytes += it.disk_bytes;
+        }
+    }
+    counts
 }
 
 impl Counts {
@@ -215,6 +267,7 @@ impl Counts {
         self.files += other.files;
         self.links += other.links;
         self.others += other.others;
+        self.hard_links += other.hard_links;
         self.bytes += other.bytes;
         self.disk_bytes += other.disk_bytes;
         self.deepest = self.deepest.max(other.deepest);
@@ -229,6 +282,7 @@ impl Counts {
             ("files", count(self.files)),
             ("symbolic links", count(self.links)),
             ("others", count(self.others)),
+            ("hard links", count(self.hard_links)),
             (
                 "bytes in files",
                 format!("{} ({})", count(self.bytes), human(self.bytes)),
@@ -252,7 +306,8 @@ struct Walker<'w> {
     table: Option<&'w Table>,
     rows: Rows,
     format: Option<Format>,
-    counts: Counts,
+    found: Found,
+    names: &'w Names,
     out: Part,
     line: String,
 }
@@ -299,18 +354,32 @@ impl Walker<'_> {
     fn count(&mut self, entry: &mut Entry<'_, ()>) {
         let depth = entry.depth();
         let Ok(stat) = entry.stat() else { return };
-        let counts = &mut self.counts;
+        let counts = &mut self.found.counts;
         counts.entries += 1;
         counts.deepest = counts.deepest.max(depth);
-        counts.disk_bytes += stat.blocks() * 512;
+        let disk_bytes = stat.blocks() * 512;
+        let mut bytes = 0;
         match stat.kind() {
             FileType::Directory => counts.directories += 1,
             FileType::RegularFile => {
                 counts.files += 1;
-                counts.bytes += stat.size();
+                bytes = stat.size();
             }
             FileType::Symlink => counts.links += 1,
             _ => counts.others += 1,
+        }
+        if !has_several(stat) {
+            counts.bytes += bytes;
+            counts.disk_bytes += disk_bytes;
+            return;
+        }
+        counts.hard_links += 1;
+        if self.names.is_first(stat) {
+            self.found.linked.push(Linked {
+                identity: stat.identity(),
+                bytes,
+                disk_bytes,
+            });
         }
     }
 

@@ -1,11 +1,12 @@
 //! What a copy takes over besides the data: owner, extended attributes (access control lists are two of them),
 //! permissions, times.
 
-use pandofs_walk_fs::{Stat, Time};
+use pandofs_walk_fs::{Stat, Time, chmod_at};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{
-    AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fgetxattr,
-    flistxattr, fremovexattr, fsetxattr, futimens, llistxattr_query, utimensat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown,
+    fgetxattr, flistxattr, fremovexattr, fsetxattr, futimens, lgetxattr, llistxattr, lremovexattr,
+    lsetxattr, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -17,39 +18,71 @@ use std::os::fd::AsRawFd;
 /// # Errors
 /// What could not be done.
 pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failed> {
-    // The owner first: a change of it takes set-id bits away.
-    let owner = owner(stat, |uid, gid| fchown(to, uid, gid)).map_err(|it| Failed("owner", it));
-    let extended = extended(from, to);
-    let mode = fchmod(to, Mode::from_raw_mode(stat.mode() & 0o7777));
-    let mode = mode.map_err(|it| Failed("permissions", it));
-    // The times last: all of the above changes none, but what was written before did.
-    let times = futimens(to, &times(stat)).map_err(|it| Failed("times", it));
-    owner.and(extended).and(mode).and(times)
+    take_over_with(from, to, stat, &times(stat))
 }
 
-/// The same for what cannot be opened, as links: owner, permissions but of links, and times.
+/// The same with other times.
 ///
 /// # Errors
 /// What could not be done.
-pub fn take_over_at(dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Failed> {
+pub fn take_over_with(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    stat: &Stat,
+    times: &Timestamps,
+) -> Result<(), Failed> {
+    // The owner first: a change of it takes set-id bits away.
+    let owner = owner(stat, |uid, gid| fchown(to, uid, gid)).map_err(|it| Failed("owner", it));
+    let extended = extended(&Node::Open(from), &Node::Open(to));
+    let mode = Stat::of_open(to).map(|now| kept_mode(stat, &now));
+    let mode = mode.and_then(|mode| fchmod(to, mode));
+    let mode = mode.map_err(|it| Failed("permissions", it));
+    // The times last: all of the above changes none, but what was written before did.
+    let times = futimens(to, times).map_err(|it| Failed("times", it));
+    owner.and(extended).and(mode).and(times)
+}
+
+/// The same for what cannot be opened, as links, which have no permissions.
+///
+/// # Errors
+/// What could not be done.
+pub fn take_over_at(
+    from: (BorrowedFd<'_>, &CStr),
+    (dir, name): (BorrowedFd<'_>, &CStr),
+    stat: &Stat,
+) -> Result<(), Failed> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let change = |uid, gid| chownat(dir, name, uid, gid, flags);
     let owner = owner(stat, change).map_err(|it| Failed("owner", it));
+    let extended = extended(&Node::at(from.0, from.1), &Node::at(dir, name));
     let mode = if stat.kind() == pandofs_walk_fs::FileType::Symlink {
         Ok(())
     } else {
-        let mode = Mode::from_raw_mode(stat.mode() & 0o7777);
-        rustix::fs::chmodat(dir, name, mode, AtFlags::empty())
+        let mode = Stat::of(dir, name).map(|now| kept_mode(stat, &now));
+        mode.and_then(|mode| chmod_at(dir, name, mode))
             .map_err(|it| Failed("permissions", it))
     };
     let times = utimensat(dir, name, &times(stat), flags).map_err(|it| Failed("times", it));
-    owner.and(mode).and(times)
+    owner.and(extended).and(mode).and(times)
 }
 
 /// Something of a copy that is not as it should be.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("cannot take over its {0}: {1}")]
 pub struct Failed(pub &'static str, pub Errno);
+
+/// The permissions that a copy keeps, whose owner may not be that of the original: without what lets others act as the
+/// owner or the group, where that would be another one.
+fn kept_mode(original: &Stat, copy: &Stat) -> Mode {
+    let mut mode = original.mode() & 0o7777;
+    if copy.uid() != original.uid() {
+        mode &= !0o4000;
+    }
+    if copy.gid() != original.gid() {
+        mode &= !0o2000;
+    }
+    Mode::from_raw_mode(mode)
+}
 
 fn owner(
     stat: &Stat,
@@ -66,7 +99,54 @@ fn owner(
     }
 }
 
-fn extended(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failed> {
+/// Something that has extended attributes.
+enum Node<'n> {
+    Open(BorrowedFd<'n>),
+    /// What cannot be opened, or would do something when it is: a path to it.
+    Named(Vec<u8>),
+}
+
+impl Node<'_> {
+    /// There are no such calls relative to a directory, but there is a path to one that is open.
+    fn at(dir: BorrowedFd<'_>, name: &CStr) -> Node<'static> {
+        if dir.as_raw_fd() == CWD.as_raw_fd() {
+            return Node::Named(name.to_bytes().to_vec());
+        }
+        let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+        path.extend_from_slice(name.to_bytes());
+        Node::Named(path)
+    }
+
+    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Node::Open(fd) => flistxattr(fd, buffer),
+            Node::Named(path) => llistxattr(&**path, buffer),
+        }
+    }
+
+    fn get(&self, name: &CStr, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Node::Open(fd) => fgetxattr(fd, name, buffer),
+            Node::Named(path) => lgetxattr(&**path, name, buffer),
+        }
+    }
+
+    fn set(&self, name: &CStr, value: &[u8]) -> Result<(), Errno> {
+        match self {
+            Node::Open(fd) => fsetxattr(fd, name, value, XattrFlags::empty()),
+            Node::Named(path) => lsetxattr(&**path, name, value, XattrFlags::empty()),
+        }
+    }
+
+    fn remove(&self, name: &CStr) -> Result<(), Errno> {
+        match self {
+            Node::Open(fd) => fremovexattr(fd, name),
+            Node::Named(path) => lremovexattr(&**path, name),
+        }
+    }
+}
+
+fn extended(from: &Node<'_>, to: &Node<'_>) -> Result<(), Failed> {
     let failed = |error| Failed("extended attributes", error);
     let wanted = names(from).map_err(failed)?;
     // A new file may have some as well: those that its directory has for what is made in it.
@@ -82,24 +162,24 @@ fn extended(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failed> {
     };
     for name in each(&had) {
         if !each(&wanted).any(|it| it == name) {
-            done(name, fremovexattr(to, name));
+            done(name, to.remove(name));
         }
     }
     for name in each(&wanted) {
-        let value = all(|buffer| fgetxattr(from, name, buffer));
-        let set = value.and_then(|value| fsetxattr(to, name, &value, XattrFlags::empty()));
+        let value = all(|buffer| from.get(name, buffer));
+        let set = value.and_then(|value| to.set(name, &value));
         done(name, set);
     }
     first
 }
 
 /// Names of extended attributes, each with a NUL after it.
-fn names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+fn names(of: &Node<'_>) -> Result<Vec<u8>, Errno> {
     let mut small = [0_u8; 256];
-    match flistxattr(fd, &mut small[..]) {
+    match of.list(&mut small[..]) {
         Ok(length) => Ok(small[..length].to_vec()),
         Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
-        Err(Errno::RANGE) => all(|buffer| flistxattr(fd, buffer)),
+        Err(Errno::RANGE) => all(|buffer| of.list(buffer)),
         Err(error) => Err(error),
     }
 }
@@ -111,11 +191,8 @@ fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
 
 /// Whether an entry has extended attributes, as far as that can be told without opening it.
 pub fn may_have(dir: BorrowedFd<'_>, name: &CStr) -> bool {
-    // There is no such call relative to a directory, but there is a path to one that is open.
-    let path = format!("/proc/self/fd/{}/", dir.as_raw_fd());
-    let mut path = path.into_bytes();
-    path.extend_from_slice(name.to_bytes());
-    !matches!(llistxattr_query(path), Ok(0) | Err(Errno::OPNOTSUPP))
+    let names = names(&Node::at(dir, name));
+    !matches!(names, Ok(names) if names.is_empty())
 }
 
 fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
@@ -136,14 +213,43 @@ fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errn
 ///
 /// # Errors
 /// When they cannot be read.
-pub fn list(fd: BorrowedFd<'_>) -> Result<Vec<(CString, Vec<u8>)>, Errno> {
-    let names = names(fd)?;
+pub fn list(fd: BorrowedFd<'_>) -> Result<Listed, Errno> {
+    listed(&Node::Open(fd))
+}
+
+/// The same of what cannot be opened, as links.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn list_at(dir: BorrowedFd<'_>, name: &CStr) -> Result<Listed, Errno> {
+    listed(&Node::at(dir, name))
+}
+
+/// Names and values.
+type Listed = Vec<(CString, Vec<u8>)>;
+
+fn listed(of: &Node<'_>) -> Result<Listed, Errno> {
+    let names = names(of)?;
     let mut listed = Vec::new();
     for name in each(&names) {
-        listed.push((name.to_owned(), all(|buffer| fgetxattr(fd, name, buffer))?));
+        listed.push((name.to_owned(), all(|buffer| of.get(name, buffer))?));
     }
     listed.sort_unstable();
     Ok(listed)
+}
+
+/// Sets one of what cannot be opened, as links.
+///
+/// # Errors
+/// When it cannot be set.
+pub fn set_at(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    attribute: &[u8],
+    value: &[u8],
+) -> Result<(), Errno> {
+    let attribute = CString::new(attribute).map_err(|_| Errno::INVAL)?;
+    Node::at(dir, name).set(&attribute, value)
 }
 
 /// The times of access and modification.

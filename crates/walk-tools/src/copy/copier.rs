@@ -2,14 +2,15 @@
 
 use crate::copy::attributes::{self, take_over, take_over_at};
 use crate::copy::data::{Copying, DataError, Methods, stretch};
+use crate::copy::large::{is_large, same};
 use crate::copy::links::Links;
-use crate::copy::twin::{Large, Twin};
-use crate::copy::wanted::{Counts, Wanted, is_excluded};
+use crate::copy::temporary;
+use crate::copy::twin::{Seen, Twin};
+use crate::copy::wanted::{Counts, Wanted};
 use crate::mirror::Mirror;
 use crate::output::Part;
 use crate::session::say;
 use crate::text::show;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     Dir, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Task, Visitor,
 };
@@ -19,17 +20,18 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why an entry was not copied, or not wholly.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error("it vanished")]
     Vanished,
+    /// Its copy has the time that it had before, so that the next run copies it again.
+    #[error("it was changed while it was copied: the copy may be of both")]
+    Changed,
     #[error("{0}")]
     Read(Errno),
     #[error("cannot write the copy: {0}")]
@@ -40,17 +42,8 @@ enum Trouble {
     Attributes(#[from] attributes::Failed),
     #[error("{0}")]
     InTheWay(&'static str),
-}
-
-/// A part of a large file.
-#[derive(Serialize, Deserialize)]
-struct Piece {
-    name: CString,
-    /// What the copy is called as yet; nothing if by its own name.
-    temporary: Option<CString>,
-    start: u64,
-    end: u64,
-    sparse: bool,
+    #[error("the link leads to nothing")]
+    Dangling,
 }
 
 /// What all threads share.
@@ -59,26 +52,32 @@ pub struct Shared {
     pub mirror: Mirror<Twin>,
     pub links: Links,
     pub methods: Methods,
+    /// What links lead to is copied, wherever they are.
+    pub follows: bool,
+    /// Roots that are links are what they lead to.
+    pub follows_roots: bool,
     /// Directories that are copied to, which are not copied themselves.
     pub targets: Vec<(u64, u64)>,
 }
 
 /// One thread's copier.
 pub struct Copier<'c> {
-    shared: &'c Shared,
-    meter: Arc<Meter>,
-    copying: Copying,
+    pub(super) shared: &'c Shared,
+    pub(super) meter: Arc<Meter>,
+    pub(super) copying: Copying,
     pub counts: Counts,
     out: Part,
 }
 
 /// Where an entry comes from and goes to.
-struct Way<'w> {
+pub(super) struct Way<'w> {
     from: BorrowedFd<'w>,
-    name: &'w CStr,
-    stat: &'w Stat,
+    pub name: &'w CStr,
+    pub stat: &'w Stat,
     to: BorrowedFd<'w>,
     to_name: &'w CStr,
+    /// The directory that it is in.
+    pub holder: &'w Arc<Dir<Twin>>,
 }
 
 impl<'c> Copier<'c> {
@@ -99,6 +98,9 @@ impl<'c> Copier<'c> {
         let (name, holder) = (entry.name(), entry.holder());
         let shared = self.shared;
         let is_directory = stat.kind() == FileType::Directory;
+        if shared.follows && stat.kind() == FileType::Symlink {
+            return Err(Trouble::Dangling);
+        }
         if is_directory && shared.targets.contains(&stat.identity()) {
             return Err(Trouble::InTheWay("it is what is copied to"));
         }
@@ -118,9 +120,10 @@ impl<'c> Copier<'c> {
             stat: &stat,
             to: place.dir(),
             to_name: place.name,
+            holder,
         };
         let mut existing = None;
-        if shared.wanted.update || shared.wanted.dry_run {
+        if shared.wanted.looks() {
             existing = Stat::of(way.to, way.to_name).ok();
             let in_the_way = |old: &Stat| is_directory != (old.kind() == FileType::Directory);
             if shared.wanted.dry_run && shared.wanted.clears {
@@ -133,6 +136,10 @@ impl<'c> Copier<'c> {
         if let Some(old) = &existing {
             if old.kind() == FileType::Directory {
                 return Err(Trouble::InTheWay("a directory is in the place of its copy"));
+            }
+            if shared.wanted.leaves(way.stat, old) {
+                self.counts.unchanged += 1;
+                return Ok(Flow::Skip);
             }
             if shared.wanted.update && self.is_unchanged(&way, old)? {
                 if !shared.wanted.dry_run {
@@ -152,9 +159,9 @@ impl<'c> Copier<'c> {
         }
         let mut later = Vec::new();
         if stat.links() > 1 {
-            self.linked(&way, existing.as_ref(), holder, &mut later)?;
+            self.linked(&way, existing.as_ref(), &mut later)?;
         } else {
-            self.make(&way, holder, &mut later)?;
+            self.make(&way, &mut later)?;
         }
         for what in later {
             entry.later(what);
@@ -227,13 +234,14 @@ impl<'c> Copier<'c> {
         match old.kind() {
             FileType::RegularFile if old.size() != way.stat.size() => Ok(false),
             FileType::RegularFile if self.shared.wanted.compare => {
-                let from = open_source(way.from, way.name)?;
+                let from = self.shared.open_source(way.from, way.name)?;
                 let to = openat(way.to, way.to_name, SOURCE, Mode::empty());
                 let to = to.map_err(Trouble::Write)?;
                 let range = 0..way.stat.size();
                 let same = self.copying.same(from.as_fd(), to.as_fd(), range);
                 same.map_err(Trouble::Read)
             }
+            FileType::RegularFile if self.shared.wanted.size_only => Ok(true),
             FileType::RegularFile => Ok(old.modified() == way.stat.modified()),
             FileType::Symlink => {
                 let target = |dir, name: &CStr| readlinkat(dir, name, Vec::new());
@@ -248,19 +256,18 @@ impl<'c> Copier<'c> {
     /// Brings the attributes of an unchanged copy, and which names it has, up to date.
     fn keep(&mut self, way: &Way<'_>, old: &Stat) -> Result<(), Trouble> {
         let of = |stat: &Stat| (stat.mode(), stat.uid(), stat.gid(), stat.modified());
-        let mut same = of(old) == of(way.stat);
+        let same = of(old) == of(way.stat)
+            && !attributes::may_have(way.from, way.name)
+            && !attributes::may_have(way.to, way.to_name);
         if old.kind() == FileType::RegularFile {
-            same = same
-                && !attributes::may_have(way.from, way.name)
-                && !attributes::may_have(way.to, way.to_name);
             if !same {
-                let from = open_source(way.from, way.name)?;
+                let from = self.shared.open_source(way.from, way.name)?;
                 let to = openat(way.to, way.to_name, SOURCE, Mode::empty());
                 let to = to.map_err(Trouble::Write)?;
                 take_over(from.as_fd(), to.as_fd(), way.stat)?;
             }
         } else if !same {
-            take_over_at(way.to, way.to_name, way.stat)?;
+            way.take_over()?;
         }
         let linked = way.stat.links() > 1 || old.links() > 1;
         let Some(dir) = self.shared.links.dir().filter(|_| linked) else {
@@ -291,13 +298,12 @@ impl<'c> Copier<'c> {
         &mut self,
         way: &Way<'_>,
         existing: Option<&Stat>,
-        holder: &Arc<Dir<Twin>>,
         later: &mut Vec<Vec<u8>>,
     ) -> Result<(), Trouble> {
         let key = Links::key(way.stat);
         loop {
             let Some(dir) = self.shared.links.dir() else {
-                return self.make(way, holder, later);
+                return self.make(way, later);
             };
             if let Ok(known) = Stat::of(dir, &key) {
                 if existing.is_some_and(|old| old.identity() == known.identity()) {
@@ -308,7 +314,7 @@ impl<'c> Copier<'c> {
                 }) {
                     // Another file system is mounted there, or there are too many names.
                     Err(Trouble::Write(Errno::XDEV | Errno::MLINK)) => {
-                        return self.make(way, holder, later);
+                        return self.make(way, later);
                     }
                     done => {
                         self.counts.hard_links += 1;
@@ -317,8 +323,13 @@ impl<'c> Copier<'c> {
                     }
                 }
             }
+            // What cannot be read leaves the copy that is there as it is.
+            let from = match way.stat.kind() {
+                FileType::RegularFile => Some(self.shared.open_source(way.from, way.name)?),
+                _ => None,
+            };
             // Made empty under its key first: whoever comes next links to it. Data follow.
-            let made = if way.stat.kind() == FileType::RegularFile {
+            let made = if from.is_some() {
                 openat(dir, &*key, NEW, Mode::RUSR | Mode::WUSR).map(drop)
             } else {
                 make_other(way, dir, &key)
@@ -335,53 +346,48 @@ impl<'c> Copier<'c> {
                 Ok(()) => {}
                 Err(Trouble::Write(Errno::XDEV | Errno::PERM | Errno::OPNOTSUPP)) => {
                     let _ = unlinkat(dir, &*key, AtFlags::empty());
-                    return self.make(way, holder, later);
+                    return self.make(way, later);
                 }
                 Err(error) => return Err(error),
             }
-            if way.stat.kind() != FileType::RegularFile {
-                return Ok(take_over_at(way.to, way.to_name, way.stat)?);
-            }
-            let from = open_source(way.from, way.name)?;
+            let Some(from) = from else {
+                return Ok(way.take_over()?);
+            };
             let to = openat(way.to, way.to_name, COPY, Mode::empty());
             let to = to.map_err(Trouble::Write)?;
-            return self.fill(way, &from, &to, None, holder, later);
+            return self.fill(way, &from, &to, None, later);
         }
     }
 
-    fn make(
-        &mut self,
-        way: &Way<'_>,
-        holder: &Arc<Dir<Twin>>,
-        later: &mut Vec<Vec<u8>>,
-    ) -> Result<(), Trouble> {
+    fn make(&mut self, way: &Way<'_>, later: &mut Vec<Vec<u8>>) -> Result<(), Trouble> {
         if way.stat.kind() != FileType::RegularFile {
             put(way, |name| make_other(way, way.to, name))?;
-            return Ok(take_over_at(way.to, way.to_name, way.stat)?);
+            return Ok(way.take_over()?);
         }
-        let from = open_source(way.from, way.name)?;
+        let from = self.shared.open_source(way.from, way.name)?;
         let mode = Mode::RUSR | Mode::WUSR;
-        match openat(way.to, way.to_name, NEW, mode) {
-            Ok(to) => {
-                let filled = self.fill(way, &from, &to, None, holder, later);
-                if filled.as_ref().is_err_and(Trouble::is_of_data) {
-                    let _ = unlinkat(way.to, way.to_name, AtFlags::empty());
+        // A large one has its name when it is complete: whatever ends the run, no part of it, with holes, has it.
+        if !is_large(way.stat) {
+            match openat(way.to, way.to_name, NEW, mode) {
+                Ok(to) => {
+                    let filled = self.fill(way, &from, &to, None, later);
+                    if filled.as_ref().is_err_and(Trouble::is_of_data) {
+                        let _ = unlinkat(way.to, way.to_name, AtFlags::empty());
+                    }
+                    return filled;
                 }
-                filled
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(Trouble::Write(error)),
             }
-            Err(Errno::EXIST) => {
-                in_the_way(way)?;
-                // Whoever reads it meanwhile sees the old file or the new one, not a part.
-                let temporary = temporary();
-                let to = openat(way.to, &*temporary, NEW, mode).map_err(Trouble::Write)?;
-                let filled = self.fill(way, &from, &to, Some(&temporary), holder, later);
-                if filled.is_err() {
-                    let _ = unlinkat(way.to, &*temporary, AtFlags::empty());
-                }
-                filled
-            }
-            Err(error) => Err(Trouble::Write(error)),
         }
+        in_the_way(way)?;
+        // Whoever reads it meanwhile sees the old file or the new one, not a part.
+        let (temporary, to) = way.temporarily(|name| openat(way.to, name, NEW, mode))?;
+        let filled = self.fill(way, &from, &to, Some(&temporary), later);
+        if filled.is_err() {
+            let _ = unlinkat(way.to, &*temporary, AtFlags::empty());
+        }
+        filled
     }
 
     /// Copies data and attributes to a file that was made, now or later.
@@ -391,100 +397,30 @@ impl<'c> Copier<'c> {
         from: &OwnedFd,
         to: &OwnedFd,
         temporary: Option<&CStr>,
-        holder: &Arc<Dir<Twin>>,
         later: &mut Vec<Vec<u8>>,
     ) -> Result<(), Trouble> {
+        let mut unchanged = Ok(());
         let (from, to, size) = (from.as_fd(), to.as_fd(), way.stat.size());
         let sparse = way.stat.blocks() * 512 < size;
         if size > 0 && !self.shared.methods.share(from, to) {
-            if sparse || size > 2 * TOOL_PIECE_BYTES {
+            if sparse || is_large(way.stat) {
                 stretch(to, size)?;
             }
-            if size > 2 * TOOL_PIECE_BYTES {
-                for start in (0..size).step_by(TOOL_PIECE_BYTES as usize) {
-                    let piece = Piece {
-                        name: way.name.to_owned(),
-                        temporary: temporary.map(CStr::to_owned),
-                        start,
-                        end: size.min(start + TOOL_PIECE_BYTES),
-                        sparse,
-                    };
-                    later.push(postcard::to_stdvec(&piece).unwrap_or_default());
-                }
-                holder.state().larges().files.push(Large {
-                    name: way.name.to_owned(),
-                    temporary: temporary.map(CStr::to_owned),
-                });
+            if is_large(way.stat) {
+                self.put_off(way, temporary, sparse, later);
                 return Ok(());
             }
             let methods = &self.shared.methods;
             self.counts.bytes += self.copying.copy(methods, from, to, 0..size, sparse)?;
+            let now = Stat::of_open(from).map_err(Trouble::Read)?;
+            unchanged = same(&Seen::of(way.stat), &now);
         }
         let taken = take_over(from, to, way.stat);
         if let Some(temporary) = temporary {
             renameat(way.to, temporary, way.to, way.to_name).map_err(Trouble::Write)?;
         }
-        Ok(taken?)
-    }
-
-    fn piece(&mut self, task: &Task<'_, Twin>, piece: &Piece) -> Result<(), Trouble> {
-        let mirror = &self.shared.mirror;
-        let place = mirror
-            .place(task.holder(), &piece.name)
-            .map_err(Trouble::Write)?;
-        let from = open_source(task.dir_fd(), &piece.name)?;
-        let name = piece.temporary.as_deref().unwrap_or(place.name);
-        let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
-        let (methods, range) = (&self.shared.methods, piece.start..piece.end);
-        self.counts.bytes +=
-            self.copying
-                .copy(methods, from.as_fd(), to.as_fd(), range, piece.sparse)?;
-        Ok(())
-    }
-
-    /// Finishes the large files of a directory all whose pieces are done.
-    fn finish(&mut self, from: BorrowedFd<'_>, dir: &Arc<Dir<Twin>>, path: &[u8]) {
-        let larges = std::mem::take(&mut *dir.state().larges());
-        for large in &larges.files {
-            let is_whole = !larges.failed.contains(&large.name);
-            let finished = self.finish_one(from, dir, large, is_whole);
-            if let Err(trouble) = finished {
-                let path = [path, b"/", large.name.to_bytes()].concat();
-                self.failed(&path, &trouble);
-            }
-        }
-    }
-
-    fn finish_one(
-        &self,
-        from: BorrowedFd<'_>,
-        dir: &Arc<Dir<Twin>>,
-        large: &Large,
-        is_whole: bool,
-    ) -> Result<(), Trouble> {
-        let place = self
-            .shared
-            .mirror
-            .place(dir, &large.name)
-            .map_err(Trouble::Write)?;
-        let name = large.temporary.as_deref().unwrap_or(place.name);
-        if !is_whole {
-            // What was wrong has been said.
-            return unlinkat(place.dir(), name, AtFlags::empty()).map_err(Trouble::Write);
-        }
-        let source = open_source(from, &large.name)?;
-        let stat = Stat::of_open(source.as_fd()).map_err(Trouble::Read)?;
-        let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
-        let taken = take_over(source.as_fd(), to.as_fd(), &stat);
-        if large.temporary.is_some() {
-            renameat(place.dir(), name, place.dir(), place.name).map_err(Trouble::Write)?;
-        }
-        Ok(taken?)
-    }
-
-    /// Finishes the large files among the roots, after the walk.
-    pub fn finish_roots(&mut self, top: &Arc<Dir<Twin>>) {
-        self.finish(CWD, top, b"");
+        taken?;
+        unchanged
     }
 
     fn leaving(&mut self, leaving: &mut Leaving<'_, Twin>) -> Result<(), Trouble> {
@@ -503,7 +439,7 @@ impl<'c> Copier<'c> {
             })?
     }
 
-    fn failed(&mut self, path: &[u8], trouble: &Trouble) {
+    pub(super) fn failed(&mut self, path: &[u8], trouble: &Trouble) {
         if let Trouble::Vanished = trouble {
             self.meter.add_vanished();
             return;
@@ -525,7 +461,7 @@ impl<'c> Copier<'c> {
 impl Trouble {
     /// Whether the copy's data are not those of the file.
     fn is_of_data(&self) -> bool {
-        !matches!(self, Trouble::Attributes(_))
+        !matches!(self, Trouble::Attributes(_) | Trouble::Changed)
     }
 }
 
@@ -533,8 +469,9 @@ impl Visitor for Copier<'_> {
     type Dir = Twin;
 
     fn entry(&mut self, entry: &mut Entry<'_, Twin>) -> Flow {
-        let excluded = &self.shared.wanted.excluded;
-        if !excluded.is_empty() && entry.depth() > 0 && is_excluded(excluded, entry) {
+        if entry.depth() > 0
+            && (temporary::is_one(entry.name()) || self.shared.wanted.leaves_out(entry))
+        {
             return Flow::Skip;
         }
         match self.copy(entry) {
@@ -547,18 +484,7 @@ impl Visitor for Copier<'_> {
     }
 
     fn task(&mut self, task: &mut Task<'_, Twin>) {
-        let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
-            unreachable!("it was made by a copier");
-        };
-        if let Err(trouble) = self.piece(task, &piece) {
-            let mut larges = task.holder().state().larges();
-            let is_first = !larges.failed.contains(&piece.name);
-            larges.failed.push(piece.name.clone());
-            drop(larges);
-            if is_first {
-                self.failed(task.path(piece.name.to_bytes()), &trouble);
-            }
-        }
+        self.part(task);
     }
 
     fn leave(&mut self, leaving: &mut Leaving<'_, Twin>) {
@@ -570,6 +496,10 @@ impl Visitor for Copier<'_> {
         }
     }
 
+    fn abandon(&mut self, leaving: &mut Leaving<'_, Twin>) {
+        self.give_up(leaving.dir());
+    }
+
     fn problem(&mut self, problem: Problem<'_>) {
         say(self.shared.wanted.tool, problem.path, problem.kind);
     }
@@ -579,22 +509,25 @@ const SOURCE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
-const COPY: OFlags = OFlags::WRONLY
+pub(super) const COPY: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 const NEW: OFlags = COPY.union(OFlags::CREATE).union(OFlags::EXCL);
 
-fn open_source(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
-    // A root may be a link that was followed.
-    let flags = if dir.as_raw_fd() == CWD.as_raw_fd() {
-        SOURCE - OFlags::NOFOLLOW
-    } else {
-        SOURCE
-    };
-    openat(dir, name, flags, Mode::empty()).map_err(|error| match error {
-        Errno::NOENT => Trouble::Vanished,
-        error => Trouble::Read(error),
-    })
+impl Shared {
+    pub(super) fn open_source(&self, dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
+        // A root may be a link that was followed as such; what was no link may be one by now.
+        let is_root = dir.as_raw_fd() == CWD.as_raw_fd();
+        let flags = if self.follows || self.follows_roots && is_root {
+            SOURCE - OFlags::NOFOLLOW
+        } else {
+            SOURCE
+        };
+        openat(dir, name, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOENT => Trouble::Vanished,
+            error => Trouble::Read(error),
+        })
+    }
 }
 
 fn in_the_way(way: &Way<'_>) -> Result<(), Trouble> {
@@ -614,8 +547,7 @@ fn put(way: &Way<'_>, make: impl Fn(&CStr) -> Result<(), Errno>) -> Result<(), T
         Err(error) => return Err(Trouble::Write(error)),
     }
     in_the_way(way)?;
-    let temporary = temporary();
-    make(&temporary).map_err(Trouble::Write)?;
+    let (temporary, ()) = way.temporarily(make)?;
     renameat(way.to, &*temporary, way.to, way.to_name).map_err(|error| {
         let _ = unlinkat(way.to, &*temporary, AtFlags::empty());
         Trouble::Write(error)
@@ -635,12 +567,35 @@ fn make_other(way: &Way<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errn
     mknodat(to, name, way.stat.kind(), mode, way.stat.rdev())
 }
 
-/// A name that nobody else has.
-fn temporary() -> CString {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_nanos() as u64);
-    let id = std::process::id();
-    CString::new(format!(".pandofs-{id:x}-{now:x}-{number:x}")).unwrap_or_default()
+impl Way<'_> {
+    /// What there is besides data, of what cannot be opened.
+    fn take_over(&self) -> Result<(), attributes::Failed> {
+        let (from, to) = ((self.from, self.name), (self.to, self.to_name));
+        take_over_at(from, to, self.stat)
+    }
+
+    /// Makes something under the name that a copy has until it is complete, in the place of what an earlier run may have
+    /// left there.
+    fn temporarily<T>(
+        &self,
+        make: impl Fn(&CStr) -> Result<T, Errno>,
+    ) -> Result<(CString, T), Trouble> {
+        let mut root = self.name;
+        if !self.holder.is_above_roots() {
+            let mut dir = self.holder;
+            while let Some(above) = dir.parent() {
+                dir = above;
+            }
+            root = dir.name();
+        }
+        let name = temporary::of(root, self.to_name);
+        let made = match make(&name) {
+            Err(Errno::EXIST) => {
+                unlinkat(self.to, &*name, AtFlags::empty()).map_err(Trouble::Write)?;
+                make(&name)
+            }
+            made => made,
+        };
+        Ok((name, made.map_err(Trouble::Write)?))
+    }
 }

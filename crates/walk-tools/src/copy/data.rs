@@ -1,6 +1,7 @@
 //! Copies the bytes of a file: shared with the other file where the file system can, by the kernel where it
 //! can, through memory otherwise. Holes stay holes.
 
+use clap::ValueEnum;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{SeekFrom, copy_file_range, ftruncate, ioctl_ficlone, seek};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
@@ -16,7 +17,24 @@ pub struct Methods {
     no_clone: AtomicBool,
     /// The kernel does not copy by itself.
     no_range: AtomicBool,
+    must_share: bool,
+    holes: Holes,
 }
+
+/// What becomes of holes.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holes {
+    /// They stay holes
+    #[default]
+    Auto,
+    /// Zeros become holes as well
+    Always,
+    /// They become zeros
+    Never,
+}
+
+/// Bytes of zeros that become a hole.
+const HOLE_BYTES: usize = 4 << 10;
 
 impl Methods {
     /// Through memory alone.
@@ -24,12 +42,26 @@ impl Methods {
         Methods {
             no_clone: AtomicBool::new(true),
             no_range: AtomicBool::new(true),
+            ..Methods::default()
+        }
+    }
+
+    /// With such holes.
+    pub fn holes(self, holes: Holes) -> Methods {
+        Methods { holes, ..self }
+    }
+
+    /// No data but what can be shared.
+    pub fn sharing() -> Methods {
+        Methods {
+            must_share: true,
+            ..Methods::default()
         }
     }
 
     /// Makes one file share all data of another, and whether that worked.
     pub fn share(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
-        if self.no_clone.load(Ordering::Relaxed) {
+        if self.no_clone.load(Ordering::Relaxed) || self.holes != Holes::Auto {
             return false;
         }
         match ioctl_ficlone(to, from) {
@@ -80,6 +112,13 @@ impl Copying {
         range: std::ops::Range<u64>,
         sparse: bool,
     ) -> Result<u64, DataError> {
+        if methods.must_share {
+            return Err(DataError::Write(Errno::OPNOTSUPP));
+        }
+        if methods.holes == Holes::Always {
+            return self.copy_but_zeros(from, to, range);
+        }
+        let sparse = sparse && methods.holes == Holes::Auto;
         let mut at = range.start;
         let mut copied = 0;
         while at < range.end {
@@ -94,6 +133,37 @@ impl Copying {
             copied += end - at;
             self.copy_all(methods, from, to, at..end, at)?;
             at = end;
+        }
+        Ok(copied)
+    }
+
+    fn copy_but_zeros(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        range: std::ops::Range<u64>,
+    ) -> Result<u64, DataError> {
+        // What is copied in pieces has its length already: they may be copied in any order.
+        let length = rustix::fs::fstat(to).map_err(DataError::Write)?.st_size;
+        if (length as u64) < range.end {
+            stretch(to, range.end)?;
+        }
+        let (mut at, mut copied) = (range.start, 0);
+        while at < range.end {
+            let most = (range.end - at).min(BUFFER_BYTES as u64) as usize;
+            let count = fill(from, &mut self.buffer[..most], at).map_err(DataError::Read)?;
+            if count < most {
+                return Err(DataError::Shorter);
+            }
+            for (number, block) in (0..).zip(self.buffer[..count].chunks(HOLE_BYTES)) {
+                if block.iter().all(|byte| *byte == 0) {
+                    continue;
+                }
+                let place = at + number * HOLE_BYTES as u64;
+                write_all(to, block, place)?;
+                copied += block.len() as u64;
+            }
+            at += count as u64;
         }
         Ok(copied)
     }
@@ -147,13 +217,7 @@ impl Copying {
             if count == 0 {
                 return Err(DataError::Shorter);
             }
-            let mut written = 0;
-            while written < count {
-                let rest = &self.buffer[written..count];
-                let more =
-                    retry_on_intr(|| pwrite(to, rest, place + (at - start) + written as u64));
-                written += more.map_err(DataError::Write)?;
-            }
+            write_all(to, &self.buffer[..count], place + (at - start))?;
             at += count as u64;
         }
         Ok(())
@@ -186,6 +250,16 @@ impl Copying {
         }
         Ok(true)
     }
+}
+
+fn write_all(to: BorrowedFd<'_>, bytes: &[u8], place: u64) -> Result<(), DataError> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let rest = &bytes[written..];
+        let more = retry_on_intr(|| pwrite(to, rest, place + written as u64));
+        written += more.map_err(DataError::Write)?;
+    }
+    Ok(())
 }
 
 /// Reads until the buffer is full or the file ends.

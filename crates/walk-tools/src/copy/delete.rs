@@ -1,5 +1,6 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
+use crate::copy::temporary;
 use crate::copy::wanted::is_excluded;
 use crate::find::glob::Glob;
 use crate::mirror::{Mirror, Mirrored, Slot};
@@ -60,6 +61,7 @@ pub struct Deleter<'d> {
     /// The tree that it is a copy of.
     pub origin: &'d Mirror<Doomed>,
     pub excluded: &'d [(bool, Glob)],
+    pub included: &'d [(bool, Glob)],
     pub dry_run: bool,
     pub verbose: bool,
     pub meter: Arc<Meter>,
@@ -75,7 +77,8 @@ enum Fate {
 
 impl Deleter<'_> {
     fn fate(&self, entry: &mut Entry<'_, Doomed>) -> Result<Fate, Errno> {
-        if entry.holder().state().goes {
+        // What an earlier copy left is no part of the tree, whatever the other one has.
+        if entry.holder().state().goes || temporary::is_one(entry.name()) {
             return Ok(Fate::Goes);
         }
         let is_directory = entry.kind() == FileType::Directory;
@@ -129,7 +132,10 @@ impl Visitor for Deleter<'_> {
             return Flow::Descend([0, 0]);
         }
         let is_directory = entry.kind() == FileType::Directory;
-        if !entry.holder().state().goes && is_excluded(self.excluded, entry) {
+        if !entry.holder().state().goes
+            && is_excluded(self.excluded, entry)
+            && !is_excluded(self.included, entry)
+        {
             return Flow::Skip;
         }
         match self.fate(entry) {

@@ -4,6 +4,8 @@ pub mod attributes;
 pub mod copier;
 pub mod data;
 pub mod delete;
+pub mod large;
 pub mod links;
+pub mod temporary;
 pub mod twin;
 pub mod wanted;

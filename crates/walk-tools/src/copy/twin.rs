@@ -1,7 +1,8 @@
 //! What is known of a directory that is being copied.
 
 use crate::mirror::{Mirrored, Slot};
-use pandofs_walk_fs::{DirState, Unreadable};
+use pandofs_walk_fs::{DirState, Stat, Time, Unreadable};
+use rustix::fs::{Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,8 +27,41 @@ pub struct Larges {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Large {
     pub name: CString,
-    /// What the copy is called until it is finished, if not by its own name.
+    /// What the copy is called until it is finished, if not by its own name: a file with several names has them at once.
     pub temporary: Option<CString>,
+    pub seen: Seen,
+}
+
+/// A file as it was before any of it was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub size: u64,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, u32),
+    accessed: (i64, u32),
+}
+
+impl Seen {
+    pub fn of(stat: &Stat) -> Seen {
+        let pair = |time: Time| (time.seconds, time.nanoseconds);
+        Seen {
+            size: stat.size(),
+            modified: pair(stat.modified()),
+            accessed: pair(stat.accessed()),
+        }
+    }
+
+    /// The times of access and modification.
+    pub fn times(&self) -> Timestamps {
+        let timespec = |(seconds, nanoseconds): (i64, u32)| Timespec {
+            tv_sec: seconds,
+            tv_nsec: i64::from(nanoseconds),
+        };
+        Timestamps {
+            last_access: timespec(self.accessed),
+            last_modification: timespec(self.modified),
+        }
+    }
 }
 
 impl Twin {

@@ -1,7 +1,7 @@
 //! What copying is asked for, and what came of it.
 
 use crate::find::glob::Glob;
-use pandofs_walk_fs::Entry;
+use pandofs_walk_fs::{Entry, Stat};
 use serde::{Deserialize, Serialize};
 
 /// What is wanted.
@@ -17,10 +17,37 @@ pub struct Wanted {
     /// What is in the way is removed before; in a dry run it is still there.
     pub clears: bool,
     pub verbose: bool,
+    /// What is there already is left alone, but for directories.
+    pub no_clobber: bool,
+    /// What is there already is left alone unless it is older.
+    pub newer: bool,
+    /// Files are the same if they have the same size.
+    pub size_only: bool,
     /// Files and links make room for directories.
     pub replaces: bool,
     /// Names, or paths, that are left out.
     pub excluded: Vec<(bool, Glob)>,
+    /// The same that are not, though they are among those.
+    pub included: Vec<(bool, Glob)>,
+}
+
+impl Wanted {
+    /// Whether it matters what is there already.
+    pub fn looks(&self) -> bool {
+        self.update || self.dry_run || self.no_clobber || self.newer
+    }
+
+    /// Whether what is there already is left as it is.
+    pub fn leaves(&self, new: &Stat, old: &Stat) -> bool {
+        self.no_clobber || self.newer && old.modified() >= new.modified()
+    }
+
+    /// Whether an entry is left out.
+    pub fn leaves_out<D>(&self, entry: &mut Entry<'_, D>) -> bool {
+        !self.excluded.is_empty()
+            && is_excluded(&self.excluded, entry)
+            && !is_excluded(&self.included, entry)
+    }
 }
 
 /// What was done. Bytes are those of data that was copied, without holes.
@@ -49,7 +76,7 @@ impl Counts {
     }
 }
 
-/// Whether an entry is left out.
+/// Whether an entry is among these.
 pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bool {
     excluded.iter().any(|(of_path, glob)| {
         if *of_path {

@@ -6,34 +6,54 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Files with several names of which one was met. In parts, so that threads rarely wait for one another.
+/// Files with several names of which one was met.
 #[derive(Debug, Default)]
-pub struct Names([Mutex<HashSet<(u64, u64)>>; 16]);
+pub struct Names {
+    /// In parts, so that threads rarely wait for one another.
+    parts: [Mutex<HashSet<(u64, u64)>>; 16],
+    /// By earlier runs, of which another process tells.
+    before: HashSet<(u64, u64)>,
+}
 
 impl Names {
+    /// Those were met by earlier runs, of which this process tells or another one.
+    pub fn met_before(before: Vec<(u64, u64)>, tells: bool) -> Names {
+        let mut names = Names::default();
+        if tells {
+            names.add(before);
+        } else {
+            names.before.extend(before);
+        }
+        names
+    }
+
     /// Whether it is the first name of its file.
     pub fn is_first(&self, stat: &Stat) -> bool {
         if !has_several(stat) {
             return true;
         }
-        let part = &self.0[(stat.ino() % 16) as usize];
+        let identity = stat.identity();
+        if self.before.contains(&identity) {
+            return false;
+        }
+        let part = &self.parts[(stat.ino() % 16) as usize];
         let mut seen = part.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(stat.identity())
+        seen.insert(identity)
     }
 
-    /// All that were met, for a checkpoint.
+    /// Those that were met of which this process tells, for a checkpoint.
     pub fn all(&self) -> Vec<(u64, u64)> {
-        let parts = self.0.iter();
+        let parts = self.parts.iter();
         let all = parts.map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).clone());
         all.flatten().collect()
     }
 
     /// Those were met before.
-    pub fn add(&self, met: &[(u64, u64)]) {
+    pub fn add(&self, met: impl IntoIterator<Item = (u64, u64)>) {
         for identity in met {
-            let part = &self.0[(identity.1 % 16) as usize];
+            let part = &self.parts[(identity.1 % 16) as usize];
             let mut seen = part.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.insert(*identity);
+            seen.insert(identity);
         }
     }
 }

@@ -77,6 +77,33 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(base.pow(power)).ok_or_else(wrong)
 }
 
+/// What is shown only.
+#[derive(Clone, Copy, Debug)]
+pub enum Threshold {
+    AtLeast(u64),
+    AtMost(u64),
+}
+
+/// As `-t` has it: a size, with a minus for those that are at most as large.
+///
+/// # Errors
+/// When it is no size.
+pub fn threshold(text: &str) -> Result<Threshold, String> {
+    match text.strip_prefix('-') {
+        Some(text) => size(text).map(Threshold::AtMost),
+        None => size(text).map(Threshold::AtLeast),
+    }
+}
+
+impl Threshold {
+    pub fn shows(self, bytes: u64) -> bool {
+        match self {
+            Threshold::AtLeast(least) => bytes >= least,
+            Threshold::AtMost(most) => bytes <= most,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

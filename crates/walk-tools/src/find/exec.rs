@@ -1,9 +1,11 @@
 //! `-exec` and its kind.
 
 use crate::text::shown;
+use rustix::fs::{Mode, OFlags};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,15 +28,18 @@ pub struct Exec {
 
 impl Exec {
     /// Runs it for one entry. Whether it ended well.
-    pub fn run(&self, path: &[u8], directory: BorrowedFd<'_>, failed: &AtomicBool) -> bool {
-        let words: Vec<OsString> = self.words.iter().map(|word| replace(word, path)).collect();
+    pub fn run(&self, path: &[u8], place: &Place<'_>, failed: &AtomicBool) -> bool {
+        let name = if self.in_directory { &place.name } else { path };
+        let words: Vec<OsString> = self.words.iter().map(|word| replace(word, name)).collect();
+        let directory = self.in_directory.then(|| place.directory.path());
+        let directory = directory.as_deref();
         if self.asks {
             // One question and what comes of it at a time.
             static ASKING: Mutex<()> = Mutex::new(());
             let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
-            return self.is_wanted(path) && self.start(words, Some(directory), failed);
+            return self.is_wanted(path) && self.start(words, directory, failed);
         }
-        self.start(words, Some(directory), failed)
+        self.start(words, directory, failed)
     }
 
     fn is_wanted(&self, path: &[u8]) -> bool {
@@ -54,28 +59,21 @@ impl Exec {
         words.pop();
         words.append(&mut names.names);
         names.bytes = 0;
-        if !self.start(words, None, failed) {
+        let kept = names.directory.take();
+        let directory = kept.as_ref().map(|kept| descriptor(kept.as_fd()));
+        if !self.start(words, directory.as_deref(), failed) {
             failed.store(true, Ordering::Relaxed);
         }
     }
 
-    fn start(
-        &self,
-        words: Vec<OsString>,
-        directory: Option<BorrowedFd<'_>>,
-        failed: &AtomicBool,
-    ) -> bool {
+    fn start(&self, words: Vec<OsString>, directory: Option<&Path>, failed: &AtomicBool) -> bool {
         let Some((program, arguments)) = words.split_first() else {
             return false;
         };
         let mut command = Command::new(program);
         command.args(arguments);
-        if let Some(fd) = directory.filter(|_| self.in_directory) {
-            // By descriptor, as the path may be too long or have changed. The child changes to it before
-            // its descriptors are closed.
-            if fd.as_raw_fd() >= 0 {
-                command.current_dir(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-            }
+        if let Some(directory) = directory {
+            command.current_dir(directory);
         }
         if self.asks {
             // What comes there is answers.
@@ -97,9 +95,15 @@ impl Exec {
 pub struct Names {
     names: Vec<OsString>,
     bytes: usize,
+    /// That of them all, for `-execdir`.
+    directory: Option<OwnedFd>,
 }
 
 impl Names {
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// Whether there are enough.
     pub fn push(&mut self, path: &[u8]) -> bool {
         self.names.push(OsStr::from_bytes(path).to_owned());
@@ -107,6 +111,88 @@ impl Names {
         self.bytes += path.len() + 1 + size_of::<usize>();
         self.bytes >= BATCH_BYTES
     }
+
+    /// Keeps the directory that all names are in which come until the next batch is run.
+    ///
+    /// # Errors
+    /// When too many are open.
+    pub fn keep(&mut self, directory: &Directory<'_>) -> rustix::io::Result<()> {
+        if self.directory.is_none() {
+            self.directory = Some(directory.open()?);
+        }
+        Ok(())
+    }
+}
+
+/// Where an entry is, for commands that run there.
+#[derive(Debug)]
+pub struct Place<'p> {
+    pub directory: Directory<'p>,
+    /// What it is called there.
+    pub name: Vec<u8>,
+}
+
+/// A directory that commands run in.
+#[derive(Debug)]
+pub enum Directory<'p> {
+    /// By descriptor, as the path may be too long or have changed.
+    Open(BorrowedFd<'p>),
+    /// That of a root.
+    Path(PathBuf),
+}
+
+impl<'p> Place<'p> {
+    /// Of an entry of a directory.
+    pub fn of_entry(directory: BorrowedFd<'p>, name: &[u8]) -> Place<'p> {
+        Place {
+            directory: Directory::Open(directory),
+            name: [b"./", name].concat(),
+        }
+    }
+
+    /// Of a root: the directory that its last name is in, as in GNU find.
+    pub fn of_root(root: &[u8]) -> Place<'static> {
+        let Some(end) = root.iter().rposition(|byte| *byte != b'/') else {
+            return Place {
+                directory: Directory::Path("/".into()),
+                name: b"/".to_vec(),
+            };
+        };
+        let slash = root[..end].iter().rposition(|byte| *byte == b'/');
+        let directory = match slash {
+            None => Path::new("."),
+            Some(0) => Path::new("/"),
+            Some(slash) => Path::new(OsStr::from_bytes(&root[..slash])),
+        };
+        Place {
+            directory: Directory::Path(directory.to_path_buf()),
+            name: [b"./", &root[slash.map_or(0, |slash| slash + 1)..]].concat(),
+        }
+    }
+}
+
+impl Directory<'_> {
+    fn path(&self) -> PathBuf {
+        match self {
+            Directory::Open(fd) => descriptor(*fd),
+            Directory::Path(path) => path.clone(),
+        }
+    }
+
+    fn open(&self) -> rustix::io::Result<OwnedFd> {
+        match self {
+            Directory::Open(fd) => rustix::io::fcntl_dupfd_cloexec(fd, 0),
+            Directory::Path(path) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                rustix::fs::open(path, flags, Mode::empty())
+            }
+        }
+    }
+}
+
+/// A child changes to it before its descriptors are closed.
+fn descriptor(fd: BorrowedFd<'_>) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
 fn replace(word: &OsStr, path: &[u8]) -> OsString {
@@ -124,6 +210,23 @@ fn replace(word: &OsStr, path: &[u8]) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn roots_are_in_the_directory_before_their_last_slash() {
+        for (root, directory, name) in [
+            ("a", ".", "./a"),
+            ("a/", ".", "./a/"),
+            ("a/b", "a", "./b"),
+            ("/a", "/", "./a"),
+            (".", ".", "./."),
+            ("a/b/../", "a/b", "./../"),
+            ("/", "/", "/"),
+        ] {
+            let place = Place::of_root(root.as_bytes());
+            assert_eq!(place.directory.path(), Path::new(directory), "{root}");
+            assert_eq!(place.name, name.as_bytes(), "{root}");
+        }
+    }
 
     #[test]
     fn braces_are_replaced_wherever_they_are() {

@@ -1,13 +1,15 @@
 //! What an expression is, and what it does with an entry.
 
-use crate::find::exec::{Exec, Names};
+use crate::find::exec::{Exec, Names, Place};
 use crate::find::filesystems::FileSystems;
 use crate::find::format::{self, Format};
 use crate::find::glob::Glob;
+use crate::find::regexes::Pattern;
+use crate::find::selinux::context;
 use crate::output::Part;
-use crate::text::{show, shown};
+use crate::session::say;
+use crate::text::show;
 use pandofs_walk_fs::{Entry, FileType, Meter, Stat, Time};
-use regex::bytes::Regex;
 use rustix::fs::{
     Access, AtFlags, Mode, OFlags, RawDir, StatxFlags, accessat, openat, readlinkat, statx,
     unlinkat,
@@ -35,7 +37,7 @@ pub enum Test {
     Name(Glob),
     Path(Glob),
     LinkName(Glob),
-    Regex(Regex),
+    Regex(Pattern),
     Kind(Vec<FileType>),
     /// Of what a link leads to; of the link itself, if links are followed.
     OtherKind(Vec<FileType>, bool),
@@ -58,6 +60,8 @@ pub enum Test {
     SameFile((u64, u64)),
     Empty,
     Access(Access),
+    /// Of SELinux.
+    Context(Glob),
 }
 
 /// Something that is done.
@@ -197,13 +201,22 @@ impl Test {
                     && readlinkat(entry.dir_fd(), entry.name(), Vec::new())
                         .is_ok_and(|target| glob.matches(target.to_bytes()))
             }
-            Test::Regex(regex) => regex.is_match(entry.path()),
+            Test::Regex(pattern) => match pattern.is_match(entry.path()) {
+                Ok(matches) => matches,
+                Err(error) => {
+                    // Neither value would be right, so no action may come of it.
+                    scene.meter.stop();
+                    fail(scene, entry.path(), &format_args!("-regex: {error:#}"));
+                    false
+                }
+            },
             Test::Kind(kinds) => {
                 let kind = entry.kind();
                 kinds.contains(&kind)
             }
             Test::OtherKind(kinds, followed) => kinds.contains(&other_kind(entry, *followed)),
             Test::Empty => is_empty(entry),
+            Test::Context(glob) => context(entry).is_ok_and(|it| glob.matches(&it)),
             Test::Access(access) => {
                 accessat(entry.dir_fd(), entry.name(), *access, AtFlags::empty()).is_ok()
             }
@@ -245,7 +258,8 @@ impl Test {
             | Test::Kind(_)
             | Test::OtherKind(..)
             | Test::Empty
-            | Test::Access(_) => unreachable!("they need no attributes"),
+            | Test::Access(_)
+            | Test::Context(_) => unreachable!("they need no attributes"),
         }
     }
 }
@@ -375,36 +389,57 @@ fn delete(entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
     match unlinkat(entry.dir_fd(), entry.name(), flags) {
         Ok(()) => true,
         Err(error) => {
-            eprintln!(
-                "pandofs find: cannot delete {}: {error}",
-                shown(entry.path())
+            fail(
+                scene,
+                entry.path(),
+                &format_args!("cannot be deleted: {error}"),
             );
-            scene
-                .failed
-                .store(true, std::sync::atomic::Ordering::Relaxed);
             false
         }
     }
 }
 
+fn fail(scene: &Scene<'_>, path: &[u8], why: &dyn std::fmt::Display) {
+    say("find", path, why);
+    scene
+        .failed
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
 fn exec(number: usize, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
     let exec = &scene.execs[number];
-    let path = if exec.in_directory && entry.depth() > 0 {
-        [b"./", entry.name().to_bytes()].concat()
+    let path = entry.path().to_vec();
+    let place = if entry.depth() > 0 {
+        Place::of_entry(entry.dir_fd(), entry.name().to_bytes())
     } else {
-        entry.path().to_vec()
+        Place::of_root(&path)
     };
-    if exec.batch {
-        let names = &mut scene.names[number];
-        if names.push(&path) {
-            scene.out.flush();
-            exec.run_batch(names, scene.failed);
-        }
-        return true;
+    if !exec.batch {
+        // What was printed before comes before what the command prints.
+        flush(scene);
+        return exec.run(&path, &place, scene.failed);
     }
-    // What was printed before comes before what the command prints.
+    let names = &mut scene.names[number];
+    let is_full = if exec.in_directory {
+        if let Err(error) = names.keep(&place.directory) {
+            fail(scene, &path, &error);
+            return true;
+        }
+        // Names of different directories do not go together: see `pandofs_walk_fs::Visitor::pause`. Roots do not pause.
+        names.push(&place.name) || entry.depth() == 0
+    } else {
+        names.push(&path)
+    };
+    if is_full {
+        flush(scene);
+        exec.run_batch(&mut scene.names[number], scene.failed);
+    }
+    true
+}
+
+fn flush(scene: &mut Scene<'_>) {
     scene.out.flush();
-    exec.run(&path, entry.dir_fd(), scene.failed)
+    scene.files.iter_mut().for_each(Part::flush);
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::find::expression::Which;
 use crate::find::filesystems::FileSystems;
 use crate::find::permissions::letters;
+use crate::find::selinux::context;
 use crate::find::users::{group_name, user_name};
 use anyhow::{Result, bail};
 use jiff::Timestamp;
@@ -155,9 +156,8 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
     match letter {
         Some('%') => Ok(Part::Bytes(b"%".to_vec())),
         Some(which @ ('A' | 'B' | 'C' | 'T')) => {
-            let Some(field) = next().filter(|field| "@+YmdHIMSTDFaAbBhjklpyZsRc".contains(*field))
-            else {
-                bail!("%{which} needs one of @ + Y m d H I M S T D F R a A b B h j k l p y Z s c");
+            let Some(field) = next().filter(|field| TIME_FIELDS.contains(*field)) else {
+                bail!("%{which} needs one of these behind it: {TIME_FIELDS}");
             };
             let which = match which {
                 'A' => Which::Accessed,
@@ -173,10 +173,10 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
                 'c' => Which::Changed,
                 _ => Which::Modified,
             };
-            let field = 'c';
+            let field = LONG;
             Ok(Part::Time { which, field, pad })
         }
-        Some(directive) if "bdDfFgGhHiklmMnpPsSuUyY".contains(directive) => {
+        Some(directive) if "bdDfFgGhHiklmMnpPsSuUyYZ".contains(directive) => {
             // Other numbers are texts to GNU find.
             pad.zeros &= matches!(directive, 'd' | 'm');
             Ok(Part::Directive { directive, pad })
@@ -236,6 +236,8 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
             out.extend_from_slice(&entry.path()[..root]);
         }
         'd' => written(out, entry.depth()),
+        // Nothing where there is none.
+        'Z' => out.extend(context(entry).unwrap_or_default()),
         'y' => out.push(kind_letter(entry.kind())),
         'Y' => {
             let target = statx(
@@ -283,6 +285,11 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
         }
     }
 }
+
+/// What can be behind `%A`, `%B`, `%C` and `%T`.
+const TIME_FIELDS: &str = "@+aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ";
+/// `%t` and its like, which have a fraction where `%Tc` has none.
+const LONG: char = '\0';
 
 fn mounted() -> Option<&'static FileSystems> {
     static MOUNTED: OnceLock<Option<FileSystems>> = OnceLock::new();
@@ -353,8 +360,14 @@ fn write_time(time: Time, field: char, out: &mut Vec<u8>) {
     match field {
         '+' => written(out, text("%Y-%m-%d+%H:%M:%S") + &fraction),
         'S' => written(out, text("%S") + &fraction),
-        'T' => written(out, text("%H:%M:%S") + &fraction),
-        'c' => written(out, text("%a %b %e %H:%M:%S") + &fraction + &text(" %Y")),
+        'T' | 'X' => written(out, text("%H:%M:%S") + &fraction),
+        LONG => written(out, text("%a %b %e %H:%M:%S") + &fraction + &text(" %Y")),
+        // Those that go by the language: as without one.
+        'c' => written(out, text("%a %b %e %H:%M:%S %Y")),
+        'r' => written(out, text("%I:%M:%S %p")),
+        'x' => written(out, text("%m/%d/%y")),
+        'n' => out.push(b'\n'),
+        't' => out.push(b'\t'),
         other => written(out, text(&format!("%{other}"))),
     }
 }

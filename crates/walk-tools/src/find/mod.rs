@@ -7,6 +7,8 @@ pub mod format;
 pub mod glob;
 pub mod parse;
 pub mod permissions;
+pub mod primaries;
 pub mod regexes;
+pub mod selinux;
 pub mod users;
 pub mod values;

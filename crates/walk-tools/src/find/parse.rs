@@ -1,20 +1,17 @@
 //! Reads a command line of find: options, roots, expression.
 
 use crate::find::exec::Exec;
-use crate::find::expression::{Action, Age, Compare, DAY, Expression, Test, Which};
-use crate::find::filesystems::FileSystems;
+use crate::find::expression::{Action, Compare, Expression};
 use crate::find::format::Format;
 use crate::find::glob::Glob;
-use crate::find::regexes::{self, Syntax};
-use crate::find::users;
-use crate::find::values::{age, compare, just, kinds, moment, permissions_test, size, tomorrow};
+use crate::find::regexes::Syntax;
+use crate::find::values::{compare, tomorrow};
+use crate::roots;
 use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{Follow, Time};
-use rustix::fs::{Access, AtFlags, CWD, StatxFlags, statx};
-use std::ffi::{CString, OsStr, OsString};
-use std::io::Read;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -34,6 +31,10 @@ pub struct Query {
     pub files: Vec<OsString>,
     /// When files were made is asked for.
     pub needs_birth: bool,
+    /// There is a -quit.
+    pub quits: bool,
+    /// A file named the roots, maybe none.
+    pub roots_are_listed: bool,
 }
 
 /// # Errors
@@ -45,6 +46,7 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
         syntax: Syntax::Emacs,
         acts: false,
         prunes: false,
+        says_depth: false,
         query: Query {
             roots: Vec::new(),
             expression: Expression::Constant(true),
@@ -57,6 +59,8 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
             excluded: Vec::new(),
             files: Vec::new(),
             needs_birth: false,
+            quits: false,
+            roots_are_listed: false,
         },
         ages_from: None,
     };
@@ -73,28 +77,30 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
         query.expression =
             Expression::And(vec![query.expression, Expression::Action(Action::Print)]);
     }
-    if query.depth_first && parser.prunes {
+    if query.depth_first && parser.prunes && !parser.says_depth {
         bail!(
             "-prune does nothing with -depth, which -delete implies: a directory comes after what \
-               is in it"
+               is in it; say -depth as well if that is meant"
         );
     }
-    if query.roots.is_empty() {
+    if query.roots.is_empty() && !query.roots_are_listed {
         query.roots.push(".".into());
     }
     Ok(query)
 }
 
-struct Parser<'p> {
+pub(super) struct Parser<'p> {
     words: &'p [OsString],
     at: usize,
-    syntax: Syntax,
+    pub(super) syntax: Syntax,
     /// Whether there is an action that replaces -print.
     acts: bool,
     prunes: bool,
+    /// -depth is written out.
+    says_depth: bool,
     /// Ages count from here rather than from now.
-    ages_from: Option<Time>,
-    query: Query,
+    pub(super) ages_from: Option<Time>,
+    pub(super) query: Query,
 }
 
 impl<'p> Parser<'p> {
@@ -119,6 +125,17 @@ impl<'p> Parser<'p> {
                 b"-P" => self.query.follow = Follow::Never,
                 b"-H" => self.query.follow = Follow::Roots,
                 b"-L" => self.query.follow = Follow::Always,
+                // How GNU find orders tests, and what it says of itself: nothing that is found depends on it.
+                [b'-', b'O', level @ ..] => {
+                    if level.is_empty() || !level.iter().all(u8::is_ascii_digit) {
+                        bail!("-O needs a number right behind it");
+                    }
+                }
+                b"-D" => {
+                    self.at += 1;
+                    self.argument("-D")?;
+                    continue;
+                }
                 b"--exclude" => {
                     self.at += 1;
                     self.exclude("--exclude")?;
@@ -193,23 +210,23 @@ impl<'p> Parser<'p> {
     }
 
     /// The argument of a test or an action.
-    fn argument(&mut self, of: &str) -> Result<&'p OsStr> {
+    pub(super) fn argument(&mut self, of: &str) -> Result<&'p OsStr> {
         self.next()
             .with_context(|| format!("{of} needs an argument"))
     }
 
-    fn text(&mut self, of: &str) -> Result<&'p str> {
+    pub(super) fn text(&mut self, of: &str) -> Result<&'p str> {
         let argument = self.argument(of)?;
         let text = argument.to_str();
         text.with_context(|| format!("{of}: '{}' is not UTF-8", argument.display()))
     }
 
-    fn compare(&mut self, of: &str) -> Result<Compare> {
+    pub(super) fn compare(&mut self, of: &str) -> Result<Compare> {
         let text = self.text(of)?;
         compare(text).with_context(|| format!("{of}: '{text}' is no number like 7, +7 or -7"))
     }
 
-    fn glob(&mut self, of: &str, fold: bool) -> Result<Glob> {
+    pub(super) fn glob(&mut self, of: &str, fold: bool) -> Result<Glob> {
         Ok(Glob::new(self.argument(of)?.as_bytes(), fold))
     }
 
@@ -237,7 +254,10 @@ impl<'p> Parser<'p> {
                 }
             }
             "-xdev" | "-mount" => self.query.one_file_system = true,
-            "-depth" | "-d" => self.query.depth_first = true,
+            "-depth" | "-d" => {
+                self.query.depth_first = true;
+                self.says_depth = true;
+            }
             "-follow" => self.query.follow = Follow::Always,
             "-noleaf" | "-ignore_readdir_race" | "-noignore_readdir_race" | "-nowarn" | "-warn" => {
             }
@@ -260,17 +280,18 @@ impl<'p> Parser<'p> {
             "-ls" => Action::Ls,
             "-fprint" | "-fprint0" | "-fls" => {
                 let file = self.file(name)?;
-                let action = match name {
-                    "-fprint" => Action::Print,
-                    "-fprint0" => Action::Print0,
-                    _ => Action::Ls,
-                };
-                Action::To(file, Box::new(action))
+                into(
+                    file,
+                    match name {
+                        "-fprint" => Action::Print,
+                        "-fprint0" => Action::Print0,
+                        _ => Action::Ls,
+                    },
+                )
             }
             "-fprintf" => {
                 let file = self.file(name)?;
-                let format = self.format(name)?;
-                Action::To(file, Box::new(Action::Printf(format)))
+                into(file, Action::Printf(self.format(name)?))
             }
             "-delete" => {
                 self.query.depth_first = true;
@@ -281,7 +302,10 @@ impl<'p> Parser<'p> {
                 self.prunes = true;
                 return Ok(Some(Action::Prune));
             }
-            "-quit" => return Ok(Some(Action::Quit)),
+            "-quit" => {
+                self.query.quits = true;
+                return Ok(Some(Action::Quit));
+            }
             _ => return Ok(None),
         };
         self.acts = true;
@@ -294,14 +318,17 @@ impl<'p> Parser<'p> {
         Ok(format)
     }
 
-    /// The number of a file that is written. One that is named twice is one file.
-    fn file(&mut self, of: &str) -> Result<usize> {
+    /// The number of a file that is written; none for standard output. One that is named twice is one file.
+    fn file(&mut self, of: &str) -> Result<Option<usize>> {
         let name = self.argument(of)?;
+        if name == "/dev/stdout" {
+            return Ok(None);
+        }
         let known = self.query.files.iter().position(|file| file == name);
-        Ok(known.unwrap_or_else(|| {
+        Ok(Some(known.unwrap_or_else(|| {
             self.query.files.push(name.to_owned());
             self.query.files.len() - 1
-        }))
+        })))
     }
 
     /// `-files0-from FILE`: roots, each with a NUL after it.
@@ -311,20 +338,8 @@ impl<'p> Parser<'p> {
         if !self.query.roots.is_empty() {
             bail!("{name}: roots are on the command line already");
         }
-        let list = if file == "-" {
-            let mut list = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut list)?;
-            list
-        } else {
-            std::fs::read(file).with_context(|| format!("{name}: {}", file.display()))?
-        };
-        let list = list.strip_suffix(b"\0").unwrap_or(&list);
-        for root in list.split(|byte| *byte == 0) {
-            if root.is_empty() {
-                bail!("{name}: {}: a name is empty", file.display());
-            }
-            self.query.roots.push(OsStr::from_bytes(root).to_owned());
-        }
+        self.query.roots = roots::from_file(name, file)?;
+        self.query.roots_are_listed = true;
         Ok(())
     }
 
@@ -348,6 +363,12 @@ impl<'p> Parser<'p> {
             bail!("{name} with '+' takes one '{{}}', at its end");
         }
         let in_directory = name.ends_with("dir");
+        if in_directory && !env::var_os("PATH").is_none_or(|path| finds_nothing_here(&path)) {
+            bail!(
+                "{name} runs commands in the directories that are searched, and PATH has an entry that would find them there: \
+                 leave out what does not begin with '/'"
+            );
+        }
         let asks = name.starts_with("-ok");
         if asks && batch {
             bail!("{name} asks of each entry, so it takes no '+'");
@@ -356,154 +377,16 @@ impl<'p> Parser<'p> {
             words,
             in_directory,
             asks,
-            // Names of different directories cannot go together; each directory's would be few.
-            batch: batch && !in_directory,
+            batch,
         });
         Ok(Action::Exec(self.query.execs.len() - 1))
     }
-
-    fn test(&mut self, name: &str) -> Result<Test> {
-        Ok(match name {
-            "-name" => Test::Name(self.glob(name, false)?),
-            "-iname" => Test::Name(self.glob(name, true)?),
-            "-path" | "-wholename" => Test::Path(self.glob(name, false)?),
-            "-ipath" | "-iwholename" => Test::Path(self.glob(name, true)?),
-            "-lname" => Test::LinkName(self.glob(name, false)?),
-            "-ilname" => Test::LinkName(self.glob(name, true)?),
-            "-regex" | "-iregex" => {
-                let syntax = self.syntax;
-                Test::Regex(regexes::compile(
-                    self.text(name)?,
-                    syntax,
-                    name == "-iregex",
-                )?)
-            }
-            "-type" => Test::Kind(kinds(self.text(name)?)?),
-            "-xtype" => {
-                let kinds = kinds(self.text(name)?)?;
-                Test::OtherKind(kinds, self.query.follow == Follow::Always)
-            }
-            "-fstype" => Test::FileSystem(self.text(name)?.to_owned(), FileSystems::mounted()?),
-            "-used" => Test::Used(self.days(name, DAY)?),
-            "-size" => size(self.text(name)?)?,
-            "-empty" => Test::Empty,
-            "-links" => Test::Links(self.compare(name)?),
-            "-inum" => Test::Inode(self.compare(name)?),
-            "-uid" => Test::User(self.compare(name)?),
-            "-gid" => Test::Group(self.compare(name)?),
-            "-user" => {
-                let user = self.text(name)?;
-                let uid = users::user_number(user);
-                Test::User(just(
-                    uid.with_context(|| format!("there is no user '{user}'"))?,
-                ))
-            }
-            "-group" => {
-                let group = self.text(name)?;
-                let gid = users::group_number(group);
-                Test::Group(just(
-                    gid.with_context(|| format!("there is no group '{group}'"))?,
-                ))
-            }
-            "-nouser" => Test::NoUser,
-            "-nogroup" => Test::NoGroup,
-            "-perm" => permissions_test(self.text(name)?)?,
-            "-readable" => Test::Access(Access::READ_OK),
-            "-writable" => Test::Access(Access::WRITE_OK),
-            "-executable" => Test::Access(Access::EXEC_OK),
-            "-samefile" => {
-                let file = self.argument(name)?;
-                let it = std::fs::symlink_metadata(file);
-                let it = it.with_context(|| format!("{name}: {}", file.display()))?;
-                let dev = it.dev();
-                let device =
-                    u64::from(rustix::fs::major(dev)) << 32 | u64::from(rustix::fs::minor(dev));
-                Test::SameFile((device, it.ino()))
-            }
-            "-atime" => self.age(name, Which::Accessed, DAY)?,
-            "-ctime" => self.age(name, Which::Changed, DAY)?,
-            "-mtime" => self.age(name, Which::Modified, DAY)?,
-            "-amin" => self.age(name, Which::Accessed, 60)?,
-            "-cmin" => self.age(name, Which::Changed, 60)?,
-            "-mmin" => self.age(name, Which::Modified, 60)?,
-            "-newer" => self.newer(name, Which::Modified, Which::Modified)?,
-            "-anewer" => self.newer(name, Which::Accessed, Which::Modified)?,
-            "-cnewer" => self.newer(name, Which::Changed, Which::Modified)?,
-            _ => {
-                let times = name.strip_prefix("-newer").map(str::as_bytes);
-                if let Some([of, b't']) = times
-                    && let Some(of) = which(*of)
-                {
-                    return self.newer_than_text(name, of);
-                }
-                if let Some([of, than]) = times
-                    && let (Some(of), Some(than)) = (which(*of), which(*than))
-                {
-                    return self.newer(name, of, than);
-                }
-                bail!("'{name}' is nothing that this find knows: see --help");
-            }
-        })
-    }
-
-    /// `-atime` and the like. From midnight after `-daystart`, for what comes after it.
-    fn age(&mut self, name: &str, which: Which, unit: i64) -> Result<Test> {
-        Ok(Test::Age(which, self.days(name, unit)?, self.ages_from))
-    }
-
-    /// A number of units, which need not be whole.
-    fn days(&mut self, name: &str, unit: i64) -> Result<Age> {
-        let text = self.text(name)?;
-        age(text, unit).with_context(|| format!("{name}: '{text}' is no number like 7, +7 or -0.5"))
-    }
-
-    /// `-newermt '2026-02-03 12:00'`
-    fn newer_than_text(&mut self, name: &str, of: Which) -> Result<Test> {
-        let text = self.text(name)?;
-        let time = moment(text).with_context(|| {
-            format!(
-                "{name}: '{text}' is no date like 2026-02-03, '2026-02-03 12:00' or @1700000000"
-            )
-        })?;
-        self.query.needs_birth |= of == Which::Born;
-        Ok(Test::Newer(of, time))
-    }
-
-    fn newer(&mut self, name: &str, of: Which, than: Which) -> Result<Test> {
-        let file = self.argument(name)?;
-        let file_of = CString::new(file.as_bytes())?;
-        let stat = statx(CWD, &file_of, AtFlags::empty(), FIELDS | StatxFlags::BTIME);
-        let stat = stat.with_context(|| format!("{name}: {}", file.display()))?;
-        let known = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-        if than == Which::Born && !known {
-            bail!("{name}: {}: nobody knows when it was made", file.display());
-        }
-        let time = match than {
-            Which::Accessed => stat.stx_atime,
-            Which::Changed => stat.stx_ctime,
-            Which::Modified => stat.stx_mtime,
-            Which::Born => stat.stx_btime,
-        };
-        self.query.needs_birth |= of == Which::Born;
-        Ok(Test::Newer(
-            of,
-            Time {
-                seconds: time.tv_sec,
-                nanoseconds: time.tv_nsec,
-            },
-        ))
-    }
 }
 
-const FIELDS: StatxFlags = StatxFlags::BASIC_STATS;
-
-fn which(letter: u8) -> Option<Which> {
-    match letter {
-        b'a' => Some(Which::Accessed),
-        b'c' => Some(Which::Changed),
-        b'm' => Some(Which::Modified),
-        b'B' => Some(Which::Born),
-        _ => None,
+fn into(file: Option<usize>, action: Action) -> Action {
+    match file {
+        Some(file) => Action::To(file, Box::new(action)),
+        None => action,
     }
 }
 
@@ -517,9 +400,15 @@ fn one_or(mut parts: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -
     }
 }
 
+/// Whether commands that are looked for in these places are never those of whatever directory one is in.
+fn finds_nothing_here(path: &OsStr) -> bool {
+    env::split_paths(path).all(|place| place.is_absolute())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::find::expression::Test;
 
     fn read(words: &str) -> Result<Query> {
         parse(
@@ -528,6 +417,15 @@ mod tests {
                 .map(OsString::from)
                 .collect::<Vec<_>>(),
         )
+    }
+
+    #[test]
+    fn commands_are_not_looked_for_in_the_directory_one_is_in() {
+        let finds_nothing = |path| finds_nothing_here(OsStr::new(path));
+        assert!(finds_nothing("/usr/bin:/bin"));
+        for path in [".:/bin", "/bin:", ":/bin", "/usr/bin::/bin", "bin", ""] {
+            assert!(!finds_nothing(path), "{path}");
+        }
     }
 
     #[test]
@@ -603,6 +501,8 @@ mod tests {
             (". -user no-such-user-here", "no user"),
             (". -newer /no/such/file", "/no/such/file"),
             (". -name x -prune -delete", "-prune"),
+            ("-Ox .", "-O"),
+            ("-D", "-D"),
             (". -mtime +-3", "number"),
         ] {
             let error = format!("{:#}", read(words).unwrap_err());

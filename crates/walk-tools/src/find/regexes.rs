@@ -1,7 +1,11 @@
-//! Regular expressions in the syntaxes that find knows, as those of the `regex` crate.
+//! Regular expressions in the syntaxes that find knows, as those of the `regex` crate; as those of `fancy-regex` where
+//! they refer back to a group, which takes another kind of search.
 
 use anyhow::{Context, Result, bail};
 use regex::bytes::{Regex, RegexBuilder};
+
+/// Steps of a search that refers back, after which it is given up: tens of seconds.
+const BACKTRACK_STEPS: usize = 1 << 30;
 
 /// Which syntax `-regextype` has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +16,30 @@ pub enum Syntax {
     Basic,
     /// `(`, `|`, `)`, `{`, `+` and `?` as in `egrep`.
     Extended,
+    /// The same, but nothing refers back.
+    Awk,
+}
+
+/// What matches whole paths.
+#[derive(Debug)]
+pub enum Pattern {
+    Plain(Regex),
+    RefersBack(fancy_regex::Regex),
+}
+
+impl Pattern {
+    /// # Errors
+    /// When the search would take for ever.
+    pub fn is_match(&self, path: &[u8]) -> Result<bool> {
+        match self {
+            Pattern::Plain(regex) => Ok(regex.is_match(path)),
+            // Nothing in a pattern matches what is no text, as in GNU find: a dot does not either.
+            Pattern::RefersBack(regex) => match std::str::from_utf8(path) {
+                Ok(text) => Ok(regex.is_match(text)?),
+                Err(_) => Ok(false),
+            },
+        }
+    }
 }
 
 impl Syntax {
@@ -21,9 +49,8 @@ impl Syntax {
         Ok(match name {
             "emacs" | "findutils-default" => Syntax::Emacs,
             "posix-basic" | "grep" | "sed" | "ed" => Syntax::Basic,
-            "posix-extended" | "egrep" | "posix-egrep" | "awk" | "gnu-awk" | "posix-awk" => {
-                Syntax::Extended
-            }
+            "posix-extended" | "egrep" | "posix-egrep" => Syntax::Extended,
+            "awk" | "gnu-awk" | "posix-awk" => Syntax::Awk,
             _ => bail!(
                 "'{name}' is no syntax: there are emacs, posix-basic and posix-extended, and other \
                  names for these"
@@ -36,18 +63,32 @@ impl Syntax {
 ///
 /// # Errors
 /// When it is none.
-pub fn compile(pattern: &str, syntax: Syntax, fold: bool) -> Result<Regex> {
-    let translated = translate(pattern, syntax);
-    RegexBuilder::new(&format!("^(?:{translated})$"))
+pub fn compile(pattern: &str, syntax: Syntax, fold: bool) -> Result<Pattern> {
+    let (translated, refers_back) = translate(pattern, syntax);
+    let whole = format!("^(?:{translated})$");
+    // As in GNU find: in its own syntax a dot is no newline.
+    let dot_is_newline = syntax != Syntax::Emacs;
+    let wrong = || format!("'{pattern}' is no regular expression");
+    if refers_back {
+        let regex = fancy_regex::RegexBuilder::new(&whole)
+            .backtrack_limit(BACKTRACK_STEPS)
+            .case_insensitive(fold)
+            .dot_matches_new_line(dot_is_newline)
+            .build();
+        return Ok(Pattern::RefersBack(regex.with_context(wrong)?));
+    }
+    let regex = RegexBuilder::new(&whole)
         .case_insensitive(fold)
-        // As in GNU find: in its own syntax a dot is no newline.
-        .dot_matches_new_line(syntax != Syntax::Emacs)
-        .build()
-        .with_context(|| format!("'{pattern}' is no regular expression"))
+        .dot_matches_new_line(dot_is_newline)
+        .build();
+    Ok(Pattern::Plain(regex.with_context(wrong)?))
 }
 
-/// Turns around which of the two, with or without a backslash, means something.
-fn translate(pattern: &str, syntax: Syntax) -> String {
+/// Turns around which of the two, with or without a backslash, means something. Also whether it refers back to a
+/// group: those have the same numbers in both.
+fn translate(pattern: &str, syntax: Syntax) -> (String, bool) {
+    let is_extended = matches!(syntax, Syntax::Extended | Syntax::Awk);
+    let mut refers_back = false;
     let mut out = String::new();
     let mut letters = pattern.chars().peekable();
     // Where `*` would repeat nothing it is itself, and `^` is an anchor.
@@ -64,7 +105,7 @@ fn translate(pattern: &str, syntax: Syntax) -> String {
                 let special = match syntax {
                     Syntax::Emacs => "(|)",
                     Syntax::Basic => "(|){}+?",
-                    Syntax::Extended => "",
+                    Syntax::Extended | Syntax::Awk => "",
                 };
                 if special.contains(next) {
                     out.push(next);
@@ -75,6 +116,11 @@ fn translate(pattern: &str, syntax: Syntax) -> String {
                         '\'' => out.push_str("\\z"),
                         '<' => out.push_str("\\b{start}"),
                         '>' => out.push_str("\\b{end}"),
+                        '1'..='9' if syntax != Syntax::Awk => {
+                            refers_back = true;
+                            // What comes next may be a digit.
+                            out.extend(["(?:\\", next.encode_utf8(&mut [0; 4]), ")"]);
+                        }
                         'w' | 'W' | 's' | 'S' | 'b' | 'B' => out.extend(['\\', next]),
                         _ => out.push_str(&regex::escape(next.encode_utf8(&mut [0; 4]))),
                     }
@@ -84,14 +130,14 @@ fn translate(pattern: &str, syntax: Syntax) -> String {
                 out.push('[');
                 class(&mut letters, &mut out);
             }
-            '*' if starts && syntax != Syntax::Extended => out.push_str("\\*"),
+            '*' if starts && !is_extended => out.push_str("\\*"),
             '*' | '.' => out.push(letter),
             '^' => {
                 out.push('^');
                 at_start = starts;
             }
             '$' => out.push('$'),
-            '(' | '|' | ')' | '{' | '}' if syntax == Syntax::Extended => {
+            '(' | '|' | ')' | '{' | '}' if is_extended => {
                 out.push(letter);
                 at_start = matches!(letter, '(' | '|');
             }
@@ -102,7 +148,7 @@ fn translate(pattern: &str, syntax: Syntax) -> String {
             _ => out.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
         }
     }
-    out
+    (out, refers_back)
 }
 
 /// A bracket, in which a backslash is itself.
@@ -139,7 +185,7 @@ mod tests {
 
     #[test]
     fn each_syntax_has_its_own_way() {
-        use Syntax::{Basic, Emacs, Extended};
+        use Syntax::{Awk, Basic, Emacs, Extended};
         for (syntax, pattern, yes, no) in [
             (Emacs, r".*\.\(rs\|c\)", "a.rs", "a.rsc"),
             (Emacs, "a+(b)", "aa(b)", "aab"),
@@ -154,15 +200,21 @@ mod tests {
             (Extended, ".*", "new\nline", ""),
             (Emacs, "[^x]*", "new\nline", "x"),
             (Emacs, ".*", "", "new\nline"),
+            (Emacs, r"\(.\)\(.\)\2\1", "abba", "abab"),
+            (Basic, r"\(a*\)x\10", "aaxaa0", "aaxa0"),
+            (Extended, r"(..)+\1", "ababab", "abaab"),
+            (Awk, r"(.)\1", "a1", "aa"),
         ] {
             let regex = compile(pattern, syntax, false).unwrap();
-            assert!(regex.is_match(yes.as_bytes()), "{pattern} {yes}");
-            assert!(
-                no.is_empty() || !regex.is_match(no.as_bytes()),
-                "{pattern} {no}"
-            );
+            let matches = |text: &str| regex.is_match(text.as_bytes()).unwrap();
+            assert!(matches(yes), "{pattern} {yes}");
+            assert!(no.is_empty() || !matches(no), "{pattern} {no}");
         }
-        assert!(compile("A", Emacs, true).unwrap().is_match(b"a"));
+        for pattern in ["A", r"\(A\)\1*"] {
+            let regex = compile(pattern, Emacs, true).unwrap();
+            assert!(regex.is_match(b"a").unwrap());
+        }
+        assert!(compile(r"a\1", Emacs, false).is_err(), "there is no group");
         assert!(compile("\\(", Emacs, false).is_err());
         assert!(Syntax::named("perl").is_err());
     }

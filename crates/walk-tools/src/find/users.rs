@@ -41,6 +41,12 @@ pub fn user_number(name: &str) -> Option<u32> {
         .or_else(|| name.parse().ok())
 }
 
+/// The numbers of a user given by name, and of the group that the user logs in with.
+pub fn login(name: &str) -> Option<(u32, u32)> {
+    let user = User::from_name(name).ok().flatten()?;
+    Some((user.uid.as_raw(), user.gid.as_raw()))
+}
+
 /// The number of a group given by name or number.
 pub fn group_number(name: &str) -> Option<u32> {
     let group = Group::from_name(name).ok().flatten();

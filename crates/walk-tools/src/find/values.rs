@@ -3,10 +3,9 @@
 use crate::find::expression::{Age, Compare, Permissions, Test};
 use crate::find::permissions;
 use anyhow::{Context, Result, bail};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::Zoned;
 use pandofs_walk_fs::{FileType, Time};
+use parse_datetime::parse_datetime;
 use std::cmp::Ordering;
 
 /// The end of today, where we are. GNU find counts from there after `-daystart`.
@@ -19,26 +18,13 @@ pub fn tomorrow() -> Result<Time> {
     })
 }
 
-/// A date, with or without a time, in the zone where we are unless it says another; or seconds since 1970.
+/// A date as GNU's tools take them, in the zone where we are unless it says another; `@` and seconds since 1970.
 pub fn moment(text: &str) -> Option<Time> {
-    let time = |at: Timestamp| Time {
-        seconds: at.as_second(),
-        nanoseconds: at.subsec_nanosecond() as u32,
-    };
-    if let Some(seconds) = text.strip_prefix('@') {
-        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-        let digits = format!("{fraction:0<9}");
-        return Some(Time {
-            seconds: whole.parse().ok()?,
-            nanoseconds: digits.get(..9)?.parse().ok()?,
-        });
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(time(at));
-    }
-    let local: DateTime = text.parse().ok()?;
-    let zoned = local.to_zoned(TimeZone::system()).ok()?;
-    Some(time(zoned.timestamp()))
+    let at = parse_datetime(text).ok()?;
+    Some(Time {
+        seconds: at.unix_epoch_second(),
+        nanoseconds: u32::try_from(at.subsec_nanosecond()).ok()?,
+    })
 }
 
 pub fn just(number: u32) -> Compare {

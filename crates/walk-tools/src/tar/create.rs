@@ -5,17 +5,16 @@
 //! one with a link that leads out of it, right before the first such link: GNU tar puts a file in the place of such a
 //! link until all is unpacked, and sets the times of the directory after that only if it has just heard of it.
 
-use crate::copy::attributes::list;
+use crate::copy::attributes::{list, list_at};
 use crate::copy::data::{Copying, DataError, Methods, fill, segment};
-use crate::copy::wanted::is_excluded;
-use crate::find::glob::Glob;
 use crate::find::users::{group_name, user_name};
 use crate::output::Part;
 use crate::session::say;
 use crate::tar::book::{Claim, Place};
+use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
+use crate::tar::listing::{Detail, Listing};
 use crate::tar::sink::Sink;
-use crate::text::show;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
@@ -46,9 +45,16 @@ pub struct Archive {
     pub sink: Sink,
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
-    pub excluded: Vec<(bool, Glob)>,
-    pub verbose: bool,
+    pub excluded: Excluded,
+    /// How much is said of each member.
+    pub detail: Detail,
+    /// Owners have no names.
+    pub numeric: bool,
+    /// What is in directories is packed as well.
+    pub recursive: bool,
     pub one_file_system: bool,
+    /// Links are taken for what they lead to.
+    pub follows: bool,
     pub methods: Methods,
 }
 
@@ -57,7 +63,7 @@ pub struct Creator<'c> {
     archive: &'c Archive,
     meter: Arc<Meter>,
     copying: Copying,
-    out: Part,
+    listing: Listing,
     pub members: u64,
 }
 
@@ -107,7 +113,7 @@ impl<'c> Creator<'c> {
             archive,
             meter: Arc::clone(meter),
             copying: Copying::new(),
-            out,
+            listing: Listing::new(out, archive.detail, archive.numeric),
             members: 0,
         }
     }
@@ -131,11 +137,12 @@ impl<'c> Creator<'c> {
         };
         let path = relative(entry.path()).to_vec();
         let (dir, name) = (entry.dir_fd(), entry.name());
-        let mut member = member(kind, path, &stat);
+        let mut member = self.member(kind, path, &stat);
         match kind {
             Kind::Symlink => {
                 let target = readlinkat(dir, name, Vec::new()).map_err(vanished)?;
                 member.target = target.into_bytes();
+                member.extended = pairs(list_at(dir, name).map_err(vanished)?);
                 if stat.links() == 1
                     && leads_out(&member.target)
                     && !entry.holder().state().0.swap(true, Ordering::Relaxed)
@@ -145,29 +152,32 @@ impl<'c> Creator<'c> {
             }
             Kind::CharacterDevice | Kind::BlockDevice => {
                 member.device = (major(stat.rdev()), minor(stat.rdev()));
+                member.extended = pairs(list_at(dir, name).map_err(vanished)?);
             }
             Kind::Directory => {
-                let is_entered = !(self.archive.one_file_system && entry.is_elsewhere());
+                let stays = self.archive.one_file_system && entry.is_elsewhere();
+                let is_entered = self.archive.recursive && !stays;
                 if is_entered && is_left == Left::No && stat.mode() & 0o055 == 0o055 {
                     return Ok(Flow::Descend([0, 0]));
                 }
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let flags = OFlags::DIRECTORY | self.archive.how_to_open();
                 // One that may not be read is reported when it is to be listed.
                 if let Ok(opened) = openat(dir, name, flags, Mode::empty()) {
                     member.extended = extended(opened.as_fd())?;
                 }
                 self.put(&member)?;
                 if is_left == Left::Yes || !is_entered {
-                    self.added(entry);
+                    self.added(&member);
                     return Ok(Flow::Skip);
                 }
                 return Ok(Flow::Descend([0, 0]));
             }
             Kind::File => return self.file(entry, &stat, member),
-            Kind::Fifo | Kind::HardLink => {}
+            Kind::Fifo => member.extended = pairs(list_at(dir, name).map_err(vanished)?),
+            Kind::HardLink => {}
         }
         self.append(&member.headers().0, &member, claim(&stat, &member))?;
-        self.added(entry);
+        self.added(&member);
         Ok(Flow::Skip)
     }
 
@@ -177,14 +187,45 @@ impl<'c> Creator<'c> {
         let above = link.path.iter().rposition(|byte| *byte == b'/');
         if let Some(end) = above.filter(|_| entry.depth() > 0) {
             let stat = Stat::of_open(entry.dir_fd()).map_err(Trouble::Read)?;
-            let mut above = member(Kind::Directory, link.path[..end].to_vec(), &stat);
+            let mut above = self.member(Kind::Directory, link.path[..end].to_vec(), &stat);
             above.extended = extended(entry.dir_fd())?;
             bytes = above.headers().0;
         }
         bytes.extend_from_slice(&link.headers().0);
         self.append(&bytes, link, None)?;
-        self.added(entry);
+        self.added(link);
         Ok(())
+    }
+
+    /// What a header says of an entry, but for what depends on its kind.
+    fn member(&self, kind: Kind, mut path: Vec<u8>, stat: &Stat) -> Member {
+        if kind == Kind::Directory && path.last() != Some(&b'/') {
+            path.push(b'/');
+        }
+        // A name that is a number is none.
+        let named = |name: String, id: u32| {
+            if self.archive.numeric || name == id.to_string() {
+                String::new()
+            } else {
+                name
+            }
+        };
+        Member {
+            kind,
+            path,
+            target: Vec::new(),
+            mode: stat.mode(),
+            uid: stat.uid(),
+            gid: stat.gid(),
+            user: named(user_name(stat.uid()), stat.uid()),
+            group: named(group_name(stat.gid()), stat.gid()),
+            seconds: stat.modified().seconds,
+            nanoseconds: stat.modified().nanoseconds,
+            device: (0, 0),
+            size: 0,
+            sparse: None,
+            extended: Vec::new(),
+        }
     }
 
     fn put(&self, member: &Member) -> Result<(), Trouble> {
@@ -206,7 +247,7 @@ impl<'c> Creator<'c> {
     ) -> Result<Flow, Trouble> {
         let archive = self.archive;
         let (dir, name) = (entry.dir_fd(), entry.name());
-        let file = open(dir, name)?;
+        let file = self.archive.open(dir, name)?;
         member.size = stat.size();
         member.extended = extended(file.as_fd())?;
         let mut data = Vec::new();
@@ -226,7 +267,7 @@ impl<'c> Creator<'c> {
             head.extend_from_slice(&data);
             fill_up(&mut head);
             self.append(&head, &member, claim)?;
-            self.added(entry);
+            self.added(&member);
             return Ok(Flow::Skip);
         }
         let sink = &archive.sink;
@@ -250,7 +291,7 @@ impl<'c> Creator<'c> {
                 drop(turn);
             }
         }
-        self.added(entry);
+        self.added(&member);
         Ok(Flow::Skip)
     }
 
@@ -291,7 +332,7 @@ impl<'c> Creator<'c> {
     }
 
     fn piece(&mut self, dir: BorrowedFd<'_>, piece: &Piece) -> Result<(), Trouble> {
-        let file = open(dir, &piece.name)?;
+        let file = self.archive.open(dir, &piece.name)?;
         let archive = self.archive;
         let (from, to) = (file.as_fd(), archive.sink.fd());
         self.copying
@@ -299,15 +340,9 @@ impl<'c> Creator<'c> {
         Ok(())
     }
 
-    fn added(&mut self, entry: &mut Entry<'_, Told>) {
+    fn added(&mut self, member: &Member) {
         self.members += 1;
-        if self.archive.verbose {
-            let mut line = String::new();
-            show(entry.path(), &mut line);
-            line.push('\n');
-            self.out.bytes().extend_from_slice(line.as_bytes());
-            self.out.end_record();
-        }
+        self.listing.show(member);
     }
 
     fn failed(&mut self, path: &[u8], trouble: &Trouble) -> Flow {
@@ -323,37 +358,6 @@ impl<'c> Creator<'c> {
             return Flow::Quit;
         }
         Flow::Skip
-    }
-}
-
-/// What a header says of an entry, but for what depends on its kind.
-fn member(kind: Kind, mut path: Vec<u8>, stat: &Stat) -> Member {
-    if kind == Kind::Directory && path.last() != Some(&b'/') {
-        path.push(b'/');
-    }
-    // A name that is a number is none.
-    let named = |name: String, id: u32| {
-        if name == id.to_string() {
-            String::new()
-        } else {
-            name
-        }
-    };
-    Member {
-        kind,
-        path,
-        target: Vec::new(),
-        mode: stat.mode(),
-        uid: stat.uid(),
-        gid: stat.gid(),
-        user: named(user_name(stat.uid()), stat.uid()),
-        group: named(group_name(stat.gid()), stat.gid()),
-        seconds: stat.modified().seconds,
-        nanoseconds: stat.modified().nanoseconds,
-        device: (0, 0),
-        size: 0,
-        sparse: None,
-        extended: Vec::new(),
     }
 }
 
@@ -401,11 +405,19 @@ fn as_link(member: &Member, first: &[u8]) -> Member {
     }
 }
 
-/// Without slashes in front: archives are unpacked where one is.
+/// Without slashes in front, and what is before a `..`: archives are unpacked where one is.
 fn relative(path: &[u8]) -> &[u8] {
-    let start = path.iter().position(|byte| *byte != b'/');
+    let mut rest = path;
+    let mut at = 0;
+    for name in path.split(|byte| *byte == b'/') {
+        at += name.len() + 1;
+        if name == b".." {
+            rest = path.get(at..).unwrap_or_default();
+        }
+    }
+    let start = rest.iter().position(|byte| *byte != b'/');
     match start {
-        Some(start) => &path[start..],
+        Some(start) => &rest[start..],
         None => b".",
     }
 }
@@ -417,20 +429,33 @@ fn vanished(error: Errno) -> Trouble {
     }
 }
 
-fn open(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    openat(dir, name, flags, Mode::empty()).map_err(vanished)
+impl Archive {
+    /// What was no link when it was looked at may be one by now.
+    fn how_to_open(&self) -> OFlags {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match self.follows {
+            true => flags,
+            false => flags | OFlags::NOFOLLOW,
+        }
+    }
+
+    fn open(&self, dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
+        openat(dir, name, self.how_to_open(), Mode::empty()).map_err(vanished)
+    }
 }
 
 /// Names and values.
 type Extended = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn extended(fd: BorrowedFd<'_>) -> Result<Extended, Trouble> {
-    let listed = list(fd).map_err(Trouble::Read)?;
+    list(fd).map(pairs).map_err(Trouble::Read)
+}
+
+fn pairs(listed: Vec<(CString, Vec<u8>)>) -> Extended {
     let pairs = listed.into_iter();
-    Ok(pairs
+    pairs
         .map(|(name, value)| (name.into_bytes(), value))
-        .collect())
+        .collect()
 }
 
 /// Where a file has data. As in GNU tar's archives, one that ends with a hole has an empty piece at its end.
@@ -453,7 +478,7 @@ impl Visitor for Creator<'_> {
 
     fn entry(&mut self, entry: &mut Entry<'_, Told>) -> Flow {
         let excluded = &self.archive.excluded;
-        if !excluded.is_empty() && entry.depth() > 0 && is_excluded(excluded, entry) {
+        if !excluded.is_empty() && excluded.has(entry.path()) {
             return Flow::Skip;
         }
         self.add(entry, Left::No).unwrap_or_else(|trouble| {
@@ -463,8 +488,11 @@ impl Visitor for Creator<'_> {
     }
 
     fn task(&mut self, task: &mut Task<'_, Told>) {
-        let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
-            unreachable!("it was made by a creator");
+        let piece = postcard::from_bytes::<Piece>(task.what()).ok();
+        // Whatever has brought it here.
+        let Some(piece) = piece.filter(|it| it.start <= it.end) else {
+            self.failed(task.path(b""), &Trouble::Read(Errno::BADMSG));
+            return;
         };
         if let Err(trouble) = self.piece(task.dir_fd(), &piece) {
             let path = task.path(piece.name.to_bytes()).to_vec();

@@ -4,6 +4,7 @@
 //! a header (long or strange names, large sizes, fractions of seconds, extended attributes, maps of sparse files) is in
 //! an extended header before it: a member of type `x` whose data are records `LENGTH KEY=VALUE\n`.
 
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// Headers, and everything else, come in multiples of this.
@@ -12,8 +13,9 @@ pub const BLOCK: usize = 512;
 pub const RECORD: u64 = 10_240;
 
 /// What kind of member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
+    #[default]
     File,
     HardLink,
     Symlink,
@@ -38,7 +40,7 @@ impl Kind {
 }
 
 /// A member, but for its data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub kind: Kind,
     pub path: Vec<u8>,

@@ -2,8 +2,19 @@
 
 pub mod beneath;
 pub mod book;
+pub mod choice;
+pub mod compress;
 pub mod create;
 pub mod extract;
 pub mod header;
+pub mod held;
+pub mod input;
+pub mod last;
+pub mod listing;
 pub mod parse;
+pub mod pending;
+pub mod read;
 pub mod sink;
+pub mod sorted;
+pub mod unpack;
+pub mod words;

@@ -1,9 +1,11 @@
 //! Reads headers of members: of POSIX (pax), GNU and old archives.
 
+use crate::tar::compress::Known;
 use crate::tar::header::{BLOCK, Kind, Member};
 use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufRead, Read, Seek, SeekFrom};
 
 /// Bytes of an extended header, or of a long name, above which an archive is damaged.
 const MOST_EXTENDED_BYTES: u64 = 64 << 20;
@@ -81,6 +83,15 @@ impl<R: Read> Parser<R> {
         if got == 0 || header.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
+        if self.at <= BLOCK as u64
+            && let Some(known) = Known::of_beginning(&header)
+        {
+            bail!(
+                "it is compressed with {}: {} takes care of that",
+                known.name,
+                known.option
+            );
+        }
         ensure!(got == BLOCK, "the archive ends in the middle of a header");
         let sum = header.iter().enumerate().map(|(at, byte)| {
             let is_sum = (148..156).contains(&at);
@@ -116,6 +127,37 @@ impl<R: Read> Parser<R> {
             got == bytes.len(),
             "the archive ends in the middle of a member"
         );
+        Ok(())
+    }
+
+    /// Goes over data that nobody wants: of an archive that can be read anywhere, whose place this parser alone moves,
+    /// without reading them.
+    ///
+    /// # Errors
+    /// When there are not enough.
+    pub fn pass_over(&mut self, bytes: u64, archive: Option<&File>) -> Result<()>
+    where
+        R: BufRead,
+    {
+        if let Some(mut archive) = archive {
+            let buffered = self.input.fill_buf()?.len() as u64;
+            let taken = buffered.min(bytes);
+            self.input.consume(taken as usize);
+            if bytes > taken {
+                let is_whole = self.at + bytes <= archive.metadata()?.len();
+                ensure!(is_whole, "the archive ends in the middle of a member");
+                archive.seek(SeekFrom::Current((bytes - taken) as i64))?;
+            }
+            self.at += bytes;
+            return Ok(());
+        }
+        let mut left = bytes;
+        let mut buffer = [0; 64 << 10];
+        while left > 0 {
+            let most = left.min(buffer.len() as u64) as usize;
+            self.read(&mut buffer[..most])?;
+            left -= most as u64;
+        }
         Ok(())
     }
 

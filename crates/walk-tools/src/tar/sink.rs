@@ -1,7 +1,7 @@
 //! Where an archive is written to.
 
 use crate::tar::book::{Book, Claim, Place};
-use crate::tar::header::RECORD;
+use crate::tar::header::{BLOCK, Kind, Member, RECORD};
 use anyhow::{Context, Result};
 use pandofs_walk_fs::Questions;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,6 +116,17 @@ impl Sink {
             Some(turn) => self.write_next(bytes, turn),
             None => self.write_at(bytes, at),
         }
+    }
+
+    /// Ends a pipe so that whoever reads it finds a member without its data, if it is still read.
+    pub fn spoil(&self) {
+        let member = Member {
+            kind: Kind::File,
+            path: b"interrupted".to_vec(),
+            size: BLOCK as u64,
+            ..Member::default()
+        };
+        let _ = self.write_next(&member.headers().0, &self.turn());
     }
 
     /// Ends the archive. Of several processes the first does, when all are done.

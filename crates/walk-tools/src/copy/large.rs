@@ -1,0 +1,177 @@
+//! Files that are copied piece by piece, by all threads, and finished when the directory that they are in is left.
+
+use crate::copy::attributes::take_over_with;
+use crate::copy::copier::{COPY, Copier, Trouble, Way};
+use crate::copy::twin::{Large, Seen, Twin};
+use pandofs_types::limits::TOOL_PIECE_BYTES;
+use pandofs_walk_fs::{Dir, Stat, Task};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, CWD, Mode, ftruncate, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+/// A part of a large file.
+#[derive(Serialize, Deserialize)]
+struct Piece {
+    name: CString,
+    /// What the copy is called as yet; nothing if by its own name.
+    temporary: Option<CString>,
+    start: u64,
+    end: u64,
+    sparse: bool,
+}
+
+/// Whether a file is copied piece by piece.
+pub fn is_large(stat: &Stat) -> bool {
+    stat.size() > 2 * TOOL_PIECE_BYTES
+}
+
+/// Whether a file is still what it was before it was copied.
+pub(super) fn same(before: &Seen, now: &Stat) -> Result<(), Trouble> {
+    let now = Seen::of(now);
+    if (now.size, now.modified) != (before.size, before.modified) {
+        return Err(Trouble::Changed);
+    }
+    Ok(())
+}
+
+/// Removes what there is of a copy. If it has several names, nothing is in what the others lead to: a file of the right
+/// length, with holes, could be taken for the copy.
+fn remove_part(dir: BorrowedFd<'_>, name: &CStr, large: &Large) -> Result<(), Errno> {
+    if large.temporary.is_none() {
+        ftruncate(openat(dir, name, COPY, Mode::empty())?, 0)?;
+    }
+    unlinkat(dir, name, AtFlags::empty())
+}
+
+impl Copier<'_> {
+    /// Makes pieces of a file, and remembers it until they are done.
+    pub(super) fn put_off(
+        &mut self,
+        way: &Way<'_>,
+        temporary: Option<&CStr>,
+        sparse: bool,
+        later: &mut Vec<Vec<u8>>,
+    ) {
+        let size = way.stat.size();
+        for start in (0..size).step_by(TOOL_PIECE_BYTES as usize) {
+            let piece = Piece {
+                name: way.name.to_owned(),
+                temporary: temporary.map(CStr::to_owned),
+                start,
+                end: size.min(start + TOOL_PIECE_BYTES),
+                sparse,
+            };
+            later.push(postcard::to_stdvec(&piece).unwrap_or_default());
+        }
+        // It counts when it is complete.
+        self.counts.files -= 1;
+        way.holder.state().larges().files.push(Large {
+            name: way.name.to_owned(),
+            temporary: temporary.map(CStr::to_owned),
+            seen: Seen::of(way.stat),
+        });
+    }
+
+    /// Copies a piece.
+    pub(super) fn part(&mut self, task: &mut Task<'_, Twin>) {
+        let Ok(piece) = postcard::from_bytes::<Piece>(task.what()) else {
+            unreachable!("it was made by a copier");
+        };
+        if let Err(trouble) = self.piece(task, &piece) {
+            let mut larges = task.holder().state().larges();
+            let is_first = !larges.failed.contains(&piece.name);
+            larges.failed.push(piece.name.clone());
+            drop(larges);
+            if is_first {
+                self.failed(task.path(piece.name.to_bytes()), &trouble);
+            }
+        }
+    }
+
+    fn piece(&mut self, task: &Task<'_, Twin>, piece: &Piece) -> Result<(), Trouble> {
+        let mirror = &self.shared.mirror;
+        let place = mirror
+            .place(task.holder(), &piece.name)
+            .map_err(Trouble::Write)?;
+        let from = self.shared.open_source(task.dir_fd(), &piece.name)?;
+        let name = piece.temporary.as_deref().unwrap_or(place.name);
+        let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
+        let (methods, range) = (&self.shared.methods, piece.start..piece.end);
+        self.counts.bytes +=
+            self.copying
+                .copy(methods, from.as_fd(), to.as_fd(), range, piece.sparse)?;
+        Ok(())
+    }
+
+    /// Finishes the large files of a directory all whose pieces are done.
+    pub(super) fn finish(&mut self, from: BorrowedFd<'_>, dir: &Arc<Dir<Twin>>, path: &[u8]) {
+        let larges = std::mem::take(&mut *dir.state().larges());
+        for large in &larges.files {
+            let is_whole = !larges.failed.contains(&large.name);
+            let finished = self.finish_one(from, dir, large, is_whole);
+            if let Err(trouble) = finished {
+                let path = [path, b"/", large.name.to_bytes()].concat();
+                self.failed(&path, &trouble);
+            }
+        }
+    }
+
+    fn finish_one(
+        &mut self,
+        from: BorrowedFd<'_>,
+        dir: &Arc<Dir<Twin>>,
+        large: &Large,
+        is_whole: bool,
+    ) -> Result<(), Trouble> {
+        let place = self
+            .shared
+            .mirror
+            .place(dir, &large.name)
+            .map_err(Trouble::Write)?;
+        let name = large.temporary.as_deref().unwrap_or(place.name);
+        let gone = |trouble| {
+            let _ = remove_part(place.dir(), name, large);
+            trouble
+        };
+        if !is_whole {
+            // What was wrong has been said.
+            return remove_part(place.dir(), name, large).map_err(Trouble::Write);
+        }
+        let source = self.shared.open_source(from, &large.name).map_err(gone)?;
+        let stat = Stat::of_open(source.as_fd()).map_err(|it| gone(Trouble::Read(it)))?;
+        // Pieces were read for as long as it took: only the time that the file had before any of them says which file
+        // the copy is one of.
+        let unchanged = same(&large.seen, &stat);
+        let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
+        let taken = take_over_with(source.as_fd(), to.as_fd(), &stat, &large.seen.times());
+        if large.temporary.is_some() {
+            renameat(place.dir(), name, place.dir(), place.name)
+                .map_err(|it| gone(Trouble::Write(it)))?;
+        }
+        self.counts.files += 1;
+        taken?;
+        unchanged
+    }
+
+    /// Removes what there is of large files of a directory, as nobody will finish them.
+    pub(super) fn give_up(&mut self, dir: &Arc<Dir<Twin>>) {
+        for large in std::mem::take(&mut *dir.state().larges()).files {
+            if let Ok(place) = self.shared.mirror.place(dir, &large.name) {
+                let name = large.temporary.as_deref().unwrap_or(place.name);
+                let _ = remove_part(place.dir(), name, &large);
+            }
+        }
+    }
+
+    /// Finishes the large files among the roots, after the walk.
+    pub fn finish_roots(&mut self, top: &Arc<Dir<Twin>>) {
+        if self.meter.is_stopped() {
+            self.give_up(top);
+        } else {
+            self.finish(CWD, top, b"");
+        }
+    }
+}

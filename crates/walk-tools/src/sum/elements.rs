@@ -1,0 +1,72 @@
+//! What is known of a directory that is summed up.
+
+use crate::lattice::Set;
+use blake3::hazmat::ChainingValue;
+use pandofs_types::limits::TOOL_PIECE_BYTES;
+use pandofs_walk_fs::{DirState, Unreadable};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A directory that is summed up.
+#[derive(Debug, Default)]
+pub struct Below(Mutex<Elements>);
+
+/// Its entries, as far as they are known.
+#[derive(Debug, Default)]
+pub struct Elements {
+    pub set: Set,
+    pub larges: Vec<Large>,
+    pub pieces: Vec<Piece>,
+}
+
+/// A file that is read piece by piece.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Large {
+    pub name: CString,
+    pub size: u64,
+    pub attributes: Vec<u8>,
+}
+
+/// What was made of a piece.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Piece {
+    pub name: CString,
+    pub number: u64,
+    pub value: ChainingValue,
+}
+
+impl Below {
+    pub fn lock(&self) -> MutexGuard<'_, Elements> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DirState for Below {
+    fn new(_seed: [u64; 2]) -> Below {
+        Below::default()
+    }
+
+    fn gathered(&self) -> Vec<u8> {
+        let elements = self.lock();
+        let all = (elements.set.lanes(), &elements.larges, &elements.pieces);
+        match postcard::to_stdvec(&all) {
+            Ok(bytes) => bytes,
+            Err(error) => unreachable!("a vector takes everything: {error}"),
+        }
+    }
+
+    fn add(&self, gathered: &[u8]) -> std::result::Result<(), Unreadable> {
+        let (lanes, larges, pieces): (Vec<u16>, Vec<Large>, Vec<Piece>) =
+            postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
+        // Those that are not larger are read at once.
+        if larges.iter().any(|it| it.size <= 2 * TOOL_PIECE_BYTES) {
+            return Err(Unreadable);
+        }
+        let mut elements = self.lock();
+        elements.set.add_all(&lanes).ok_or(Unreadable)?;
+        elements.larges.extend(larges);
+        elements.pieces.extend(pieces);
+        Ok(())
+    }
+}

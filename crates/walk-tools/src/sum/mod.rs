@@ -1,0 +1,4 @@
+//! What `sum` is made of: lists of digests, directories.
+
+pub mod elements;
+pub mod list;

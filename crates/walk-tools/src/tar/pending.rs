@@ -1,0 +1,101 @@
+//! Which paths threads are at.
+//!
+//! An archive may have a path more than once, and its last member counts. So nothing is begun at a path before all that came
+//! before is done there. As few jobs wait at once, few paths are known here.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// What a path is known by: the same for all names of it that archives have, and in all processes. Two paths may have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(pub u64);
+
+impl Key {
+    pub fn of(path: &[u8]) -> Key {
+        let mut hasher = DefaultHasher::new();
+        let names = path.split(|byte| *byte == b'/');
+        for name in names.filter(|name| !matches!(*name, b"" | b".")) {
+            name.hash(&mut hasher);
+        }
+        Key(hasher.finish())
+    }
+}
+
+/// Paths that threads are at, or will be, and with how many members.
+#[derive(Debug, Default)]
+pub struct Pending {
+    paths: Mutex<HashMap<Key, u64>>,
+    fewer: Condvar,
+}
+
+impl Pending {
+    /// Begins something at a path. The caller has waited for it, or need not.
+    pub fn begin(&self, key: Key) {
+        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        *paths.entry(key).or_default() += 1;
+    }
+
+    /// It is done.
+    pub fn done(&self, key: Key) {
+        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = paths.get_mut(&key);
+        assert!(left.is_some(), "it was not begun");
+        if let Some(left) = left {
+            *left -= 1;
+            if *left == 0 {
+                paths.remove(&key);
+            }
+        }
+        self.fewer.notify_all();
+    }
+
+    /// Waits until nobody is at a path.
+    pub fn wait(&self, key: Key) {
+        self.wait_while(|paths| paths.contains_key(&key));
+    }
+
+    /// Waits until all is done that was begun.
+    pub fn wait_for_all(&self) {
+        self.wait_while(|paths| !paths.is_empty());
+    }
+
+    fn wait_while(&self, is_busy: impl Fn(&HashMap<Key, u64>) -> bool) {
+        let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.fewer.wait_while(paths, |paths| is_busy(paths));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_key_by_whatever_name() {
+        for name in ["a/b", "./a/b", "a//b/", "/a/./b"] {
+            assert_eq!(Key::of(name.as_bytes()), Key::of(b"a/b"), "{name}");
+        }
+        assert_ne!(Key::of(b"a/b"), Key::of(b"ab"));
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_all_is_done() {
+        let pending = Pending::default();
+        let (one, other) = (Key(1), Key(2));
+        pending.begin(one);
+        pending.begin(one);
+        pending.wait(other);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| pending.wait(one));
+            pending.done(one);
+            pending.begin(other);
+            pending.done(one);
+            waiting.join().unwrap();
+            let waiting = scope.spawn(|| pending.wait_for_all());
+            pending.done(other);
+            waiting.join().unwrap();
+        });
+        pending.wait_for_all();
+    }
+}

@@ -1,0 +1,90 @@
+//! Lists of digests that are compared with what is there.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ours, stderr, tree};
+use std::process::Output;
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn what_is_not_as_it_was_is_told() {
+    let (dir, tree) = tree();
+    let sums = ours(dir.path(), &["sum", "--files", "tree"]);
+    std::fs::write(dir.path().join("sums"), &sums.stdout).unwrap();
+    let check = || ours(dir.path(), &["sum", "--check", "sums"]);
+    let same = check();
+    assert_eq!(
+        (stderr(&same), same.status.code()),
+        (String::new(), Some(0))
+    );
+    let lines = text(&same).lines().count();
+    assert_eq!(lines, text(&sums).lines().count());
+    assert_eq!(text(&same).matches(": OK\n").count(), lines);
+
+    // A byte of one, one that is gone, one that is a directory now; and with them the tree's.
+    let deeper = tree.join("d2/e2/deeper");
+    std::fs::write(deeper.join("-dash"), "y").unwrap();
+    std::fs::remove_file(deeper.join("star*[x].rs")).unwrap();
+    std::fs::remove_file(tree.join("d1/f7")).unwrap();
+    std::fs::create_dir(tree.join("d1/f7")).unwrap();
+    let differs = check();
+    assert_eq!(differs.status.code(), Some(1));
+    let told = text(&differs);
+    for line in [
+        "tree/d2/e2/deeper/-dash: FAILED\n",
+        "tree/d2/e2/deeper/star*[x].rs: FAILED: cannot be read\n",
+        "tree/d1/f7: FAILED\n",
+        "tree: FAILED",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert_eq!(told.matches(": OK\n").count(), lines - 4);
+    assert!(
+        stderr(&differs).contains("star*[x].rs"),
+        "{}",
+        stderr(&differs)
+    );
+}
+
+#[test]
+fn more_than_there_was_is_seen_in_the_digest_of_the_tree() {
+    let (dir, tree) = tree();
+    let sum = ours(dir.path(), &["sum", "tree/d2", "tree/d3"]);
+    std::fs::write(dir.path().join("sums"), &sum.stdout).unwrap();
+    std::fs::write(tree.join("d2/new"), "").unwrap();
+    let checked = ours(dir.path(), &["sum", "--check", "sums"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert_eq!(text(&checked), "tree/d2: FAILED\ntree/d3: OK\n");
+}
+
+#[test]
+fn lists_that_are_none_are_refused() {
+    let (dir, _) = tree();
+    let digest = "0".repeat(64);
+    for (list, why) in [
+        (String::new(), "no digests"),
+        (format!("{digest}  tree/d0/fifo\nnonsense\n"), "line 2"),
+        (format!("{}  tree\n", &digest[1..]), "line 1"),
+        (format!("{digest} tree\n"), "line 1"),
+        (format!("{digest}  \n"), "line 1"),
+        (format!("\\{digest}  a\\q\n"), "line 1"),
+    ] {
+        std::fs::write(dir.path().join("sums"), &list).unwrap();
+        let refused = ours(dir.path(), &["sum", "--check", "sums"]);
+        assert_eq!(refused.status.code(), Some(1), "{list:?}");
+        assert!(
+            stderr(&refused).contains(why),
+            "{list:?}: {}",
+            stderr(&refused)
+        );
+        assert!(refused.stdout.is_empty());
+    }
+    let missing = ours(dir.path(), &["sum", "--check", "nowhere"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("nowhere"));
+}
