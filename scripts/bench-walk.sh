@@ -2,8 +2,9 @@
 # bench-walk.sh BENCH PANDOFS FOLDER: measures `pandofs walk` beside other walkers, each doing the same job (lstat of
 # every entry), in turns, so that what else the machine does meets all alike. Three trees, each with a warm cache, and, as
 # root, with a cold one; then how much memory it takes, and how much more of the processors 8 processes take than one. FOLDER
-# is made, and removed again. FILES=N makes other trees than of a million files, ROUNDS=N other rounds than 5,
-# REAL=PATH takes another real tree than /usr, CACHES=warm leaves the cold ones out. What is not installed is named.
+# is made, and removed again. FILES=N makes other trees than of a million files, TREES=PATH takes `balanced` and `skewed`
+# that are there, REAL=PATH another real tree than /usr; ROUNDS=N are other rounds than 5; WALKERS="find NAME…" are some of
+# the walkers, the first being the unit; CACHES=warm leaves the cold ones out. What is not installed is named.
 set -euo pipefail
 bench=$(realpath "$1")
 pandofs=$(realpath "$2")
@@ -23,15 +24,19 @@ done
 
 mkdir "$folder"
 trap 'rm -rf --one-file-system "$folder"' EXIT
-"$bench" tree balanced --files "$files" "$folder/balanced"
-"$bench" tree skewed --files $((files * 7 / 10)) "$folder/skewed"
+made=${TREES:-$folder}
+if [[ ! -d $made/balanced ]]; then
+    "$bench" tree balanced --files "$files" "$made/balanced"
+    "$bench" tree skewed --files $((files * 7 / 10)) "$made/skewed"
+fi
 
-names=(find pandofs floor uring ignore bfs fd du dust pdu diskus dua)
+read -ra names <<<"${WALKERS:-find pandofs floor uring2 uring8 ignore bfs fd du dust pdu diskus dua}"
 declare -A commands=(
     [find]='find TREE -size +999999G'
     [pandofs]="$pandofs walk --threads 2 --json TREE"
     [floor]="$bench floor --threads 2 TREE"
-    [uring]="$bench floor --io-uring --threads 2 TREE"
+    [uring2]="$bench floor --io-uring 2 --threads 2 TREE"
+    [uring8]="$bench floor --io-uring 8 --threads 2 TREE"
     [ignore]="$bench ignore --threads 2 TREE"
     [bfs]='bfs TREE -size +999999G'
     [fd]='fd --unrestricted --threads 2 --size +1t . TREE'
@@ -59,7 +64,7 @@ median() {
 
 # compare TREE CACHE: all walkers on it.
 compare() {
-    local tree=$1 cache=$2 name command took user system round base middle least most used
+    local tree=$1 cache=$2 name command took user system round base middle least most used load
     local -A ratios=() processors=()
     local missing=()
     for ((round = 0; round <= rounds; round++)); do
@@ -85,7 +90,8 @@ compare() {
             processors[$name]+=" $(awk -v a="$user" -v b="$system" 'BEGIN { print a + b }')"
         done
     done
-    echo "$tree, $cache cache: times as fast as GNU find, median of $rounds rounds (least to most), and seconds of processors"
+    read -r load _ </proc/loadavg
+    echo "$tree, $cache cache, load $load: times as fast as GNU find, median of $rounds rounds (least to most), and seconds of processors"
     for name in "${names[@]}"; do
         [[ -n ${ratios[$name]:-} ]] || continue
         # shellcheck disable=SC2086 # numbers are words
@@ -98,7 +104,7 @@ compare() {
 }
 
 TIMEFORMAT='%R %U %S'
-trees=("$folder/balanced" "$folder/skewed" "$real")
+trees=("$made/balanced" "$made/skewed" "$real")
 for cache in $caches; do
     for tree in "${trees[@]}"; do
         compare "$tree" "$cache"
@@ -117,21 +123,8 @@ fi
 
 mpi=$(dirname "$pandofs")/pandofs-mpi
 if [[ -x $mpi ]] && command -v mpirun >/dev/null; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 TMPDIR=/tmp
-    declare -A used=()
-    for ((round = 0; round <= rounds; round++)); do
-        for ranks in 1 8; do
-            read -r _ user system < <({ time mpirun -n "$ranks" "$mpi" walk --json "${trees[0]}" \
-                >"$folder/json" 2>&1; } 2>&1)
-            [[ $round -eq 0 ]] || used[$ranks]+=" $(awk -v a="$user" -v b="$system" 'BEGIN { print a + b }')"
-        done
-    done
-    # shellcheck disable=SC2086 # numbers are words
-    read -r one _ < <(median ${used[1]})
-    # shellcheck disable=SC2086
-    read -r eight _ < <(median ${used[8]})
-    echo "${trees[0]}: seconds of processors, median of $rounds rounds"
-    echo "  1 process $one s, 8 processes $eight s: $(divide "$eight" "$one") times as much"
+    echo "${trees[0]}: seconds of processors, the launcher's included, median of $rounds rounds (least to most)"
+    "$bench" processes --pandofs-mpi "$mpi" --processes 8 --rounds "$rounds" "${trees[0]}"
 else
     echo "processes were not measured: there is no mpirun, or no pandofs-mpi"
 fi

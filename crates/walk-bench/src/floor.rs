@@ -24,18 +24,18 @@ enum Asker {
 }
 
 impl Asker {
-    fn new(is_ring: bool) -> Result<Asker> {
-        Ok(match is_ring {
-            true => Asker::Ring(Box::new(Ring::new()?)),
-            false => Asker::Calls,
+    fn new(ring_workers: Option<u32>) -> Result<Asker> {
+        Ok(match ring_workers {
+            Some(workers) => Asker::Ring(Box::new(Ring::new(workers)?)),
+            None => Asker::Calls,
         })
     }
 }
 
-/// Entries and bytes; by io_uring if `is_ring`. Directories are dealt out to threads from the top until there are many, and each thread walks
+/// Entries and bytes; by io_uring if that is to have so many threads of the kernel for each of ours. Directories are dealt out to threads from the top until there are many, and each thread walks
 /// what is below its own by itself: nothing is shared after that.
-pub fn floor(root: &Path, threads: usize, is_ring: bool) -> Result<String> {
-    let mut asker = Asker::new(is_ring)?;
+pub fn floor(root: &Path, threads: usize, ring_workers: Option<u32>) -> Result<String> {
+    let mut asker = Asker::new(ring_workers)?;
     let mut dirs =
         vec![openat(CWD, root, FLAGS, Mode::empty()).with_context(|| root.display().to_string())?];
     let (mut entries, mut bytes) = (1, 0);
@@ -69,7 +69,7 @@ pub fn floor(root: &Path, threads: usize, is_ring: bool) -> Result<String> {
             .map(|_| {
                 scope.spawn(|| -> Result<()> {
                     let (mut entries, mut bytes) = (0, 0);
-                    let mut asker = Asker::new(is_ring)?;
+                    let mut asker = Asker::new(ring_workers)?;
                     while let Some(dir) = dirs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let taken = dir.lock().map(|mut it| it.take());
                         if let Ok(Some(dir)) = taken {
@@ -146,7 +146,7 @@ fn list(dir: &OwnedFd, names: &mut Vec<CString>, asker: &mut Asker) -> Result<(u
         }
     }
     if let Asker::Ring(ring) = asker {
-        bytes += ring.await_all(dir)?;
+        bytes += ring.await_all()?;
     }
     Ok((entries, bytes))
 }

@@ -2,20 +2,27 @@
 //!
 //! `figures` makes those of the paper (LaFon, Misra and Bringhurst, SC 2012) again, on simulated ranks and on real
 //! ones; `floor` and `ignore` do the job that walkers are measured by, the sum of all sizes, as nothing but calls, and
-//! with the walker of ripgrep; `tree` makes the trees for that. `scripts/bench-walk.sh` puts it together.
+//! with the walker of ripgrep; `processes` says what more processes cost; `tree` makes the trees for that. `scripts/bench-walk.sh` puts it together.
 //!
 //! Invariant: a figure says how it came about, with the seed, and its page says where the paper's claims do not hold.
 
+mod claims;
 mod figures;
 mod floor;
+mod kept;
+mod launch;
 mod page;
 mod real;
 mod ring;
+mod spread;
 mod svg;
 mod trees;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use kept::Kept;
+use real::Runs;
+use spread::Spread;
 use std::path::PathBuf;
 
 #[derive(Parser)]
@@ -38,26 +45,41 @@ enum Command {
         /// Of trees and walks
         #[arg(long, default_value_t = 11)]
         seed: u64,
-        /// A tree that real ranks walk; needs --pandofs-mpi
+        /// A file that keeps what simulated runs came to: those that it has are not done again. It is
+        /// of one version of this program
         #[arg(long)]
-        real: Option<PathBuf>,
+        keep: Option<PathBuf>,
+        /// Trees that real ranks walk, from the smallest to the largest
+        #[arg(long, value_delimiter = ',', requires = "pandofs_mpi")]
+        real: Vec<PathBuf>,
         /// The command that is linked to MPI
         #[arg(long)]
         pandofs_mpi: Option<PathBuf>,
-        /// Numbers of real ranks
+        /// Numbers of real processes, from the least to the most
         #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
-        ranks: Vec<u32>,
-        /// Runs of each number of real ranks, of which the fastest counts
+        processes: Vec<u32>,
+        /// Rounds of runs of real ranks
         #[arg(long, default_value_t = 3)]
-        runs: usize,
+        rounds: usize,
+    },
+    /// How much more of the processors several processes take than one, over MPI
+    Processes {
+        /// The command that is linked to MPI
+        #[arg(long)]
+        pandofs_mpi: PathBuf,
+        #[arg(long, default_value_t = 8)]
+        processes: u32,
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        root: PathBuf,
     },
     /// The sum of all sizes, by nothing but getdents64 and statx
     Floor {
         #[arg(long, default_value_t = 2)]
         threads: usize,
-        /// Ask for sizes by io_uring, 128 at once
-        #[arg(long)]
-        io_uring: bool,
+        /// Ask for sizes by io_uring, 256 at once, with so many threads of the kernel for each of ours
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        io_uring: Option<u32>,
         root: PathBuf,
     },
     /// The same by the walker of the `ignore` crate
@@ -83,18 +105,48 @@ fn main() -> Result<()> {
             out,
             divide,
             seed,
+            keep,
             real,
             pandofs_mpi,
-            ranks,
-            runs,
+            processes,
+            rounds,
         } => {
-            let simulated = figures::run(divide.max(1), seed);
-            let real = match (&real, &pandofs_mpi) {
-                (Some(tree), Some(program)) => Some(real::run(program, tree, &ranks, runs)?),
+            let mut kept = match &keep {
+                Some(file) => Kept::open(file)?,
+                None => Kept::default(),
+            };
+            let simulated = figures::run(divide.max(1), seed, &mut kept)?;
+            let real = match &pandofs_mpi {
+                Some(program) if !real.is_empty() => {
+                    let runs = Runs {
+                        program,
+                        trees: &real,
+                        processes: &processes,
+                        rounds,
+                    };
+                    Some(runs.run()?)
+                }
                 _ => None,
             };
             std::fs::write(&out, page::page(&simulated, real.as_ref()))?;
+            for line in claims::lines(&simulated.figures, real.as_ref()) {
+                println!("{line}");
+            }
             println!("{}", out.display());
+        }
+        Command::Processes {
+            pandofs_mpi,
+            processes,
+            rounds,
+            root,
+        } => {
+            let numbers = [1, processes];
+            let seconds = real::processor_seconds(&pandofs_mpi, &root, &numbers, rounds)?;
+            let [one, several] = [0, 1].map(|at: usize| Spread::of(seconds[at].clone()));
+            let times = Spread::of_ratios(&seconds[1], &seconds[0]);
+            println!(
+                "  1 process {one} s, {processes} processes {several} s: {times} times as much"
+            );
         }
         Command::Floor {
             threads,

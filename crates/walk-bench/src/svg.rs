@@ -2,208 +2,273 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 70.0;
-const BOTTOM: f64 = 45.0;
-const TOP: f64 = 15.0;
-const RIGHT: f64 = 110.0;
 const COLOURS: [&str; 6] = [
     "#b3392f", "#2f6fb3", "#3a8f4a", "#8a5fb0", "#c98a1b", "#4a4a4a",
 ];
+/// Marks of an axis, about.
+const MARKS: f64 = 4.0;
+/// Between two marks of an axis there is at least this part of it.
+const LEAST_DISTANCE: f64 = 0.09;
+
+/// How large a chart is, in units of its own, of which a letter is about eleven high; and what is left around it.
+#[derive(Clone, Copy)]
+pub struct Size {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+}
+
+/// Half a page wide, with a legend.
+pub const LARGE: Size = Size {
+    width: 520.0,
+    height: 300.0,
+    left: 60.0,
+    right: 115.0,
+};
+/// A quarter of a page, without.
+pub const SMALL: Size = Size {
+    width: 260.0,
+    height: 200.0,
+    left: 40.0,
+    right: 12.0,
+};
+const BOTTOM: f64 = 45.0;
+const TOP: f64 = 15.0;
+/// The side of a map.
+const MAP: f64 = 260.0;
 
 /// A series of points with its name.
 pub type Series = (String, Vec<(f64, f64)>);
 
-fn number(value: f64) -> String {
-    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    for (unit, letter) in units {
-        if value.abs() >= unit {
-            return format!("{:.3}", value / unit)
-                .trim_end_matches('0')
-                .trim_end_matches('.')
-                .to_owned()
-                + letter;
-        }
-    }
-    format!("{value:.3}")
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned()
-}
-
-fn frame(svg: &mut String, x_label: &str, y_label: &str) {
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let _ = write!(
-        svg,
-        "<path d='M{LEFT} {TOP}V{bottom}H{right}' fill='none' stroke='#444'/>\
-         <text x='{}' y='{}' text-anchor='middle'>{x_label}</text>\
-         <text x='14' y='{}' text-anchor='middle' transform='rotate(-90 14 {})'>{y_label}</text>",
-        (LEFT + right) / 2.0,
-        HEIGHT - 8.0,
-        (TOP + bottom) / 2.0,
-        (TOP + bottom) / 2.0,
-    );
-}
-
-fn begin() -> String {
-    format!("<svg viewBox='0 0 {WIDTH} {HEIGHT}' font-family='sans-serif' font-size='11'>")
-}
-
-/// Lines through points; both axes by powers of ten if `logarithmic`.
-pub fn lines(x_label: &str, y_label: &str, series: &[Series], logarithmic: bool) -> String {
-    let scale = |value: f64| {
-        if logarithmic {
-            value.max(1e-9).log10()
-        } else {
-            value
-        }
+/// Short, three digits at least, with a letter for thousands.
+pub fn number(value: f64) -> String {
+    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    let (unit, letter) = units
+        .into_iter()
+        .find(|(unit, _)| value.abs() >= *unit)
+        .unwrap_or((1.0, ""));
+    let value = value / unit;
+    let digits = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
     };
-    let points = || series.iter().flat_map(|(_, points)| points);
-    let most =
-        |of: fn(&(f64, f64)) -> f64| points().map(|it| scale(of(it))).fold(f64::MIN, f64::max);
-    let least =
-        |of: fn(&(f64, f64)) -> f64| points().map(|it| scale(of(it))).fold(f64::MAX, f64::min);
-    let (mut x0, x1) = (least(|it| it.0), most(|it| it.0));
-    let (mut y0, mut y1) = (least(|it| it.1), most(|it| it.1));
-    if logarithmic {
-        (y0, y1) = (y0.floor(), y1.ceil());
-    } else {
-        (x0, y0) = (0.0, 0.0);
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned() + letter,
+        false => text + letter,
     }
-    let place = |x: f64, y: f64| {
-        let along = (scale(x) - x0) / (x1 - x0).max(1e-9);
-        let up = (scale(y) - y0) / (y1 - y0).max(1e-9);
-        (
-            LEFT + along * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP),
+}
+
+/// From 0 on, by one, two or five of some power of ten, to the first that is not below the value.
+fn marks(most: f64) -> Vec<f64> {
+    let rough = most.max(1e-9) / MARKS;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|it| it * power)
+        .find(|it| *it >= rough * 0.999)
+        .unwrap_or(power * 10.0);
+    let count = (most / step - 1e-6).ceil().max(1.0) as u32;
+    (0..=count).map(|it| f64::from(it) * step).collect()
+}
+
+impl Size {
+    fn end(&self) -> f64 {
+        self.width - self.right
+    }
+
+    fn floor(&self) -> f64 {
+        self.height - BOTTOM
+    }
+
+    /// Where a part of the axis from left to right is.
+    fn along(&self, part: f64) -> f64 {
+        self.left + part * (self.end() - self.left)
+    }
+
+    fn up(&self, part: f64) -> f64 {
+        self.floor() - part * (self.floor() - TOP)
+    }
+
+    fn begin(&self, x_label: &str, y_label: &str) -> String {
+        let (left, end, floor) = (self.left, self.end(), self.floor());
+        let middle = self.up(0.5);
+        format!(
+            "<svg viewBox='0 0 {} {}' font-family='sans-serif' font-size='11'>\
+             <path d='M{left} {TOP}V{floor}H{end}' fill='none' stroke='#444'/>\
+             <text x='{}' y='{}' text-anchor='middle'>{x_label}</text>\
+             <text x='12' y='{middle}' text-anchor='middle' transform='rotate(-90 12 {middle})'>{y_label}</text>",
+            self.width,
+            self.height,
+            self.along(0.5),
+            self.height - 8.0,
         )
-    };
-    let mut svg = begin();
-    frame(&mut svg, x_label, y_label);
-    let steps = if logarithmic {
-        (y1 - y0).round().max(1.0) as u32
-    } else {
-        4
-    };
-    for step in 0..=steps {
-        let at = y0 + (y1 - y0) * f64::from(step) / f64::from(steps);
-        let value = if logarithmic { 10_f64.powf(at) } else { at };
-        let (_, y) = place(10_f64, value);
-        let end = WIDTH - RIGHT;
+    }
+
+    /// A line across, with its value.
+    fn mark(&self, svg: &mut String, part: f64, value: f64) {
+        let (left, y, end) = (self.left, self.up(part), self.end());
+        if part > 0.0 {
+            let _ = write!(svg, "<path d='M{left} {y:.1}H{end}' stroke='#ddd'/>");
+        }
         let _ = write!(
             svg,
-            "<path d='M{LEFT} {y}H{end}' stroke='#ddd'/><text x='{}' y='{}' text-anchor='end'>{}</text>",
-            LEFT - 5.0,
+            "<text x='{}' y='{:.1}' text-anchor='end'>{}</text>",
+            left - 5.0,
             y + 4.0,
             number(value)
         );
     }
-    let mut shown: Vec<f64> = points().map(|it| it.0).collect();
-    shown.sort_by(f64::total_cmp);
-    shown.dedup_by(|one, other| (scale(*one) - scale(*other)).abs() < (x1 - x0) / 30.0);
-    for x in shown {
-        let (at, _) = place(x, 1.0);
+
+    fn label(&self, svg: &mut String, x: f64, label: &str) {
+        let y = self.floor() + 15.0;
         let _ = write!(
             svg,
-            "<text x='{at}' y='{}' text-anchor='middle'>{}</text>",
-            HEIGHT - BOTTOM + 15.0,
-            number(x)
+            "<text x='{x:.1}' y='{y}' text-anchor='middle'>{label}</text>"
         );
+    }
+
+    fn legend(&self, svg: &mut String, number: usize, name: &str, colour: &str) {
+        let y = TOP + 10.0 + 16.0 * number as f64;
+        let x = self.end() + 10.0;
+        let _ = write!(
+            svg,
+            "<rect x='{x}' y='{}' width='10' height='10' fill='{colour}'/><text x='{}' y='{y}'>{name}</text>",
+            y - 9.0,
+            x + 15.0
+        );
+    }
+}
+
+/// Lines through points; both axes by powers of ten if `logarithmic`.
+pub fn lines(x_label: &str, y_label: &str, series: &[Series], logarithmic: bool) -> String {
+    let size = LARGE;
+    let scale = |value: f64| match logarithmic {
+        true => value.max(1e-9).log10(),
+        false => value,
+    };
+    let points = || series.iter().flat_map(|(_, points)| points);
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        let all = || points().map(|it| scale(of(it)));
+        (
+            all().fold(f64::MAX, f64::min),
+            all().fold(f64::MIN, f64::max),
+        )
+    };
+    let ((mut x0, x1), (mut y0, mut y1)) = (ends(|it| it.0), ends(|it| it.1));
+    let values = if logarithmic {
+        (y0, y1) = (y0.floor(), y1.ceil().max(y0.floor() + 1.0));
+        let powers = y0 as i32..=y1 as i32;
+        powers.map(|it| 10_f64.powi(it)).collect()
+    } else {
+        let values = marks(y1);
+        (x0, y0, y1) = (0.0, 0.0, values.last().copied().unwrap_or(y1));
+        values
+    };
+    let across = |x: f64| (scale(x) - x0) / (x1 - x0).max(1e-9);
+    let high = |y: f64| (scale(y) - y0) / (y1 - y0).max(1e-9);
+    let mut svg = size.begin(x_label, y_label);
+    for value in values {
+        size.mark(&mut svg, high(value), value);
+    }
+    let mut shown: Vec<f64> = points().map(|it| it.0).collect();
+    shown.sort_by(f64::total_cmp);
+    let mut last = f64::NEG_INFINITY;
+    for x in shown {
+        if across(x) - last >= LEAST_DISTANCE {
+            last = across(x);
+            size.label(&mut svg, size.along(last), &number(x));
+        }
     }
     for (number, (name, points)) in series.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
-        let path: Vec<String> = points
+        let places: Vec<(f64, f64)> = points
             .iter()
-            .map(|(x, y)| {
-                let (x, y) = place(*x, *y);
-                format!("{x:.1} {y:.1}")
-            })
+            .map(|(x, y)| (size.along(across(*x)), size.up(high(*y))))
             .collect();
+        let path: Vec<String> = places
+            .iter()
+            .map(|(x, y)| format!("{x:.1} {y:.1}"))
+            .collect();
+        // Those that are drawn first are wider: they are seen below others.
+        let wider = (series.len() - 1 - number) as f64;
         let _ = write!(
             svg,
-            "<path d='M{}' fill='none' stroke='{colour}' stroke-width='1.5'/>",
-            path.join("L")
+            "<path d='M{}' fill='none' stroke='{colour}' stroke-width='{}'/>",
+            path.join("L"),
+            1.5 + wider
         );
-        for point in path {
-            let (x, y) = point.split_once(' ').unwrap_or_default();
-            let _ = write!(svg, "<circle cx='{x}' cy='{y}' r='2.5' fill='{colour}'/>");
+        for (x, y) in places {
+            let _ = write!(
+                svg,
+                "<circle cx='{x:.1}' cy='{y:.1}' r='{}' fill='{colour}'/>",
+                2.5 + wider / 2.0
+            );
         }
-        legend(&mut svg, number, name, colour);
+        size.legend(&mut svg, number, name, colour);
     }
     svg + "</svg>"
-}
-
-fn legend(svg: &mut String, number: usize, name: &str, colour: &str) {
-    let y = TOP + 10.0 + 16.0 * number as f64;
-    let x = WIDTH - RIGHT + 10.0;
-    let _ = write!(
-        svg,
-        "<rect x='{x}' y='{}' width='10' height='10' fill='{colour}'/><text x='{}' y='{y}'>{name}</text>",
-        y - 9.0,
-        x + 15.0
-    );
 }
 
 /// Bars of parts, each bar with its label.
-pub fn bars(x_label: &str, y_label: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> String {
-    let most = bars
-        .iter()
-        .map(|(_, values)| values.iter().sum::<f64>())
-        .fold(1e-9, f64::max);
-    let mut svg = begin();
-    frame(&mut svg, x_label, y_label);
-    let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
-    let high = HEIGHT - BOTTOM - TOP;
+pub fn bars(
+    size: Size,
+    x_label: &str,
+    y_label: &str,
+    parts: &[&str],
+    bars: &[(String, Vec<f64>)],
+) -> String {
+    let sums = bars.iter().map(|(_, values)| values.iter().sum::<f64>());
+    let marks = marks(sums.fold(1e-9, f64::max));
+    let most = marks.last().copied().unwrap_or(1.0);
+    let mut svg = size.begin(x_label, y_label);
+    for value in marks {
+        size.mark(&mut svg, value / most, value);
+    }
+    let step = 1.0 / bars.len().max(1) as f64;
     for (at, (label, values)) in bars.iter().enumerate() {
-        let x = LEFT + step * at as f64;
-        let mut y = HEIGHT - BOTTOM;
+        let place = step * at as f64;
+        let (x, end) = (
+            size.along(place + step * 0.1),
+            size.along(place + step * 0.9),
+        );
+        let mut sum = 0.0;
         for (number, value) in values.iter().enumerate() {
-            let height = value / most * high;
-            y -= height;
+            let below = size.up(sum / most);
+            sum += value;
+            let y = size.up(sum / most);
             let _ = write!(
                 svg,
-                "<rect x='{:.1}' y='{y:.1}' width='{:.1}' height='{height:.1}' fill='{}'/>",
-                x + step * 0.1,
-                step * 0.8,
+                "<rect x='{x:.1}' y='{y:.1}' width='{:.1}' height='{:.1}' fill='{}'/>",
+                end - x,
+                below - y,
                 COLOURS[number % COLOURS.len()]
             );
         }
-        let _ = write!(
-            svg,
-            "<text x='{:.1}' y='{}' text-anchor='middle'>{label}</text>",
-            x + step / 2.0,
-            HEIGHT - BOTTOM + 15.0
-        );
+        size.label(&mut svg, (x + end) / 2.0, label);
     }
-    let _ = write!(
-        svg,
-        "<text x='{}' y='{}' text-anchor='end'>{}</text>",
-        LEFT - 5.0,
-        TOP + 8.0,
-        number(most)
-    );
     for (number, part) in parts.iter().enumerate() {
-        legend(&mut svg, number, part, COLOURS[number % COLOURS.len()]);
+        size.legend(&mut svg, number, part, COLOURS[number % COLOURS.len()]);
     }
     svg + "</svg>"
 }
 
-/// A square for each pair, darker by powers of ten.
-pub fn heat(side: u32, value: impl Fn(u32, u32) -> u64) -> String {
-    let cell = 300.0 / f64::from(side);
+/// A square for each pair, darker by powers of ten; `most` is the darkest.
+pub fn heat(side: u32, most: u64, value: impl Fn(u32, u32) -> u64) -> String {
+    let cell = MAP / f64::from(side);
     let all = || (0..side).flat_map(|from| (0..side).map(move |to| (from, to)));
-    let most = all()
-        .map(|(from, to)| value(from, to))
-        .max()
-        .unwrap_or(1)
-        .max(2);
-    let mut svg =
-        String::from("<svg viewBox='0 0 300 320' font-family='sans-serif' font-size='11'>");
+    let most = most.max(2);
+    let mut svg = format!(
+        "<svg viewBox='0 0 {MAP} {}' font-family='sans-serif' font-size='11'>",
+        MAP + 20.0
+    );
     for (from, to) in all() {
         let bytes = value(from, to);
         if bytes > 0 {
-            let depth = (bytes as f64).ln() / (most as f64).ln();
+            let depth = ((bytes as f64).ln() / (most as f64).ln()).max(0.05);
             let _ = write!(
                 svg,
                 "<rect x='{:.1}' y='{:.1}' width='{cell:.1}' height='{cell:.1}' fill='#8a1f14' fill-opacity='{depth:.2}'/>",
@@ -214,7 +279,9 @@ pub fn heat(side: u32, value: impl Fn(u32, u32) -> u64) -> String {
     }
     let _ = write!(
         svg,
-        "<rect width='300' height='300' fill='none' stroke='#444'/><text x='0' y='314'>darkest: {} bytes</text></svg>",
+        "<rect width='{MAP}' height='{MAP}' fill='none' stroke='#444'/>\
+         <text x='0' y='{}'>white: none; darkest: {} bytes</text></svg>",
+        MAP + 14.0,
         number(most as f64)
     );
     svg
@@ -235,9 +302,24 @@ mod tests {
             assert_eq!(svg.matches("<circle").count(), 3);
             assert!(svg.contains(">one<") && svg.contains(">two<") && !svg.contains("NaN"));
         }
-        let svg = bars("x", "y", &["a", "b"], &[("first".into(), vec![1.0, 2.0])]);
+        let bar = ("first".to_owned(), vec![1.0, 2.0]);
+        let svg = bars(LARGE, "x", "y", &["a", "b"], &[bar]);
         assert_eq!(svg.matches("<rect").count(), 4);
-        let svg = heat(3, |from, to| u64::from(from * to));
+        let svg = heat(3, 4, |from, to| u64::from(from * to));
         assert_eq!(svg.matches("fill-opacity").count(), 4);
+    }
+
+    #[test]
+    fn marks_are_round_and_reach_the_largest() {
+        assert_eq!(marks(43.0), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(marks(100.0), [0.0, 50.0, 100.0]);
+        assert_eq!(marks(0.8), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8]);
+        assert_eq!(marks(7.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.25, 4.0, 12.5, 100.0, 202_021.0, 5_652_000.0].map(number);
+        assert_eq!(texts, ["0", "0.25", "4", "12.5", "100", "202k", "5.65M"]);
     }
 }
