@@ -44,7 +44,7 @@ pub enum Failure {
         expected: String,
         found: String,
     },
-    /// The file system does not have what the man page leaves it free not to have.
+    /// The file system does not have what the man page leaves it free not to have. That is to be known of it.
     NotOffered(String),
 }
 

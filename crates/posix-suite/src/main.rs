@@ -37,8 +37,9 @@ struct Arguments {
     /// Print one JSON object for each case.
     #[arg(long)]
     json: bool,
-    /// A list of cases that fail on this file system, a line each: the name, and why. That one of them passes
-    /// is wrong, too: it is to be taken off the list.
+    /// A list of cases that do not pass on this file system, a line each: the name, and why; `not offered: ` and
+    /// why if it does not have what the case is about. That one of them passes is wrong, too: it is to be
+    /// taken off the list.
     #[arg(long, value_name = "FILE")]
     known: Option<PathBuf>,
     /// The same directory on another mount of the same file system: what one mount does the other sees.

@@ -168,6 +168,35 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::new(
+        "readdir.positions_outlive_growth",
+        "telldir(), seekdir(): until closedir()",
+        |_| {
+            // However large the directory becomes: what was listed after a position still is. ext4 moves `.` and `..`
+            // when the second block comes.
+            fill("d", 90)?;
+            let fd = opendir("d").ok()?;
+            let mut all = rest_of(&fd, SMALL)?;
+            all.retain(|it| !is_dot(&it.name));
+            same("entries", all.len(), 90)?;
+            (90..3_000).try_for_each(|i| file(&format!("d/{}", name(i))))?;
+            let old: BTreeSet<_> = all.iter().map(|it| &it.name).collect();
+            for at in [0, 1, 2, 45, 87, 88, 89] {
+                seekdir(&fd, all[at].next)?;
+                let rest: Vec<_> = rest_of(&fd, SMALL)?.into_iter().map(|it| it.name).collect();
+                let (found, expected): (Vec<_>, Vec<_>) = (
+                    rest.iter().filter(|it| old.contains(it)).collect(),
+                    all[at + 1..].iter().map(|it| &it.name).collect(),
+                );
+                same(
+                    &format!("old entries after position {at}"),
+                    found == expected,
+                    true,
+                )?;
+            }
+            Ok(())
+        },
+    ),
+    Case::new(
         "readdir.entries_come_and_go",
         "readdir(): what is neither added nor removed is returned",
         |_| {

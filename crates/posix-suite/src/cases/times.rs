@@ -5,20 +5,20 @@ use crate::case::{Case, Outcome, holds, same};
 use crate::files::{create, dir, file, file_with};
 use crate::process::ANN;
 use crate::sys::*;
-use crate::times::{Times, changes, now, tick, times};
-use rustix::fs::StatVfsMountFlags;
+use crate::times::{Reading, Times, changes, now, tick, times};
 use rustix::mm::MsyncFlags;
 
 /// Makes something at a path.
 type Make = fn(&str) -> Outcome;
 
-/// Whether reading marks access times here at all (`noatime`, mount(8)).
-fn has_atime() -> Outcome<&'static str> {
-    let without = statvfs(".")
-        .ok()?
-        .f_flag
-        .contains(StatVfsMountFlags::NOATIME);
-    Ok(if without { "" } else { "a" })
+/// Reads a file and lists a directory, and lets the kernel forget what was in the file before: that what it remembers
+/// counts as well is a case of its own.
+fn read_both(path: &str, dir: &str) -> Outcome {
+    let fd = open(path, O::RDWR, 0).ok()?;
+    fsync(&fd).ok()?;
+    posix_fadvise(&fd, 0, 0, libc::POSIX_FADV_DONTNEED).ok()?;
+    pread(&fd, 3, 0).gives(b"con".to_vec())?;
+    rest_of(&opendir(dir).ok()?, 4_096).map(drop)
 }
 
 pub const CASES: &[Case] = &[
@@ -194,7 +194,7 @@ pub const CASES: &[Case] = &[
         same("times after close", times("a")?, before)
     }),
     Case::new("times.read", "read() marks atime", |_| {
-        let a = has_atime()?;
+        let a = Reading::here()?.when_due();
         file_with("a", b"contents")?;
         changes(&[("a", a), (".", "")], || {
             read(&open("a", O::RDONLY, 0).ok()?, 3).gives(b"con".to_vec())
@@ -204,7 +204,7 @@ pub const CASES: &[Case] = &[
         "times.read_again",
         "read(), pread() mark atime: what was read before as well",
         |_| {
-            let a = has_atime()?;
+            let a = Reading::here()?.when_due();
             file_with("a", b"contents")?;
             let fd = open("a", O::RDONLY, 0).ok()?;
             changes(&[("a", a)], || read(&fd, 3).gives(b"con".to_vec()))?;
@@ -246,7 +246,7 @@ pub const CASES: &[Case] = &[
     ),
     Case::new("times.readlink", "readlink() marks atime", |_| {
         symlink("x", "s").ok()?;
-        changes(&[("s", has_atime()?)], || {
+        changes(&[("s", Reading::here()?.when_due())], || {
             readlink("s").gives(b"x".to_vec())
         })
     }),
@@ -254,10 +254,38 @@ pub const CASES: &[Case] = &[
         dir("d")?;
         file("d/a")?;
         let fd = opendir("d").ok()?;
-        changes(&[("d", has_atime()?), ("d/a", "")], || {
+        let a = Reading::here()?.when_due_of_a_directory();
+        changes(&[("d", a), ("d/a", "")], || {
             getdents(&fd, 4_096).ok().map(drop)
         })
     }),
+    Case::new(
+        "times.read_that_is_not_due",
+        "mount(8): relatime, strictatime, noatime, nodiratime",
+        |_| {
+            let reading = Reading::here()?;
+            dir("d")?;
+            file("d/b")?;
+            file_with("a", b"contents")?;
+            if reading.is_relative() {
+                // Later than the other times, and less than a day away.
+                let later = at((now()?.0 + 3_600, 0));
+                utimens("a", later, OMIT).ok()?;
+                utimens("d", later, OMIT).ok()?;
+                let before = (times("a")?, times("d")?);
+                read_both("a", "d")?;
+                return same("times after reading", (times("a")?, times("d")?), before);
+            }
+            let of_each = [
+                ("a", reading.when_due()),
+                ("d", reading.when_due_of_a_directory()),
+            ];
+            for _ in 0..3 {
+                changes(&of_each, || read_both("a", "d"))?;
+            }
+            Ok(())
+        },
+    ),
     Case::new(
         "times.truncate",
         "truncate(), ftruncate(), open(): O_TRUNC mark mtime and ctime",
