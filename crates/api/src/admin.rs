@@ -87,6 +87,9 @@ pub struct ScrubReport {
     pub taken: u64,
     /// Requests since the server's start that were refused because of damaged blocks.
     pub refused: u64,
+    /// Data objects with which the disk failed, or of whose checksums the header is damaged: inode number, and what the
+    /// server says of it. One is told of until a pass finds nothing wrong with it, or it is removed.
+    pub failing: Vec<(u64, String)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

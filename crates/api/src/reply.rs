@@ -51,6 +51,9 @@ pub struct InodeReply {
     pub body: FileBody,
     /// For a directory: its map as its home knows it.
     pub dir: Option<Box<DirReply>>,
+    /// How often the file was given a size while it had data objects. Who writes to these under a lease of the attributes
+    /// says with [`WroteData`](crate::Request::WroteData) which of them it knew.
+    pub cuts: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

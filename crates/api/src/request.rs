@@ -47,8 +47,7 @@ pub struct DirSettings {
 }
 
 impl DirSettings {
-    /// Whether every setting is in its range (they come from the network). A single directory has no
-    /// `crush-path`: its children's shards would follow from their paths and those of others not.
+    /// Whether every setting is in its range (they come from the network).
     pub fn is_valid(&self) -> bool {
         let partitions = 1..=MAX_PARTITIONS as u32;
         let fits = |wanted: Option<u32>| wanted.is_none_or(|wanted| partitions.contains(&wanted));
@@ -56,9 +55,7 @@ impl DirSettings {
             .is_none_or(|threshold| threshold >= MIN_SPLIT_THRESHOLD)
             && fits(self.max_partitions)
             && fits(self.initial_partitions)
-            && self
-                .policy
-                .is_none_or(|policy| policy.is_valid() && policy != DirPolicy::CrushPath)
+            && self.policy.is_none_or(DirPolicy::is_valid)
             && self.file_policy.is_none_or(FilePolicy::is_valid)
             && self.layout.is_none_or(|layout| layout.is_valid())
     }
@@ -155,13 +152,16 @@ pub enum Request {
     /// striped when this is answered. Answers `Inode`.
     Stripe { ino: Ino },
     /// Data objects were written from byte `start` of the file on, and up to `end` (0: nothing grew).
-    /// `sparse`: that may have left holes, or space beyond the file's end. Answers `Inode`.
+    /// `sparse`: that may have left holes, or space beyond the file's end. `cuts`: all of it was written while
+    /// the session had a lease of the inode's attributes and knew of so many [cuts](crate::InodeReply::cuts). If
+    /// there was another since, it took away what was written, and nothing is changed. Answers `Inode`.
     WroteData {
         ino: Ino,
         start: u64,
         end: u64,
         mtime: Time,
         sparse: bool,
+        cuts: Option<u32>,
     },
     /// Answers `Value`.
     GetXattr {
@@ -299,6 +299,16 @@ pub enum Request {
     // By inode, once more.
     /// How a file is to be striped that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
     SetLayout { ino: Ino, layout: LayoutChoice },
+
+    // About a directory, once more.
+    /// The shard's partitions that are over the threshold split now, if there is a slot for what they give; and for
+    /// [`SPREAD_TERM`] from now what this shard copies of the directory to others keeps to this rate. 0 for no limit. It is
+    /// not logged: a shard that was restarted has forgotten it. `Busy` while [`MAX_SPREAD_DIRS`] others have rates. Answers
+    /// `Done`.
+    ///
+    /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
+    /// [`MAX_SPREAD_DIRS`]: pandofs_types::limits::MAX_SPREAD_DIRS
+    Spread { dir: Ino, entries_per_second: u32 },
 }
 
 /// What [`Request::Create`] makes.
@@ -354,7 +364,8 @@ impl Request {
             | Request::ListXattr { .. }
             | Request::Sync
             | Request::ReadDir { .. }
-            | Request::DirPart { .. } => false,
+            | Request::DirPart { .. }
+            | Request::Spread { .. } => false,
             Request::SetLock { .. }
             | Request::Unlock { .. }
             | Request::GetLock { .. }

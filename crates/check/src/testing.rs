@@ -80,6 +80,7 @@ fn inode(kind: FileKind, nlink: u32, body: Body) -> InodeRecord {
         trail: vec![],
         acls: pandofs_types::Acls::default(),
         may_be_named: false,
+        cuts: 0,
     }
 }
 

@@ -242,6 +242,7 @@ pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
         set_ids: options.flags.suid,
         devices: options.flags.dev,
         no_programs: options.flags.noexec,
+        forced_writes: options.flags.sync,
         atime: match options.flags.atime {
             AtimeWord::Relatime => Atime::Changed(AtimeRule::Relative),
             AtimeWord::Strictatime => Atime::Changed(AtimeRule::Strict),

@@ -20,8 +20,8 @@ const TELL_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[error("server {server} is away, and nothing can be said without it: {error}")]
 pub struct ServerAway {
-    server: ServerId,
-    error: AdminError,
+    pub server: ServerId,
+    pub error: AdminError,
 }
 
 /// A server that cannot read what it has stored.

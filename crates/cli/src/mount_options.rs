@@ -38,8 +38,8 @@ pub struct MountOptions {
     /// Let nothing be changed through it
     #[arg(long)]
     pub read_only: bool,
-    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, relatime, strictatime,
-    /// noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
+    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, relatime,
+    /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
     /// threads=N, soft=T, log=FILE, remount, local_lock=all|flock|posix|none, nolock
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
@@ -68,6 +68,9 @@ pub struct Flags {
     /// No program can be run
     #[arg(long, hide = true)]
     pub noexec: bool,
+    /// Each write is on disk before it is answered
+    #[arg(long, hide = true)]
+    pub sync: bool,
     /// What reading does to times of access
     #[arg(long, hide = true, value_enum, default_value_t)]
     pub atime: AtimeWord,
@@ -163,7 +166,7 @@ impl From<LocalLock> for LocalLocks {
 /// Options of mount(8) that are not for the file system, and those that the kernel lists of a mount and
 /// mount(8) repeats when it is to be changed.
 fn is_nothing_to_us(name: &str) -> bool {
-    const WORDS: [&str; 25] = [
+    const WORDS: [&str; 23] = [
         "defaults",
         "auto",
         "noauto",
@@ -178,8 +181,6 @@ fn is_nothing_to_us(name: &str) -> bool {
         "nogroup",
         "_netdev",
         "comment",
-        "async",
-        "sync",
         "dirsync",
         "default_permissions",
         "user_id",
@@ -228,6 +229,7 @@ impl MountOptions {
             (self.flags.suid, "--suid"),
             (self.flags.dev, "--dev"),
             (self.flags.noexec, "--noexec"),
+            (self.flags.sync, "--sync"),
             (self.flags.nodiratime, "--nodiratime"),
         ] {
             if flag {
@@ -313,6 +315,8 @@ impl MountOptions {
             ("nodev", None) => self.flags.dev = false,
             ("exec", None) => self.flags.noexec = false,
             ("noexec", None) => self.flags.noexec = true,
+            ("sync", None) => self.flags.sync = true,
+            ("async", None) => self.flags.sync = false,
             ("log", Some(file)) => self.log = Some(file.into()),
             ("remount", None) => self.remount = true,
             ("relatime" | "nostrictatime" | "atime", None) => {

@@ -375,7 +375,7 @@ pub mod tests {
         }
         let default = DirPolicy::Adaptive(DirBounds::default());
         assert_eq!(parse_policy("adaptive"), Ok(default));
-        assert_eq!(policy_text(default), "adaptive:2-6,4-256");
+        assert_eq!(policy_text(default), "adaptive:1-6,1-256");
         for wrong in [
             "",
             "ddg:",

@@ -47,7 +47,7 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
-                    let _alone = file.appending();
+                    let _alone = file.appending()?;
                     let token = file.token();
                     let length = data.len() as u64;
                     let request = Request::Extend {
@@ -58,10 +58,15 @@ impl Core {
                     file.learn(token, &inode);
                     let end = inode.attr.size;
                     let offset = end.saturating_sub(length);
-                    self.write_objects(file.ino, &layout, offset, data)?;
+                    let hold = self.hold(caller, file);
+                    let written = self.write_objects(file.ino, &layout, offset, data);
+                    let cuts = self.let_go(file, hold);
+                    written?;
+                    // If it was cut before the lease was had, nobody has cut this away.
+                    let cuts = cuts.filter(|&cuts| cuts == inode.cuts);
                     // Again, after the data: another mount that has read the zeros drops them when it sees
                     // a later time; and if the file was cut in between, it ends here after all.
-                    file.wrote(Written::Granted(offset..end), now(), caller);
+                    file.wrote(Written::Granted(offset..end), cuts, now(), caller);
                     return Ok(offset);
                 }
             }

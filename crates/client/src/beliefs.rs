@@ -11,14 +11,18 @@
 //! Invariant: no I/O and no clock; `now` is never earlier than it was.
 
 mod changes;
+mod grips;
 mod learning;
 mod listed;
+mod recall;
 #[cfg(test)]
 mod tests;
 
 use crate::accesses::touch;
 use crate::router::Target;
 use changes::takes_names;
+use grips::Grip;
+pub use grips::{Begun, Hold};
 use hashbrown::HashMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
@@ -26,11 +30,11 @@ use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, Shar
 use pandofs_types::limits::{MANY_CACHED_LEASES, MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
     AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
-    ShardId, Time,
+    ShardId, Term, Time,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
@@ -69,6 +73,8 @@ pub struct Beliefs {
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
+    /// A write to data objects has ended.
+    written: Condvar,
 }
 
 #[derive(Debug)]
@@ -116,12 +122,12 @@ struct State {
     entries: HashMap<(Ino, Position), Entry>,
     inodes: HashMap<Ino, Inode>,
     parts: HashMap<Ino, Vec<Part>>,
-    /// In the order in which they end; what was learnt again stands here more than once.
-    ends: VecDeque<(Instant, LeaseKey)>,
-    /// The same of what is leased briefly.
-    brief_ends: VecDeque<(Instant, LeaseKey)>,
+    /// Those of each term in the order in which they end; what was learnt again stands here more than once.
+    ends: [VecDeque<(Instant, LeaseKey)>; Term::COUNT],
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
+    /// Of files that are written to.
+    grips: HashMap<Ino, Grip>,
     /// The last recalls.
     recalled: HashMap<LeaseKey, u64>,
     heard: HashMap<LeaseKey, u64>,
@@ -197,19 +203,16 @@ impl State {
 
     /// Whether one more may be learnt where there are so many.
     fn has_room(&self, len: usize) -> bool {
-        len < MAX_CACHED_LEASES && self.ends.len() + self.brief_ends.len() < MAX_LEASE_ENDS
+        let ends: usize = self.ends.iter().map(VecDeque::len).sum();
+        len < MAX_CACHED_LEASES && ends < MAX_LEASE_ENDS
     }
 
     fn ends(&mut self, until: Instant, key: LeaseKey, leased: Leased) {
-        let ends = match leased.has(Leased::BRIEFLY) {
-            true => &mut self.brief_ends,
-            false => &mut self.ends,
-        };
-        ends.push_back((until, key));
+        self.ends[leased.term() as usize].push_back((until, key));
     }
 
     fn take_ended(&mut self, now: Instant) -> Option<LeaseKey> {
-        let ends = [&mut self.brief_ends, &mut self.ends].into_iter();
+        let ends = self.ends.iter_mut();
         let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, _)| *until <= now));
         ended.next()?.pop_front().map(|(_, key)| key)
     }
@@ -275,6 +278,7 @@ impl Beliefs {
             answered: AtomicU64::new(0),
             recalled: AtomicU64::new(0),
             state: Mutex::default(),
+            written: Condvar::new(),
         }
     }
 
@@ -339,25 +343,8 @@ impl Beliefs {
             leases.retain(|lease| lease.server != server);
             !leases.is_empty()
         });
+        state.lose_grips(server);
         state.floor = state.floor.max(event);
-    }
-
-    /// These are believed no longer. Those of them that this session is changing just now are given back.
-    pub fn recall(&self, keys: &[LeaseKey]) -> Vec<LeaseKey> {
-        let event = self.event();
-        self.recalled
-            .fetch_add(keys.len() as u64, Ordering::Relaxed);
-        let mut state = self.state();
-        for &key in keys {
-            state.forget(key);
-            state.recalled.insert(key, event);
-            state.note(key, event);
-            if let LeaseKey::Inode(ino) | LeaseKey::Parts(ino) = key {
-                state.dirs.remove(&ino);
-            }
-        }
-        let own = keys.iter().filter(|key| state.changing.contains_key(*key));
-        own.copied().collect()
     }
 
     /// The answer to a question, if it is believed.
@@ -539,6 +526,9 @@ impl Beliefs {
             }
             state.forget(key);
             state.note(key, event);
+            if let LeaseKey::Inode(ino) = key {
+                state.own_change(ino, reply);
+            }
         }
         let also = match reply {
             Some(Reply::Removed { ino } | Reply::Renamed { ino }) => vec![*ino],

@@ -178,6 +178,22 @@ impl<'d> Call<'d> {
         }
     }
 
+    /// Whether its doing would be noticed even if its answer was not: it changes something, or what a shard remembers of
+    /// this session in memory.
+    pub fn leaves_something(&self) -> bool {
+        self.is_mutation()
+            || self.shard_request().is_some_and(|request| {
+                matches!(
+                    request.request,
+                    Request::Open { .. }
+                        | Request::Reopen { .. }
+                        | Request::SetLock { .. }
+                        | Request::Unlock { .. }
+                        | Request::Closing { .. }
+                )
+            })
+    }
+
     /// Its answer as far as it concerns leases.
     pub fn told(&self) -> Option<Told<'_>> {
         Some(Told {
@@ -270,7 +286,21 @@ mod tests {
         };
         assert!(!Call::data(ServerId(0), read).is_mutation());
         let write = Call::write(ServerId(0), Ino(5), 0, vec![&[1], &[2]]);
-        assert!(write.is_mutation());
+        assert!(write.is_mutation() && write.leaves_something());
         assert_eq!(write.data_bytes(), 2);
+    }
+
+    #[test]
+    fn an_open_file_is_something() {
+        let ino = Ino(5);
+        let open = Request::Open {
+            ino,
+            access: 4,
+            truncate: false,
+        };
+        let ask = |request| Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
+        assert!(!ask(open.clone()).is_mutation());
+        assert!(ask(open).leaves_something());
+        assert!(!ask(Request::GetAttr { ino }).leaves_something());
     }
 }

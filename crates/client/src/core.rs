@@ -2,6 +2,7 @@
 //! opens are registered, and single exchanges that are not repeated.
 
 use crate::accesses::Accesses;
+use crate::asker;
 use crate::background::DOUBTFUL_SILENCE;
 use crate::behind::WritesBehind;
 use crate::beliefs::Beliefs;
@@ -9,10 +10,11 @@ use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
+use crate::lock_turns::LockTurns;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
 use crate::opens::{Batch, Opens};
-use crate::pool::{Boot, ConnectError, Connection, Identity, LostAnswer, Server, Timeouts};
+use crate::pool::{Boot, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
 use crate::{Counters, Options};
@@ -46,6 +48,7 @@ pub(crate) struct Core {
     inner_slots: Slots,
     service_slots: Slots,
     pub locks: Locks,
+    pub lock_turns: LockTurns,
     pub behind: WritesBehind,
     pub counts: Counts,
     /// Nothing is waited for any more.
@@ -115,6 +118,7 @@ impl Core {
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
+            lock_turns: LockTurns::default(),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             behind: WritesBehind::default(),
@@ -205,7 +209,8 @@ impl Core {
         };
         let attempt = connected.and_then(|(mut connection, boot)| {
             count(&self.counts.connections);
-            self.register(server, &mut connection, boot)?;
+            // What the server is told may reach it whoever waits.
+            asker::to_the_end(|| self.register(server, &mut connection, boot))?;
             Ok(connection)
         });
         match &attempt {
@@ -213,7 +218,7 @@ impl Core {
             Err(ConnectError::Unreachable(cause) | ConnectError::OutOfFiles(cause)) => {
                 server.note_away(seen, cause);
             }
-            Err(ConnectError::Refused(_)) => {}
+            Err(ConnectError::Refused(_) | ConnectError::GivenUp) => {}
         }
         attempt
     }
@@ -452,6 +457,6 @@ fn exchange(
     connection.send().map_err(|_| NotDone::NotSent)?;
     match connection.receive() {
         Ok(answer) if answer.id == frame.id => Ok(answer.body),
-        Ok(_) | Err(LostAnswer::Connection(_) | LostAnswer::Broken(_)) => Err(NotDone::Lost),
+        Ok(_) | Err(_) => Err(NotDone::Lost),
     }
 }

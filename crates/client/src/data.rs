@@ -5,6 +5,8 @@
 //! been opened; nothing of it is then remembered, and what was written is reported at once.
 
 use crate::Client;
+use crate::asker;
+use crate::beliefs::{Begun, Hold};
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
@@ -13,10 +15,12 @@ use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
-use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
+use pandofs_types::limits::{
+    GRIP_RECALLED, MAX_FILE_BYTES, MAX_GRIP_PAUSE, MIN_GRIP_PAUSE, MIN_WRITE_BEHIND_BYTES,
+};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 impl Client {
     /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as
@@ -71,9 +75,9 @@ impl Client {
             return Ok(());
         }
         match core.begin_behind(caller, &file, offset, data) {
-            Some(layout) => {
+            Some((layout, hold)) => {
                 answer(Ok(()));
-                core.finish_behind(&file, &layout, offset, data)
+                asker::to_the_end(|| core.finish_behind(&file, &layout, hold, offset, data))
             }
             None => {
                 answer(core.write(caller, &file, offset, data));
@@ -103,8 +107,11 @@ impl Core {
             return work(&file);
         }
         let file = File::new(ino, &self.inode(caller, ino)?);
-        let done = work(&file)?;
-        self.report(&file, None)?;
+        let done = work(&file);
+        let reported = self.report(&file, None);
+        self.beliefs.forget_grip(ino);
+        let done = done?;
+        reported?;
         Ok(done)
     }
 
@@ -118,8 +125,8 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
-        file.await_behind(&(offset..offset.saturating_add(length as u64)));
-        let _no_gaps = file.reading();
+        file.await_behind(&(offset..offset.saturating_add(length as u64)))?;
+        let _no_gaps = file.reading()?;
         loop {
             let known = file.snapshot();
             match known.body {
@@ -232,7 +239,7 @@ impl Core {
         if data.is_empty() {
             return Ok(());
         }
-        file.await_behind(&(offset..end));
+        file.await_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -243,23 +250,60 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
-                    self.write_objects(file.ino, &layout, offset, data)?;
-                    file.wrote(Written::Bytes(offset..end), now(), caller);
+                    let hold = self.hold(caller, file);
+                    let written = self.write_objects(file.ino, &layout, offset, data);
+                    let cuts = self.let_go(file, hold);
+                    written?;
+                    file.wrote(Written::Bytes(offset..end), cuts, now(), caller);
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Begins to write something that is answered before the servers have it: the layout of the file, if
-    /// that may be.
+    /// A lease of the inode's attributes under which to write to its data objects, if there is one to be had
+    /// (`beliefs::grips` says what for).
+    pub(crate) fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
+        let give_up = Instant::now() + GRIP_RECALLED;
+        let mut has_asked = false;
+        let mut pause = MIN_GRIP_PAUSE;
+        loop {
+            let now = Instant::now();
+            match self.beliefs.begin_write(file.ino, now) {
+                Begun::Held(hold) => return Some(hold),
+                Begun::Without => return None,
+                Begun::Ask | Begun::AskLater if !has_asked => has_asked = true,
+                Begun::AskLater if now < give_up => {
+                    std::thread::sleep(pause);
+                    pause = MAX_GRIP_PAUSE.min(pause * 2);
+                }
+                Begun::Ask | Begun::AskLater => {
+                    self.beliefs.asked_in_vain(file.ino, now);
+                    return None;
+                }
+            }
+            let token = file.token();
+            let request = Request::GetAttr { ino: file.ino };
+            let reply = self.ask(caller, Target::Inode(file.ino), request);
+            let inode = inode_of(reply.ok()?).ok()?;
+            file.learn(token, &inode);
+        }
+    }
+
+    /// The write has ended: how often the file had been cut, if it was under a lease all the time.
+    pub(crate) fn let_go(&self, file: &File, hold: Option<Hold>) -> Option<u32> {
+        self.beliefs.end_write(file.ino, hold?, Instant::now())
+    }
+
+    /// Begins to write something that is answered before the servers have it: the layout of the file, and the lease
+    /// under which it is written, if that may be.
     fn begin_behind(
         &self,
         caller: &Credentials,
         file: &File,
         offset: u64,
         data: &[u8],
-    ) -> Option<Layout> {
+    ) -> Option<(Layout, Option<Hold>)> {
         let end = offset.checked_add(data.len() as u64)?;
         let Body::Striped(layout) = file.snapshot().body else {
             return None;
@@ -268,17 +312,28 @@ impl Core {
         if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
             return None;
         }
-        if file.begin_behind(offset..end, now(), caller) {
-            return Some(layout);
+        let hold = self.hold(caller, file);
+        // Who does not wait here is told by the write that is not answered early.
+        if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
+            return Some((layout, hold));
         }
+        self.let_go(file, hold);
         self.behind.end(true);
         None
     }
 
-    fn finish_behind(&self, file: &File, layout: &Layout, offset: u64, data: &[u8]) -> Result<()> {
+    fn finish_behind(
+        &self,
+        file: &File,
+        layout: &Layout,
+        hold: Option<Hold>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         let written = self.write_objects(file.ino, layout, offset, data);
+        let cuts = self.let_go(file, hold);
         self.behind.end(written.is_ok());
-        file.end_behind(offset, written.clone());
+        file.end_behind(offset, written.clone().map(|()| cuts));
         written
     }
 

@@ -187,6 +187,45 @@ impl Client {
         Ok(())
     }
 
+    /// Has the partitions that are over the directory's threshold split now, and for [`SPREAD_TERM`] keep to so many
+    /// entries a second, from each shard that has some; 0 for no limit.
+    ///
+    /// # Errors
+    /// `NotPermitted` for who does not own it; `NotDir`; `Stale` when there is no such inode; `Busy` when too many others
+    /// have rates.
+    ///
+    /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
+    pub fn spread(&self, caller: &Credentials, dir: Ino, entries_per_second: u32) -> Result<()> {
+        let core = self.core();
+        let inode = core.inode_now(caller, dir)?;
+        let Some(home) = inode.dir else {
+            return Err(FsError::NotDir.into());
+        };
+        // The home's alone to say, and it is not asked otherwise.
+        if caller.uid != 0 && caller.uid != inode.attr.uid {
+            return Err(FsError::NotPermitted.into());
+        }
+        core.maps.correct(dir, &home.map);
+        let spread = |shard| {
+            let request = Request::Spread {
+                dir,
+                entries_per_second,
+            };
+            Call::shard(Target::Shard(shard), caller, request)
+        };
+        let mut calls: Vec<Call> = core
+            .maps
+            .map(dir)
+            .shards()
+            .into_iter()
+            .map(spread)
+            .collect();
+        for answer in core.run_all(&mut calls) {
+            reply_of(answer?)?;
+        }
+        Ok(())
+    }
+
     /// Forces to disk what was acknowledged of the directory's entries.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ pub enum ClientError {
     /// what was asked may have happened, or may still happen.
     #[error("server {server} was asked and has not answered; it may have been done: {cause}")]
     Unknown { server: ServerId, cause: String },
+    /// Nobody waits for it any more ([`crate::Asker`]): what was asked may have happened, or may still happen.
+    #[error("it was given up, as nobody waits for it any more; it may have been done")]
+    GivenUp,
     /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
     /// does not help.
     #[error("{0}")]
@@ -24,8 +27,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The Linux error number for a program that knows no other: the file system's own, and `EIO`
-    /// for whatever kept it from answering.
+    /// The Linux error number for a program that knows no other: the file system's own, `EINTR` when nobody waits,
+    /// and `EIO` for whatever else kept it from answering.
     pub fn errno(&self) -> i32 {
         self.as_fs().errno()
     }
@@ -33,6 +36,7 @@ impl ClientError {
     fn as_fs(&self) -> FsError {
         match self {
             ClientError::Fs(error) => *error,
+            ClientError::GivenUp => FsError::Interrupted,
             ClientError::Unavailable { .. }
             | ClientError::Unknown { .. }
             | ClientError::Protocol(_) => FsError::Io,

@@ -1,15 +1,16 @@
 //! What the client knows of one file's data: where it is, how long the file is, and what was
 //! written and not yet reported to the inode's shard.
 
+mod turns;
+
 use crate::error::ClientError;
 use pandofs_api::{FileBody, InodeReply, Layout};
 use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Credentials, Ino, Time};
 use std::ops::Range;
-use std::sync::{
-    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use turns::Turns;
 
 /// Where a file's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) struct Pending {
     pub sparse: bool,
     /// All of it was written where the shard had made the file longer for it.
     pub granted: bool,
+    /// All of it was written under leases, and its writers knew of so many cuts of the file.
+    pub cuts: Option<u32>,
     pub mtime: Time,
     /// Who wrote last.
     pub caller: Credentials,
@@ -89,6 +92,7 @@ struct Known {
     behind: Vec<Behind>,
     /// Why a write that had been answered came to nothing; told to whoever asks first.
     failure: Option<ClientError>,
+    turns: Turns,
 }
 
 impl Known {
@@ -100,8 +104,13 @@ impl Known {
     }
 
     fn add_pending(&mut self, write: Pending) {
+        let is_gone = |pending: &Pending| is_cut(pending.cuts, write.cuts);
+        if self.pending.as_ref().is_some_and(is_gone) {
+            self.pending = None;
+        }
         match &mut self.pending {
             Some(pending) => {
+                pending.cuts = pending.cuts.filter(|_| pending.cuts == write.cuts);
                 pending.start = pending.start.min(write.start);
                 pending.end = pending.end.max(write.end);
                 pending.sparse |= write.sparse;
@@ -114,6 +123,11 @@ impl Known {
             none => *none = Some(write),
         }
     }
+}
+
+/// Whether what was written when `known` cuts had been made was written before the last of `now`.
+fn is_cut(known: Option<u32>, now: Option<u32>) -> bool {
+    matches!((known, now), (Some(known), Some(now)) if known < now)
 }
 
 /// What is known at one moment.
@@ -130,13 +144,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct File {
     pub ino: Ino,
     known: Mutex<Known>,
-    /// A write that had been answered has come to its end.
+    /// Something that may be waited for ([`turns`]) has come to its end.
     settled: Condvar,
-    /// Held while pending writes are reported, so that whoever asks meanwhile waits for the report.
-    pub flushing: Mutex<()>,
-    /// Written while the shard makes the file longer and the bytes are put there: who reads meanwhile
-    /// would see zeros.
-    appending: RwLock<()>,
 }
 
 impl File {
@@ -149,32 +158,17 @@ impl File {
             pending: None,
             behind: Vec::new(),
             failure: None,
+            turns: Turns::default(),
         };
         File {
             ino,
             known: Mutex::new(known),
             settled: Condvar::new(),
-            flushing: Mutex::new(()),
-            appending: RwLock::new(()),
         }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nothing is appended from here while this is held.
-    pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
-        self.appending
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nothing is read or appended from here while this is held.
-    pub fn appending(&self) -> RwLockWriteGuard<'_, ()> {
-        self.appending
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -207,6 +201,14 @@ impl File {
             }
         }
         known.generation += 1;
+        let now = Some(inode.cuts);
+        if known
+            .pending
+            .as_ref()
+            .is_some_and(|pending| is_cut(pending.cuts, now))
+        {
+            known.pending = None;
+        }
     }
 
     /// The file is striped.
@@ -226,10 +228,18 @@ impl File {
 
     /// Begins a write that is answered before its servers have it, if there may be one more; the caller
     /// is answered afterwards. Waits for those that write some of the same bytes.
-    pub fn begin_behind(&self, range: Range<u64>, mtime: Time, caller: &Credentials) -> bool {
-        let mut known = self.settle(&range);
+    ///
+    /// # Errors
+    /// Those of [`File::await_behind`].
+    pub fn begin_behind(
+        &self,
+        range: Range<u64>,
+        mtime: Time,
+        caller: &Credentials,
+    ) -> Result<bool, ClientError> {
+        let mut known = self.settle(&range)?;
         if known.behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
-            return false;
+            return Ok(false);
         }
         let sparse = range.start > known.end();
         known.behind.push(Behind {
@@ -238,23 +248,24 @@ impl File {
             mtime,
             caller: caller.clone(),
         });
-        true
+        Ok(true)
     }
 
     /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
     /// was so to whoever looked since it began, so that the file never ends sooner in between.
-    pub fn end_behind(&self, start: u64, result: Result<(), ClientError>) {
+    pub fn end_behind(&self, start: u64, result: Result<Option<u32>, ClientError>) {
         let mut known = self.known();
         let place = known.behind.iter().position(|w| w.range.start == start);
         let Some(write) = place.map(|place| known.behind.swap_remove(place)) else {
             panic!("a write at {start} of inode {} ends twice", self.ino);
         };
         match result {
-            Ok(()) => known.add_pending(Pending {
+            Ok(cuts) => known.add_pending(Pending {
                 start: write.range.start,
                 end: write.range.end,
                 sparse: write.sparse,
                 granted: false,
+                cuts,
                 mtime: write.mtime,
                 caller: write.caller,
                 since: Instant::now(),
@@ -263,23 +274,22 @@ impl File {
                 known.failure.get_or_insert(error);
             }
         }
-        drop(known);
-        self.settled.notify_all();
+        self.has_settled(known);
     }
 
     /// Waits until the servers have what was written to these bytes and answered before.
-    pub fn await_behind(&self, range: &Range<u64>) {
-        drop(self.settle(range));
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    pub fn await_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
+        self.settle(range).map(drop)
     }
 
-    fn settle(&self, range: &Range<u64>) -> MutexGuard<'_, Known> {
-        let touches = |known: &mut Known| {
+    fn settle(&self, range: &Range<u64>) -> Result<MutexGuard<'_, Known>, ClientError> {
+        self.wait_while(|known| {
             let overlaps = |w: &Behind| w.range.start < range.end && range.start < w.range.end;
             known.behind.iter().any(overlaps)
-        };
-        self.settled
-            .wait_while(self.known(), touches)
-            .unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     /// Why something that was written and answered before came to nothing; told once.
@@ -293,8 +303,8 @@ impl File {
         }
     }
 
-    /// Data objects were written to.
-    pub fn wrote(&self, written: Written, mtime: Time, caller: &Credentials) {
+    /// Data objects were written to, under a lease while so many cuts had been made.
+    pub fn wrote(&self, written: Written, cuts: Option<u32>, mtime: Time, caller: &Credentials) {
         let mut known = self.known();
         let known_end = known.end();
         let granted = matches!(written, Written::Granted(_));
@@ -308,6 +318,7 @@ impl File {
             end,
             sparse,
             granted,
+            cuts,
             mtime,
             caller: caller.clone(),
             since: Instant::now(),
@@ -375,6 +386,7 @@ mod tests {
             attr,
             body,
             dir: None,
+            cuts: 0,
         }
     }
 
@@ -388,7 +400,7 @@ mod tests {
         )
     }
 
-    fn striped(size: u64) -> InodeReply {
+    pub(super) fn striped(size: u64) -> InodeReply {
         inode(size, FileBody::Striped(LAYOUT))
     }
 
@@ -422,12 +434,12 @@ mod tests {
     #[test]
     fn what_was_written_during_a_report_stays_pending() {
         let file = File::new(Ino(5), &striped(100));
-        file.wrote(Written::Bytes(0..500), Time(20), &Credentials::ROOT);
-        file.wrote(Written::Bytes(0..300), Time(30), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), None, Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..300), None, Time(30), &Credentials::ROOT);
         assert_eq!(file.snapshot().end, 500);
         let report = file.pending().unwrap();
         assert_eq!((report.end, report.mtime), (500, Time(30)));
-        file.wrote(Written::Bytes(0..600), Time(31), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..600), None, Time(31), &Credentials::ROOT);
         file.reported(&report);
         let report = file.pending().unwrap();
         assert_eq!(report.end, 600);
@@ -441,7 +453,7 @@ mod tests {
         let pending = |writes: &[Written]| {
             let file = File::new(Ino(5), &striped(100));
             for written in writes {
-                file.wrote(written.clone(), Time(20), &Credentials::ROOT);
+                file.wrote(written.clone(), None, Time(20), &Credentials::ROOT);
             }
             file.pending().unwrap()
         };
@@ -458,17 +470,30 @@ mod tests {
     fn only_what_the_shard_knows_of_need_not_be_reported_before_an_append() {
         let file = File::new(Ino(5), &striped(100));
         assert!(!file.has_unknown_writes());
-        file.wrote(Written::Granted(100..110), Time(20), &Credentials::ROOT);
+        file.wrote(
+            Written::Granted(100..110),
+            None,
+            Time(20),
+            &Credentials::ROOT,
+        );
         assert!(!file.has_unknown_writes());
-        file.wrote(Written::Bytes(0..5), Time(20), &Credentials::ROOT);
-        file.wrote(Written::Granted(110..120), Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..5), None, Time(20), &Credentials::ROOT);
+        file.wrote(
+            Written::Granted(110..120),
+            None,
+            Time(20),
+            &Credentials::ROOT,
+        );
         assert!(file.has_unknown_writes());
     }
 
     #[test]
     fn what_is_on_its_way_counts_and_is_reported_when_it_is_there() {
         let file = File::new(Ino(5), &striped(100));
-        let begin = |range, mtime| file.begin_behind(range, Time(mtime), &Credentials::ROOT);
+        let begin = |range, mtime| {
+            file.begin_behind(range, Time(mtime), &Credentials::ROOT)
+                .unwrap()
+        };
         assert!(begin(100..200, 20));
         assert!(begin(200..300, 21));
         assert!(file.has_unknown_writes());
@@ -478,32 +503,38 @@ mod tests {
         file.correct(&mut attr);
         assert_eq!((attr.size, attr.mtime), (300, Time(21)));
         // The later one is there first: that leaves no hole.
-        file.end_behind(200, Ok(()));
-        file.end_behind(100, Ok(()));
+        file.end_behind(200, Ok(None));
+        file.end_behind(100, Ok(None));
         let report = file.pending().unwrap();
         assert_eq!((report.start, report.end), (100, 300));
         assert!(!report.sparse);
         assert!(begin(301..400, 22));
-        file.end_behind(301, Ok(()));
+        file.end_behind(301, Ok(None));
         assert!(file.pending().unwrap().sparse);
     }
 
     #[test]
     fn only_so_many_are_on_their_way() {
         let file = File::new(Ino(5), &striped(100));
-        let begin = |at| file.begin_behind(at..at + 1, Time(20), &Credentials::ROOT);
+        let begin = |at| {
+            file.begin_behind(at..at + 1, Time(20), &Credentials::ROOT)
+                .unwrap()
+        };
         for at in 0..MAX_WRITES_BEHIND_PER_FILE as u64 {
             assert!(begin(at));
         }
         assert!(!begin(50));
-        file.end_behind(1, Ok(()));
+        file.end_behind(1, Ok(None));
         assert!(begin(50));
     }
 
     #[test]
     fn what_came_to_nothing_is_told_once_and_does_not_make_the_file_longer() {
         let file = File::new(Ino(5), &striped(100));
-        assert!(file.begin_behind(100..200, Time(20), &Credentials::ROOT));
+        assert!(
+            file.begin_behind(100..200, Time(20), &Credentials::ROOT)
+                .unwrap()
+        );
         file.end_behind(100, Err(FsError::NoSpace.into()));
         assert_eq!(file.snapshot().end, 100);
         assert_eq!(file.pending(), None);
@@ -518,16 +549,60 @@ mod tests {
     #[test]
     fn who_needs_the_same_bytes_waits() {
         let file = File::new(Ino(5), &striped(100));
-        assert!(file.begin_behind(0..100, Time(20), &Credentials::ROOT));
-        file.await_behind(&(100..200));
+        assert!(
+            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+                .unwrap()
+        );
+        file.await_behind(&(100..200)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                file.await_behind(&(99..100));
+                file.await_behind(&(99..100)).unwrap();
                 file.pending().is_some()
             });
-            file.end_behind(0, Ok(()));
+            file.end_behind(0, Ok(None));
             assert!(waiting.join().unwrap(), "it did not wait");
         });
+    }
+
+    #[test]
+    fn who_is_not_wanted_any_more_does_not_wait() {
+        let file = File::new(Ino(5), &striped(100));
+        assert!(
+            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+                .unwrap()
+        );
+        let waited = turns::as_killed(|| file.await_behind(&(99..100)));
+        assert_eq!(waited, Err(ClientError::GivenUp));
+        assert!(file.has_unknown_writes(), "the write goes on");
+    }
+
+    #[test]
+    fn what_was_written_before_a_cut_is_forgotten_after_it() {
+        let file = File::new(Ino(5), &striped(100));
+        let wrote = |end, cuts| {
+            file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
+            file.pending().map(|pending| (pending.end, pending.cuts))
+        };
+        let learn = |cuts| {
+            let inode = InodeReply {
+                cuts,
+                ..striped(100)
+            };
+            file.learn(file.token(), &inode);
+            file.snapshot().end
+        };
+        assert_eq!(wrote(500, Some(7)), Some((500, Some(7))));
+        assert_eq!(wrote(400, Some(7)), Some((500, Some(7))));
+        assert_eq!(learn(7), 500);
+        assert_eq!(learn(8), 100);
+        assert_eq!(file.pending(), None);
+        // It may also be heard of by a later write.
+        assert_eq!(wrote(500, Some(8)), Some((500, Some(8))));
+        assert_eq!(wrote(300, Some(9)), Some((300, Some(9))));
+        // Of what was written without a lease nobody knows when that was.
+        assert_eq!(wrote(200, None), Some((300, None)));
+        assert_eq!(wrote(600, Some(10)), Some((600, None)));
+        assert_eq!(learn(11), 600);
     }
 
     #[test]
@@ -536,7 +611,7 @@ mod tests {
         let mut attr = striped(100).attr;
         file.correct(&mut attr);
         assert_eq!(attr, striped(100).attr);
-        file.wrote(Written::Bytes(0..500), Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), None, Time(20), &Credentials::ROOT);
         file.correct(&mut attr);
         assert_eq!(
             (attr.size, attr.mtime, attr.ctime),

@@ -1,5 +1,6 @@
 //! Operations on an object by its number.
 
+use crate::asker;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
@@ -10,8 +11,8 @@ use crate::space::sparse_layout;
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 impl Client {
@@ -143,8 +144,9 @@ impl Client {
         let core = self.core();
         let file = core.opens.file(ino);
         let is_last = core.opens.count(ino).is_some_and(|(count, _)| count == 1);
+        // Nobody reports it later.
         let report = |file: &Option<Arc<File>>| match file {
-            Some(file) if is_last => core.report(file, None).map(|_| ()),
+            Some(file) if is_last => asker::to_the_end(|| core.report(file, None)).map(|_| ()),
             _ => Ok(()),
         };
         let reported = report(&file);
@@ -153,7 +155,11 @@ impl Client {
             "inode {ino} was released and is not open"
         );
         // Once more: somebody may have written in between. Nobody finds the file any more now.
-        reported.and_then(|()| report(&file))
+        let reported = reported.and_then(|()| report(&file));
+        if is_last {
+            core.beliefs.forget_grip(ino);
+        }
+        reported
     }
 
     /// Reports sizes and times of what this client has written to the file's data objects, so that
@@ -306,16 +312,15 @@ impl Core {
         if patience.is_none() {
             // What is on its way, too. Who leaves it for later does not wait for writes that may never
             // cease.
-            file.await_behind(&(0..u64::MAX));
+            file.await_behind(&(0..u64::MAX))?;
         }
-        let _one_at_a_time = match (patience, file.flushing.try_lock()) {
-            (_, Ok(guard)) => guard,
-            (Some(_), Err(TryLockError::WouldBlock)) => return Ok(None),
-            (None, Err(TryLockError::WouldBlock)) => {
-                file.flushing.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-            (_, Err(TryLockError::Poisoned(guard))) => guard.into_inner(),
+        let one_at_a_time = match patience {
+            None => Some(file.flushing()?),
+            Some(_) => file.try_flushing(),
         };
+        if one_at_a_time.is_none() {
+            return Ok(None);
+        }
         let Some(report) = file.pending() else {
             return Ok(None);
         };
@@ -326,6 +331,7 @@ impl Core {
             end: report.end,
             mtime: report.mtime,
             sparse: report.sparse,
+            cuts: report.cuts,
         };
         let call = Call::shard(Target::Inode(file.ino), &report.caller, request);
         match self

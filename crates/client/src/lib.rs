@@ -16,11 +16,13 @@
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `core`, `background` | the session's life with the servers |
-//! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `admin`, `path` | the operations |
+//! | `asker` | for whom a thread asks, and whether they still wait |
+//! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
 mod append;
+mod asker;
 mod background;
 mod behind;
 mod beliefs;
@@ -34,6 +36,7 @@ mod error;
 mod file;
 mod inodes;
 mod layout;
+mod lock_turns;
 mod locks;
 mod maps;
 mod names;
@@ -50,6 +53,7 @@ mod stripes;
 mod xattrs;
 
 pub use crate::admin::Space;
+pub use crate::asker::{Asker, ask_for};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};

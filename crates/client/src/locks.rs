@@ -11,6 +11,7 @@
 //!
 //! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
 
+use crate::asker;
 use crate::background::DOUBTFUL_SILENCE;
 use crate::call::{Call, Target};
 use crate::cluster::Cluster;
@@ -350,10 +351,12 @@ impl Client {
     /// owner in `lock` its owners.
     ///
     /// # Errors
-    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost.
+    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost; `Interrupted` when it was given
+    /// after the program was killed, and is let go.
     pub fn try_lock(&self, ino: Ino, handle: u64, lock: FileLock) -> Result<Tried> {
         let core = self.core();
         self.check_locks(ino, handle)?;
+        let _turn = core.lock_turn(ino, lock.kind, lock.owner)?;
         core.locks.begin(ino, handle, &lock);
         loop {
             let mut call = core.lock_call(ino, lock, false, Duration::ZERO);
@@ -363,6 +366,11 @@ impl Client {
                 return Ok(Tried::NotYet);
             }
             match core.locked(ino, &lock, &call, answer) {
+                Some(Ok(())) if asker::goes_on_for_nobody() => {
+                    // The program will not know that it has it, and whoever is given its number has not asked for it.
+                    core.unlock(ino, lock.kind, lock.owner, lock.range)?;
+                    return Err(FsError::Interrupted.into());
+                }
                 Some(Ok(())) => return Ok(Tried::Locked),
                 Some(Err(ClientError::Fs(FsError::WouldBlock))) => return Ok(Tried::Busy),
                 Some(Err(error)) => return Err(error),
@@ -408,8 +416,10 @@ impl Client {
         owner: u64,
         range: LockRange,
     ) -> Result<()> {
+        let core = self.core();
         self.check_locks(ino, handle)?;
-        self.core().unlock(ino, kind, owner, range)
+        let _turn = core.lock_turn(ino, kind, owner)?;
+        core.unlock(ino, kind, owner, range)
     }
 
     /// Who has a lock that is in the way of this one? With `wait` it waits until that is known.
@@ -427,47 +437,6 @@ impl Client {
             Err(Failure::NotYet) => Ok(Holder::NotYet),
             Err(failure) => Err(failure.into()),
         }
-    }
-
-    /// A process closes a descriptor of the open file, which unlocks what it has locked with `fcntl()`
-    /// through any of the file. What the open file itself has locked may be unlocked next, and whoever tries to
-    /// lock meanwhile is kept until that is known.
-    ///
-    /// # Errors
-    /// Those of [`Client::unlock`].
-    pub fn unlock_process(&self, ino: Ino, handle: u64, owner: u64) -> Result<()> {
-        let core = self.core();
-        if !core.locks.is_used() {
-            return Ok(());
-        }
-        let result = core.unlock(ino, LockKind::Record, owner, LockRange::WHOLE);
-        core.locks.closed_by(ino, owner);
-        let owners = core.locks.owners_through(ino, handle);
-        if !owners.is_empty() {
-            let request = Request::Closing { ino, owners };
-            // What comes of it is no matter of whether the lock is kept or not.
-            if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
-                tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");
-            }
-        }
-        self.check_locks(ino, handle).and(result)
-    }
-
-    /// An open file is closed by all who had it, which unlocks what was locked in its own name.
-    ///
-    /// # Errors
-    /// Those of [`Client::unlock`].
-    pub fn unlock_handle(&self, ino: Ino, handle: u64) -> Result<()> {
-        let core = self.core();
-        if !core.locks.is_used() {
-            return Ok(());
-        }
-        let mut result = Ok(());
-        // Processes have closed it before. What is left is what is owned by the open file.
-        for (kind, owner) in core.locks.closed(ino, handle) {
-            result = result.and(core.unlock(ino, kind, owner, LockRange::WHOLE));
-        }
-        result
     }
 
     /// Whether this open file may be used: `Io` once a lock was lost that was made through it. While the server
@@ -553,7 +522,8 @@ impl Core {
         }
     }
 
-    fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
+    /// To be called in the owner's turn ([`Core::lock_turn`]).
+    pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
         // First: were it still told to a server that restarts, the server would keep it.
         if !self.locks.forget(ino, kind, owner, range) {
             return Ok(());

@@ -1,8 +1,11 @@
 //! Connections to servers: each is used by one thread at a time, which writes its requests, reads
 //! their answers, and puts the connection back for the next one.
 
+use crate::asker;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS};
+use pandofs_types::limits::{
+    ANSWER_TIMEOUT, ASKER_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
+};
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
@@ -53,6 +56,8 @@ pub(crate) enum ConnectError {
     OutOfFiles(String),
     /// It will not.
     Refused(String),
+    /// Nobody wants it any more ([`crate::Asker`]), which says nothing of the server.
+    GivenUp,
 }
 
 /// Why there is no answer.
@@ -62,6 +67,8 @@ pub(crate) enum LostAnswer {
     Connection(io::Error),
     /// What came is no answer.
     Broken(FrameError),
+    /// Nobody wants it any more ([`crate::Asker`]).
+    GivenUp,
 }
 
 /// A connection after its handshake.
@@ -98,7 +105,6 @@ impl Connection {
         })?;
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
-        stream.set_read_timeout(Some(left)).map_err(lost)?;
         stream
             .set_write_timeout(Some(who.timeouts.answer))
             .map_err(lost)?;
@@ -117,6 +123,7 @@ impl Connection {
                 session: who.session,
             },
         };
+        connection.be_patient(left).map_err(lost)?;
         connection.outgoing.push(&hello).map_err(broken)?;
         connection.send().map_err(lost)?;
         let answer = match connection.next(|incoming| {
@@ -126,6 +133,7 @@ impl Connection {
             Ok(answer) => answer,
             Err(LostAnswer::Connection(error)) => return Err(lost(error)),
             Err(LostAnswer::Broken(error)) => return Err(broken(error)),
+            Err(LostAnswer::GivenUp) => return Err(ConnectError::GivenUp),
         };
         let refusal = match answer {
             Ok(HelloAnswer::Welcome {
@@ -139,11 +147,7 @@ impl Connection {
                          {server}: check the addresses in the map"
                     )));
                 }
-                connection
-                    .stream
-                    .set_read_timeout(Some(who.timeouts.answer))
-                    .map_err(lost)?;
-                connection.patience = who.timeouts.answer;
+                connection.be_patient(who.timeouts.answer).map_err(lost)?;
                 return Ok((connection, boot));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
@@ -160,7 +164,8 @@ impl Connection {
     /// Waits this long for an answer from now on.
     pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         self.patience = patience;
-        self.stream.set_read_timeout(Some(patience))
+        self.stream
+            .set_read_timeout(Some(patience.min(ASKER_INTERVAL)))
     }
 
     /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
@@ -216,19 +221,26 @@ impl Connection {
         mut take: impl FnMut(&mut ReadBuffer) -> Result<Option<T>, FrameError>,
     ) -> Result<T, LostAnswer> {
         let end = |kind, text| LostAnswer::Connection(io::Error::new(kind, text));
+        let mut since = Instant::now();
         loop {
             if let Some(taken) = take(&mut self.incoming).map_err(LostAnswer::Broken)? {
                 return Ok(taken);
             }
             let filled = self
                 .stream
-                .await_input(self.patience)
+                .await_input(self.patience.min(ASKER_INTERVAL))
                 .and_then(|()| self.incoming.fill_from_stream(&mut self.stream));
             match filled {
                 Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
-                Ok(_) => {}
+                Ok(_) => since = Instant::now(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return Err(end(ErrorKind::TimedOut, "it sent no answer in time"));
+                    let waited = since.elapsed();
+                    if waited >= self.patience {
+                        return Err(end(ErrorKind::TimedOut, "it sent no answer in time"));
+                    }
+                    if !asker::waits_on(waited) {
+                        return Err(LostAnswer::GivenUp);
+                    }
                 }
                 Err(error) => return Err(LostAnswer::Connection(error)),
             }
@@ -374,9 +386,7 @@ impl Server {
             match Connection::open(address, self.id, who) {
                 Ok(opened) => return Ok(opened),
                 Err(ConnectError::Unreachable(cause)) => causes.push(cause),
-                Err(error @ (ConnectError::Refused(_) | ConnectError::OutOfFiles(_))) => {
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
         Err(ConnectError::Unreachable(causes.join("; ")))

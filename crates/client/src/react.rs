@@ -1,5 +1,6 @@
 //! What the client does about each way in which a request is not answered: one reaction for each.
 
+use crate::asker;
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
@@ -41,6 +42,7 @@ impl Core {
                 }
                 self.wait_for_server(call, server, cause)
             }
+            Outcome::GivenUp => give_up(ClientError::GivenUp),
             Outcome::Answered(answer) => {
                 call.reached();
                 self.answered(call, answer)
@@ -87,7 +89,10 @@ impl Core {
                 give_up(FsError::Interrupted.into())
             }
             Reaction::NotYet if !call.waits => Next::Done(Err(Failure::NotYet)),
-            Reaction::NotYet => Next::Again(call.next_busy_pause()),
+            Reaction::NotYet => {
+                let since = *call.busy_since.get_or_insert_with(Instant::now);
+                again_if_wanted(since, call.next_busy_pause())
+            }
             Reaction::Broken(why) => give_up(ClientError::Protocol(why)),
         }
     }
@@ -183,7 +188,7 @@ impl Core {
             let cause = "it only says to try again".to_owned();
             return give_up(ClientError::Unavailable { server, cause });
         }
-        Next::Again(call.next_busy_pause())
+        again_if_wanted(since, call.next_busy_pause())
     }
 
     fn wait_for_server(&self, call: &mut Call, server: ServerId, cause: String) -> Next {
@@ -200,13 +205,22 @@ impl Core {
         if pause >= MAX_RECONNECT_PAUSE / 2 {
             self.clusters.reread();
         }
-        Next::Again(pause)
+        again_if_wanted(since, pause)
     }
 
     fn is_enough(&self, call: &Call, since: Instant) -> bool {
         let patience = call.patience.or(self.soft);
         self.closed.load(Ordering::Relaxed)
             || patience.is_some_and(|patience| since.elapsed() >= patience)
+    }
+}
+
+/// What to do with a call that has waited since then.
+fn again_if_wanted(since: Instant, pause: Duration) -> Next {
+    if asker::waits_on(since.elapsed()) {
+        Next::Again(pause)
+    } else {
+        give_up(ClientError::GivenUp)
     }
 }
 

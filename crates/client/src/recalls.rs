@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
-use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
+use pandofs_types::limits::{LEASE, MAX_GRIP_WAIT, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::fmt;
@@ -240,7 +240,7 @@ fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> 
         if done.is_none() {
             core.beliefs.subscribed(server.id, Instant::now());
         } else if !keys.is_empty() {
-            let own = core.beliefs.recall(&keys);
+            let own = core.beliefs.recall(&keys, Instant::now, MAX_GRIP_WAIT);
             let others = |key: &LeaseKey| !own.contains(key);
             let keys: Vec<_> = keys.into_iter().filter(others).collect();
             let (keys, own) = (&keys, &own);

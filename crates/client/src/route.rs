@@ -1,6 +1,7 @@
 //! From a request to its answer: which shard, which server, again if it must be.
 
-use crate::beliefs::{Change, Sent};
+use crate::asker;
+use crate::beliefs::Change;
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
@@ -28,6 +29,8 @@ pub(crate) enum Outcome {
         cause: String,
         sent: bool,
     },
+    /// Nobody wants the answer any more. If the server has got the request nobody will notice.
+    GivenUp,
     /// There is no sense in asking.
     Hopeless(String),
 }
@@ -189,8 +192,7 @@ impl Core {
             server.put_back(connection);
             return Outcome::Hopeless(error.to_string());
         }
-        count(&self.counts.requests);
-        call.sent = self.sent();
+        self.sends(call);
         if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
             return Outcome::Lost {
@@ -260,8 +262,7 @@ impl Core {
             }
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
-                    count(&self.counts.requests);
-                    call.sent = self.sent();
+                    self.sends(call);
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -325,9 +326,13 @@ impl Core {
     }
 
     /// A request is about to be sent.
-    fn sent(&self) -> Option<Sent> {
+    fn sends(&self, call: &mut Call) {
+        count(&self.counts.requests);
+        if call.leaves_something() {
+            asker::cannot_be_given_up();
+        }
         let is_on = self.beliefs.is_on();
-        is_on.then(|| self.beliefs.sent(Instant::now()))
+        call.sent = is_on.then(|| self.beliefs.sent(Instant::now()));
     }
 
     /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
@@ -414,6 +419,7 @@ impl Outcome {
                 cause: cause.clone(),
                 sent: *sent,
             },
+            Outcome::GivenUp => Outcome::GivenUp,
             Outcome::Hopeless(cause) => Outcome::Hopeless(cause.clone()),
             Outcome::Answered(_) => unreachable!("an answer is to one call"),
         }
@@ -429,6 +435,7 @@ fn unreachable(server: &Server, error: ConnectError) -> Outcome {
             }
         }
         ConnectError::Refused(cause) => Outcome::Hopeless(cause),
+        ConnectError::GivenUp => Outcome::GivenUp,
     }
 }
 
@@ -439,6 +446,7 @@ fn lost(server: &Server, error: LostAnswer) -> Outcome {
             cause: error.to_string(),
             sent: true,
         },
+        LostAnswer::GivenUp => Outcome::GivenUp,
         LostAnswer::Broken(error) => {
             Outcome::Hopeless(format!("server {} sent no answer: {error}", server.id))
         }

@@ -74,7 +74,7 @@ impl Core {
             .checked_add(length)
             .filter(|&end| end <= MAX_FILE_BYTES)
             .ok_or(FsError::FileTooBig)?;
-        file.await_behind(&(offset..end));
+        file.await_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -84,9 +84,12 @@ impl Core {
                     }
                 }
                 Body::Striped(layout) => {
-                    self.allocate_objects(file.ino, &layout, offset, end, allocation)?;
+                    let hold = self.hold(caller, file);
+                    let done = self.allocate_objects(file.ino, &layout, offset, end, allocation);
+                    let cuts = self.let_go(file, hold);
+                    done?;
                     let grown = if allocation.extends() { end } else { 0 };
-                    file.wrote(Written::Space { end: grown }, now(), caller);
+                    file.wrote(Written::Space { end: grown }, cuts, now(), caller);
                     return Ok(());
                 }
             }

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{Refusal, Reply, Request, RequestKey};
-use pandofs_client::{ClientError, Tried};
+use pandofs_client::{Asker, ClientError, Tried, ask_for};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn a_client_without_locks_tells_none() {
     server.restart();
     client.getattr(&ME, FILE).unwrap();
     assert_eq!(told(&server), []);
-    client.unlock_process(FILE, 1, 7).unwrap();
+    client.close_descriptor(FILE, 1, 7).unwrap();
     client.unlock_handle(FILE, 1).unwrap();
     let asked = server.asked();
     assert!(
@@ -128,7 +128,7 @@ fn an_open_file_whose_lock_is_lost_is_spoilt_until_it_is_closed() {
     let io = Err(ClientError::Fs(FsError::Io));
     assert_eq!(client.check_locks(FILE, 1), io);
     assert_eq!(client.try_lock(FILE, 1, lock(7)).map(drop), io);
-    assert_eq!(client.unlock_process(FILE, 1, 7), io);
+    assert_eq!(client.close_descriptor(FILE, 1, 7), io);
     assert_eq!(client.check_locks(FILE, 2), Ok(()));
     client.unlock_handle(FILE, 1).unwrap();
     assert_eq!(client.check_locks(FILE, 1), Ok(()));
@@ -207,4 +207,99 @@ fn who_does_not_wait_is_told_that_it_is_not_known_yet() {
     assert_eq!(client.try_lock(FILE, 1, lock(7)).unwrap(), Tried::NotYet);
     let holder = client.lock_holder(FILE, lock(7), false).unwrap();
     assert_eq!(holder, pandofs_client::Holder::NotYet);
+}
+
+/// A program is killed, and gone before its locks are unlocked; the next one has its number.
+#[test]
+fn a_late_unlocking_does_not_take_the_next_programs_lock() {
+    // What the asker of each thread sets off, which is a plain function.
+    static IS_LET_GO: AtomicBool = AtomicBool::new(false);
+    static NEXT_WAITS: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let is_unlocked = Arc::new(AtomicBool::new(true));
+    let came_early = Arc::new(AtomicBool::new(false));
+    let _server = Fake::start(&map, 0, {
+        let (is_unlocked, came_early) = (Arc::clone(&is_unlocked), Arc::clone(&came_early));
+        move |request| match request {
+            RequestBody::Shard(asked) => match &asked.request {
+                Request::SetLock { .. } => {
+                    if !is_unlocked.load(Ordering::SeqCst) {
+                        came_early.store(true, Ordering::SeqCst);
+                    }
+                    ok(Reply::Done)
+                }
+                Request::Unlock { .. } => {
+                    is_unlocked.store(false, Ordering::SeqCst);
+                    eventually("the next program has asked or waits", || {
+                        NEXT_WAITS.load(Ordering::SeqCst) || came_early.load(Ordering::SeqCst)
+                    });
+                    is_unlocked.store(true, Ordering::SeqCst);
+                    ok(Reply::Done)
+                }
+                Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+                _ => unexpected(request),
+            },
+            _ => unexpected(request),
+        }
+    });
+    let client = client(&map);
+    assert_eq!(client.try_lock(FILE, 1, lock(7)), Ok(Tried::Locked));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ask_for(Some(Asker {
+                id: 0,
+                wait_on: |_| false,
+                goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+            }));
+            client.close_descriptor(FILE, 1, 7).unwrap();
+        });
+        eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
+        ask_for(Some(Asker {
+            id: 0,
+            wait_on: |_| {
+                NEXT_WAITS.store(true, Ordering::SeqCst);
+                true
+            },
+            goes_on: |_| (),
+        }));
+        assert_eq!(client.try_lock(FILE, 2, lock(7)), Ok(Tried::Locked));
+        ask_for(None);
+    });
+    assert!(
+        !came_early.load(Ordering::SeqCst),
+        "both were under way at once"
+    );
+}
+
+/// The program is killed while it asks, and never hears that it was given the lock.
+#[test]
+fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
+    static IS_LET_GO: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let server = Fake::start(&map, 0, |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::SetLock { .. } => {
+                eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
+                ok(Reply::Done)
+            }
+            Request::Unlock { .. } => ok(Reply::Done),
+            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            _ => unexpected(request),
+        },
+        _ => unexpected(request),
+    });
+    let client = client(&map);
+    ask_for(Some(Asker {
+        id: 0,
+        wait_on: |_| false,
+        goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+    }));
+    let tried = client.try_lock(FILE, 1, lock(7));
+    ask_for(None);
+    assert_eq!(tried, Err(ClientError::Fs(FsError::Interrupted)));
+    let asked = server.asked();
+    let last = asked.last().map(|asked| &asked.request);
+    assert!(matches!(last, Some(Request::Unlock { owner: 7, .. })));
 }

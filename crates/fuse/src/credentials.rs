@@ -63,7 +63,10 @@ impl Caller {
     fn with(self, groups_of: impl FnOnce(u32) -> Vec<u32>) -> Credentials {
         let mut credentials = self.alone();
         if !self.is_superuser() {
-            credentials.groups = groups_of(self.pid);
+            // Who was let go is not there any more, and its number may be another one's.
+            if !fuser::is_answered_early() {
+                credentials.groups = groups_of(self.pid);
+            }
             credentials.groups.retain(|&group| group != self.gid);
         }
         credentials

@@ -1,12 +1,13 @@
 //! The kernel's requests, passed on, and the answers, handed back.
 
+use crate::askers::asker;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
+use crate::left::{self, Changed, Left};
 use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
 use crate::options::negotiate;
 use crate::reply::{GENERATION, reply_empty};
-use crate::space;
 use crate::xattr;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
@@ -16,7 +17,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use pandofs_client::{ClientError, LAYOUT_XATTR};
-use pandofs_types::{AclKind, Credentials, FileKind, Ino, SetAttr};
+use pandofs_types::{Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +30,15 @@ impl Filesystem for PandoFs {
         locks::negotiate(kernel, self.options.local_locks);
         self.cached.negotiate(kernel);
         Ok(())
+    }
+
+    fn begins(&self, request: &Request) {
+        pandofs_client::ask_for(Some(asker(request.pid())));
+        Left::begin(&self.left, request.pid());
+    }
+
+    fn ends(&self) {
+        self.forget_left(left::end());
     }
 
     fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -235,6 +245,10 @@ impl Filesystem for PandoFs {
             self.client.open_node(c, ino(number), access, truncate)
         });
         match opened {
+            Ok(_) if fuser::is_answered_early() => {
+                self.close_for_nobody(ino(number));
+                reply.error(Errno::EINTR);
+            }
             Ok(_) => reply.opened(self.open_files.next(flags), self.open_flags(flags)),
             Err(error) => reply.error(error),
         }
@@ -329,27 +343,25 @@ impl Filesystem for PandoFs {
     ) {
         let caller = Caller::from(request).alone();
         let ino = ino(number);
+        if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
+            return reply.error(error);
+        }
+        let length = data.len() as u32;
         let answer = |written: Result<(), ClientError>| match written.map_err(errno) {
-            Ok(()) => reply.written(data.len() as u32),
+            Ok(()) => reply.written(length),
             Err(error) => reply.error(error),
         };
         if let Err(error) = self.client.check_locks(ino, handle.0) {
             return answer(Err(error));
         }
-        if space::goes_to_the_end(handle, flags) {
-            return answer(self.client.append(&caller, ino, data).map(drop));
-        }
-        if space::wants_it_done(flags) {
-            return answer(self.client.write(&caller, ino, offset, data));
+        if let Some(written) = self.write_now(&caller, ino, handle, flags, offset, data) {
+            return answer(written);
         }
         let done = self.client.write_behind(&caller, ino, offset, data, answer);
         if let Err(error) = done {
-            tracing::warn!(
-                "{} bytes from {offset} on of inode {ino} were not written: {error}",
-                data.len()
-            );
+            tracing::warn!(%ino, offset, length, %error, "not written");
             // It has the bytes that the servers do not have.
-            self.kernel.forget_content(ino, offset, data.len() as u64);
+            self.kernel.forget_content(ino, offset, u64::from(length));
         }
     }
 
@@ -362,10 +374,8 @@ impl Filesystem for PandoFs {
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        let ino = ino(number);
-        let flushed = self.client.flush(ino);
-        let unlocked = self.client.unlock_process(ino, handle.0, owner.0);
-        reply_empty(reply, flushed.and(unlocked).map_err(errno));
+        let closed = self.client.close_descriptor(ino(number), handle.0, owner.0);
+        reply_empty(reply, closed.map_err(errno));
     }
 
     /// Nobody waits for the answer.
@@ -380,9 +390,12 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         let ino = ino(number);
+        // What is being written through this handle or another one is reported by the last of them.
+        let waited = self.left.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);
         let released = self.client.release(ino);
-        reply_empty(reply, unlocked.and(released).map_err(errno));
+        let done = unlocked.and(released).map_err(errno);
+        reply_empty(reply, done.and(waited));
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -503,20 +516,9 @@ impl Filesystem for PandoFs {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let (ino, name) = (ino(number), name.as_bytes());
-        let caller = Caller::from(request);
-        let result = xattr::mode(flags).and_then(|mode| {
-            if AclKind::of_name(name).is_some() {
-                // Whether a set-group-id bit stays depends on groups without any refusal.
-                let caller = &caller.with_groups();
-                let set = self.client.setxattr(caller, ino, name, value, mode);
-                return set.map_err(errno);
-            }
-            self.ask(caller, |c| self.client.setxattr(c, ino, name, value, mode))
-        });
-        self.no_xattrs.given(ino);
-        self.dir_attrs.forget(ino);
-        reply_empty(reply, result);
+        let name = name.as_bytes();
+        let set = self.set_xattr(request.into(), ino(number), name, value, flags);
+        reply_empty(reply, set);
     }
 
     fn getxattr(
@@ -548,17 +550,8 @@ impl Filesystem for PandoFs {
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (ino, name) = (ino(number), name.as_bytes());
-        let result = if name == xattr::CAPABILITY {
-            // The kernel has made sure of the caller's right, or takes it off itself in the name of
-            // somebody who writes to the file, who need not have any right to this.
-            let root = &Credentials::ROOT;
-            self.client.removexattr(root, ino, name).map_err(errno)
-        } else {
-            self.ask(request.into(), |c| self.client.removexattr(c, ino, name))
-        };
-        self.dir_attrs.forget(ino);
-        reply_empty(reply, result);
+        let removed = self.remove_xattr(request.into(), ino(number), name.as_bytes());
+        reply_empty(reply, removed);
     }
 
     /// Asked only without `default_permissions`.
@@ -579,13 +572,7 @@ impl Filesystem for PandoFs {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let caller = Caller::from(request).alone();
-        let found = space::seek(whence).and_then(|what| {
-            let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-            let found = self.client.seek(&caller, ino(number), offset, what);
-            found.map_err(errno)?.ok_or(Errno::ENXIO)
-        });
-        match found {
+        match self.seek(request.into(), ino(number), offset, whence) {
             Ok(found) => reply.offset(found as i64),
             Err(error) => reply.error(error),
         }
@@ -601,12 +588,7 @@ impl Filesystem for PandoFs {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let caller = Caller::from(request).alone();
-        let done = space::allocation(mode).and_then(|allocation| {
-            self.client
-                .allocate(&caller, ino(number), offset, length, allocation)
-                .map_err(errno)
-        });
+        let done = self.allocate(request.into(), ino(number), offset, length, mode);
         reply_empty(reply, done);
     }
 

@@ -34,10 +34,10 @@
 //! Known limits: what is written through a descriptor that got `O_APPEND` after it was opened
 //! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within
 //! `attr_timeout` may overwrite one another; after an append the position of the descriptor is where the
-//! kernel takes the end to be, which another mount may have moved. A program that waits for a server that
-//! is away cannot be killed until the server is back: of the kernel's interrupts only those of waits for
-//! locks are heeded.
+//! kernel takes the end to be, which another mount may have moved. Of the kernel's interrupts only those of waits
+//! for locks are heeded; a program that waits for a server and is killed is noticed otherwise (`askers`, `left`).
 
+mod askers;
 mod convert;
 mod credentials;
 mod dead_dirs;
@@ -46,6 +46,7 @@ mod direct;
 mod filesystem;
 mod kernel;
 mod leases;
+mod left;
 mod listing;
 mod locks;
 mod mount;

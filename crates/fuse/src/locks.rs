@@ -252,6 +252,10 @@ impl PandoFs {
                 self.kernel.forget_attr(ino);
                 Ok(())
             }
+            // Nobody waits for the lock any more.
+            Ok(Tried::Busy | Tried::NotYet) if fuser::is_answered_early() => {
+                Err(FsError::Interrupted.into())
+            }
             Ok(Tried::Busy) if !blocking => Err(FsError::WouldBlock.into()),
             Ok(Tried::Busy | Tried::NotYet) => {
                 match self.client.lock_wait(ino, handle.0, lock, blocking) {

@@ -7,6 +7,7 @@ use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
+use crate::left::{Changed, Left};
 use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
@@ -39,6 +40,7 @@ pub(crate) struct PandoFs {
     pub openers: Openers,
     pub open_files: OpenFiles,
     pub waits: Arc<Waits>,
+    pub left: Arc<Left>,
     pub kernel: Kernel,
 }
 
@@ -109,6 +111,7 @@ impl PandoFs {
             openers: Openers::default(),
             open_files: OpenFiles::default(),
             waits: Arc::default(),
+            left: Arc::default(),
             kernel: Kernel::default(),
         }
     }
@@ -120,6 +123,31 @@ impl PandoFs {
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
         self.callers.ask(caller, ask).map_err(errno)
+    }
+
+    /// Writes what is not to wait for others; `None` for what may. Of what is written past its cache the kernel does not
+    /// ask to have it on disk, whatever the file was opened with.
+    pub fn write_now(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        handle: FileHandle,
+        flags: OpenFlags,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<(), ClientError>> {
+        let written = if space::goes_to_the_end(handle, flags) {
+            self.client.append(caller, ino, data).map(drop)
+        } else if space::wants_it_done(flags) {
+            self.client.write(caller, ino, offset, data)
+        } else {
+            return None;
+        };
+        let is_forced = flags.0 & libc::O_DSYNC != 0 || self.options.kernel.forced_writes;
+        Some(match is_forced && space::is_past_the_cache(handle, flags) {
+            true => written.and_then(|()| self.client.fsync(&Credentials::ROOT, ino)),
+            false => written,
+        })
     }
 
     /// As [`Self::ask`] for something that changes the entries of `dir`; `outcome` says how.
@@ -196,6 +224,7 @@ impl PandoFs {
         } else {
             None
         };
+        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
         let ino = self.change(
             caller,
@@ -221,6 +250,7 @@ impl PandoFs {
         mode: NewMode,
         flags: OpenFlags,
     ) -> Result<Attr> {
+        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
         let how = OpenHow {
             access: convert::access(flags),
             truncate: convert::truncates(flags),
@@ -259,6 +289,10 @@ impl PandoFs {
         (new_dir, new_name): (Ino, &Name),
         no_replace: bool,
     ) -> Result<()> {
+        self.left.changes(vec![
+            Changed::Name(dir, name.clone()),
+            Changed::Name(new_dir, new_name.clone()),
+        ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
         let moved = self.change(
             caller,
@@ -289,6 +323,10 @@ impl PandoFs {
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
     ) -> Result<()> {
+        self.left.changes(vec![
+            Changed::Name(dir, name.clone()),
+            Changed::Name(new_dir, new_name.clone()),
+        ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
         let exchanged = self.change(
             caller,
@@ -411,7 +449,7 @@ pub(crate) fn added(node: &Node) -> Outcome {
 /// The answer to a program, in the one place where what went wrong becomes a number.
 pub(crate) fn errno(error: ClientError) -> Errno {
     match &error {
-        ClientError::Fs(_) => {}
+        ClientError::Fs(_) | ClientError::GivenUp => {}
         other => tracing::error!(error = %other, "a request failed"),
     }
     Errno::from_i32(error.errno())

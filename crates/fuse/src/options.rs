@@ -4,7 +4,7 @@ use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
-    MAX_MOUNT_THREADS,
+    MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;
@@ -74,6 +74,8 @@ pub struct KernelFlags {
     pub devices: bool,
     /// Programs cannot be run (`noexec`).
     pub no_programs: bool,
+    /// Each write is followed by what fsync(2) does (`sync`).
+    pub forced_writes: bool,
     /// What reading does to times of access. The kernel leaves it to this mount, which takes it when it
     /// is made, and only shows it.
     pub atime: Atime,
@@ -104,6 +106,7 @@ impl KernelFlags {
             (!self.set_ids, MountFlags::NOSUID),
             (!self.devices, MountFlags::NODEV),
             (self.no_programs, MountFlags::NOEXEC),
+            (self.forced_writes, MountFlags::SYNCHRONOUS),
             (self.atime == Atime::Kept, MountFlags::NOATIME),
             (
                 self.atime == Atime::Changed(AtimeRule::Relative),
@@ -128,6 +131,7 @@ impl KernelFlags {
             choose(self.set_ids, MountOption::Suid, MountOption::NoSuid),
             choose(self.devices, MountOption::Dev, MountOption::NoDev),
             choose(self.no_programs, MountOption::NoExec, MountOption::Exec),
+            choose(self.forced_writes, MountOption::Sync, MountOption::Async),
             choose(
                 self.atime == Atime::Kept,
                 MountOption::NoAtime,
@@ -162,6 +166,7 @@ impl Options {
     pub(crate) fn session(&self) -> Config {
         let mut config = Config::default();
         config.n_threads = Some(self.threads.clamp(1, MAX_MOUNT_THREADS));
+        config.spare_threads = MAX_SPARE_MOUNT_THREADS;
         // Each thread reads from a queue of its own in the kernel, not all from one.
         config.clone_fd = true;
         config.acl = if self.allow_other {

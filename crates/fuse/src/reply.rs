@@ -3,8 +3,9 @@
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
+use crate::left::Changed;
 use crate::ops::{PandoFs, Result, added};
-use fuser::{Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry};
+use fuser::{Errno, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry};
 use pandofs_client::{ClientError, Node};
 use pandofs_types::{Attr, Credentials, Ino, Name};
 use std::ffi::OsStr;
@@ -29,6 +30,8 @@ impl PandoFs {
         result: Result<Node>,
     ) {
         match result {
+            // The kernel knows nothing of it, so that nothing is to be taken back.
+            Ok(_) if fuser::is_answered_early() => reply.error(Errno::EINTR),
             Ok(node) => {
                 let attr_timeout = self.believable(&node.attr, asked);
                 let attr = convert::file_attr(&node.attr);
@@ -52,6 +55,10 @@ impl PandoFs {
         result: Result<Attr>,
     ) {
         match result {
+            Ok(attr) if fuser::is_answered_early() => {
+                self.close_for_nobody(attr.ino);
+                reply.error(Errno::EINTR);
+            }
             Ok(attr) => {
                 let of_attr = self.attr_timeout(&attr);
                 self.no_xattrs.told(&attr, of_attr);
@@ -71,6 +78,14 @@ impl PandoFs {
         }
     }
 
+    /// A file was opened for a program that was killed, without the kernel's knowing, which will not say that it is
+    /// closed.
+    pub fn close_for_nobody(&self, ino: Ino) {
+        if let Err(error) = self.client.release(ino) {
+            tracing::error!(%ino, %error, "what was written is not reported");
+        }
+    }
+
     /// Makes something that is answered with an entry.
     pub fn make(
         &self,
@@ -84,7 +99,10 @@ impl PandoFs {
         let dir = ino(dir);
         let name = convert::name(name);
         let result = match &name {
-            Ok(name) => self.change(caller, dir, added, |c| ask(c, dir, name)),
+            Ok(name) => self
+                .left
+                .changes(vec![Changed::Name(dir, name.clone())])
+                .and_then(|()| self.change(caller, dir, added, |c| ask(c, dir, name))),
             Err(error) => Err(*error),
         };
         let found = name.as_ref().ok().map(|name| (dir, name));
@@ -101,18 +119,20 @@ impl PandoFs {
         reply: ReplyEmpty,
     ) {
         let dir = ino(dir);
-        let removed = Outcome::Removed { directory: false };
         let result = convert::name(name).and_then(|name| match directory {
             true => self.remove_dir(caller, dir, &name),
             false => self
-                .change(
-                    caller,
-                    dir,
-                    |_| removed,
-                    |c| self.client.unlink(c, dir, &name),
-                )
-                .map(drop),
+                .left
+                .changes(vec![Changed::Name(dir, name.clone())])
+                .and_then(|()| self.unlink(caller, dir, &name)),
         });
         reply_empty(reply, result);
+    }
+
+    fn unlink(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
+        let removed = Outcome::Removed { directory: false };
+        let outcome = |_: &Ino| removed;
+        self.change(caller, dir, outcome, |c| self.client.unlink(c, dir, name))
+            .map(drop)
     }
 }

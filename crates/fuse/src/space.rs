@@ -1,9 +1,13 @@
 //! The numbers by which the kernel says what becomes of a file's space, what is looked for in it, and
 //! how it is written to.
 
+use crate::credentials::Caller;
+use crate::left::Changed;
+use crate::ops::{PandoFs, errno};
 use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
 use pandofs_client::Seek;
+use pandofs_types::Ino;
 
 /// In the handle of a file that was opened with `O_APPEND`, past the kernel's page cache.
 const APPENDING: u64 = 1 << 63;
@@ -53,6 +57,34 @@ pub(crate) fn seek(whence: i32) -> Result<Seek, Errno> {
         libc::SEEK_DATA => Ok(Seek::Data),
         libc::SEEK_HOLE => Ok(Seek::Hole),
         _ => Err(Errno::EINVAL),
+    }
+}
+
+impl PandoFs {
+    /// As fallocate(2).
+    pub fn allocate(
+        &self,
+        caller: Caller,
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<(), Errno> {
+        let allocation = allocation(mode)?;
+        self.left.changes(vec![Changed::Inode(ino)])?;
+        let caller = &caller.alone();
+        let done = self
+            .client
+            .allocate(caller, ino, offset, length, allocation);
+        done.map_err(errno)
+    }
+
+    /// As lseek(2) for holes and data.
+    pub fn seek(&self, caller: Caller, ino: Ino, offset: i64, whence: i32) -> Result<u64, Errno> {
+        let what = seek(whence)?;
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let found = self.client.seek(&caller.alone(), ino, offset, what);
+        found.map_err(errno)?.ok_or(Errno::ENXIO)
     }
 }
 

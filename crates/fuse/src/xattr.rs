@@ -1,9 +1,12 @@
 //! Extended attributes as the kernel asks for them. Which there may be, and who may have them, servers
 //! say.
 
+use crate::credentials::Caller;
+use crate::left::Changed;
+use crate::ops::{PandoFs, errno};
 use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
-use pandofs_types::AclKind;
+use pandofs_types::{AclKind, Credentials, Ino};
 
 /// File capabilities. The kernel asks for them before a file is written to, to take them off.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
@@ -60,6 +63,45 @@ pub(crate) fn reply(reply: ReplyXattr, room: u32, result: Result<Vec<u8>, Errno>
             Answer::TooSmall => reply.error(Errno::ERANGE),
         },
         Err(error) => reply.error(error),
+    }
+}
+
+impl PandoFs {
+    pub fn set_xattr(
+        &self,
+        caller: Caller,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        flags: i32,
+    ) -> Result<(), Errno> {
+        self.left.changes(vec![Changed::Inode(ino)])?;
+        let result = mode(flags).and_then(|mode| {
+            if AclKind::of_name(name).is_some() {
+                // Whether a set-group-id bit stays depends on groups without any refusal.
+                let caller = &caller.with_groups();
+                let set = self.client.setxattr(caller, ino, name, value, mode);
+                return set.map_err(errno);
+            }
+            self.ask(caller, |c| self.client.setxattr(c, ino, name, value, mode))
+        });
+        self.no_xattrs.given(ino);
+        self.dir_attrs.forget(ino);
+        result
+    }
+
+    pub fn remove_xattr(&self, caller: Caller, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.left.changes(vec![Changed::Inode(ino)])?;
+        let result = if name == CAPABILITY {
+            // The kernel has made sure of the caller's right, or takes it off itself in the name of
+            // somebody who writes to the file, who need not have any right to this.
+            let root = &Credentials::ROOT;
+            self.client.removexattr(root, ino, name).map_err(errno)
+        } else {
+            self.ask(caller, |c| self.client.removexattr(c, ino, name))
+        };
+        self.dir_attrs.forget(ino);
+        result
     }
 }
 

@@ -171,6 +171,22 @@ fn a_creation_asks_servers_twice_and_a_removal_once() {
     let metadata = fs::metadata(&dir).unwrap();
     assert_eq!(metadata.len(), 100 + FILES);
 
+    // Closes that servers hear of only now are none of the removals'.
+    let opens = || -> u64 {
+        let status = client
+            .status()
+            .into_iter()
+            .map(|(_, status)| status.unwrap());
+        status
+            .flat_map(|status| status.shards)
+            .map(|shard| shard.opens)
+            .sum()
+    };
+    let begun = Instant::now();
+    while opens() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it stays open");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let before = sent();
     for number in 0..FILES {
         fs::remove_file(dir.join(format!("{number}"))).unwrap();

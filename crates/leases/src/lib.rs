@@ -4,7 +4,7 @@
 //! recalled, without asking again. Whoever wants to change it [clears](LeaseTable::clear) it first: leases of
 //! other sessions are recalled, no new ones are given, and the change waits until all have answered or
 //! their time is up. A lease is never prolonged; who still wants to know asks again. While many are given new ones
-//! are brief ([`BRIEF_LEASE`]), but for those that are said to last.
+//! are short ([`SHORT_LEASE`]) and then brief ([`BRIEF_LEASE`]), but for those that are said to last.
 //!
 //! How it stays right although messages cross, are lost, or come twice:
 //! - A recall has a number, and an answer to it only ends leases that were given before it was sent. A
@@ -18,8 +18,9 @@
 //! still to come, nobody is given a lease of it.
 //!
 //! [`LEASE`]: pandofs_types::limits::LEASE
+//! [`SHORT_LEASE`]: pandofs_types::limits::SHORT_LEASE
 //! [`BRIEF_LEASE`]: pandofs_types::limits::BRIEF_LEASE
 
 mod table;
 
-pub use table::{LeaseTable, Recall, Room, Term, WaitId};
+pub use table::{LeaseTable, Recall, Room, WaitId};

@@ -3,25 +3,20 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::limits::{
-    BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD,
+    MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD, SHORT_LEASE,
+    VERY_MANY_LEASES_PER_SHARD,
 };
-use pandofs_types::{LeaseKey, SessionId, Time};
+use pandofs_types::{LeaseKey, SessionId, Term, Time};
 use std::collections::{BTreeMap, VecDeque};
-
-/// For how long something is leased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Term {
-    /// [`LEASE`].
-    Long,
-    /// [`BRIEF_LEASE`].
-    Brief,
-}
+use std::time::Duration;
 
 /// How much a shard leases, counted in leases that were given.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// With so many further ones are brief, if they are not to last.
+    /// With so many further ones are short, if they are not to last.
     pub many: usize,
+    /// With so many they are brief.
+    pub very_many: usize,
     /// There are no more than these.
     pub all: usize,
 }
@@ -30,6 +25,7 @@ impl Default for Room {
     fn default() -> Room {
         Room {
             many: MANY_LEASES_PER_SHARD,
+            very_many: VERY_MANY_LEASES_PER_SHARD,
             all: MAX_LEASES_PER_SHARD,
         }
     }
@@ -120,10 +116,8 @@ pub struct LeaseTable {
     now: Time,
     held: HashMap<LeaseKey, Holders>,
     room: Room,
-    /// In the order in which they end; one that was given again stands here twice.
-    ends: VecDeque<(Time, SessionId, LeaseKey)>,
-    /// The same of brief ones.
-    brief_ends: VecDeque<(Time, SessionId, LeaseKey)>,
+    /// Those of each term in the order in which they end; one that was given again stands here twice.
+    ends: [VecDeque<(Time, SessionId, LeaseKey)>; Term::COUNT],
     count: usize,
     /// To be sent.
     recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
@@ -137,6 +131,10 @@ pub struct LeaseTable {
     /// No leases are given at all.
     closed: bool,
     recalled: u64,
+}
+
+fn after(now: Time, how_long: Duration) -> Time {
+    Time(now.0.saturating_add(how_long.as_nanos() as i64))
 }
 
 impl LeaseTable {
@@ -162,26 +160,38 @@ impl LeaseTable {
 
     fn take_ended(&mut self) -> Option<(Time, SessionId, LeaseKey)> {
         let now = self.now;
-        let ends = [&mut self.brief_ends, &mut self.ends].into_iter();
+        let ends = self.ends.iter_mut();
         let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, ..)| *until <= now));
         ended.next()?.pop_front()
     }
 
+    /// For how long one is given when so many were.
+    fn term(&self, given: usize, lasts: bool) -> Term {
+        if lasts || given < self.room.many {
+            Term::Long
+        } else if given < self.room.very_many {
+            Term::Short
+        } else {
+            Term::Brief
+        }
+    }
+
     /// Gives the session a lease of the key, or a new one for the one that it has, and says for how long; `None`
     /// if it gets none now. With `lasts` it is long also when there are many.
+    ///
+    /// Where half of many were given, one that the session has for a short term at least is not given anew: who
+    /// makes files, looks at them and lists them would else have three of each.
     pub fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
-        let given = self.ends.len() + self.brief_ends.len();
+        let given: usize = self.ends.iter().map(VecDeque::len).sum();
         if self.closed
             || given >= self.room.all
             || (!self.waiting.is_empty() && self.waiting.contains_key(&key))
         {
             return None;
         }
-        let (term, how_long) = match given >= self.room.many && !lasts {
-            true => (Term::Brief, BRIEF_LEASE),
-            false => (Term::Long, LEASE),
-        };
-        let until = Time(self.now.0.saturating_add(how_long.as_nanos() as i64));
+        let term = self.term(given, lasts);
+        let until = after(self.now, term.lasts());
+        let keeps = !lasts && given >= self.room.many / 2;
         let new = Holder {
             session,
             until,
@@ -199,6 +209,9 @@ impl LeaseTable {
                     Some(holder) if holder.recalled > 0 => return None,
                     // Perhaps from when there were fewer.
                     Some(holder) if holder.until >= until => return Some(term),
+                    Some(holder) if keeps && holder.until >= after(self.now, SHORT_LEASE) => {
+                        return Some(term.max(Term::Short));
+                    }
                     Some(holder) => holder.until = until,
                     None => {
                         holders.push(new);
@@ -207,10 +220,7 @@ impl LeaseTable {
                 }
             }
         }
-        match term {
-            Term::Long => self.ends.push_back((until, session, key)),
-            Term::Brief => self.brief_ends.push_back((until, session, key)),
-        }
+        self.ends[term as usize].push_back((until, session, key));
         Some(term)
     }
 
@@ -324,8 +334,9 @@ impl LeaseTable {
         for key in keys {
             self.end(key, session, |_| true);
         }
-        self.ends.retain(|(_, holder, _)| *holder != session);
-        self.brief_ends.retain(|(_, holder, _)| *holder != session);
+        for ends in &mut self.ends {
+            ends.retain(|(_, holder, _)| *holder != session);
+        }
     }
 
     fn end(&mut self, key: LeaseKey, session: SessionId, ends: impl Fn(&Holder) -> bool) {

@@ -1,11 +1,15 @@
 //! The table beside clients that believe what it leased to them: messages cross, are late or lost, clients
 //! lose their connections, and whatever is changed is believed by nobody else at that moment.
 
-use pandofs_leases::{LeaseTable, Recall, Room, Term, WaitId};
-use pandofs_types::limits::{BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_LEASES_PER_SHARD};
-use pandofs_types::{Ino, LeaseKey, Leased, SessionId, Time};
+use pandofs_leases::{LeaseTable, Recall, Room, WaitId};
+use pandofs_types::limits::{
+    BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_LEASES_PER_SHARD, SHORT_LEASE,
+    VERY_MANY_LEASES_PER_SHARD,
+};
+use pandofs_types::{Ino, LeaseKey, SessionId, Term, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 const SESSIONS: u64 = 3;
 const KEYS: u64 = 4;
@@ -114,8 +118,12 @@ fn key(number: u64) -> LeaseKey {
 impl World {
     fn new(is_hasty: bool) -> World {
         World {
-            // Little enough that some are brief and some are refused.
-            table: LeaseTable::with_room(Room { many: 4, all: 9 }),
+            // Little enough that some are short, some are brief and some are refused.
+            table: LeaseTable::with_room(Room {
+                many: 3,
+                very_many: 6,
+                all: 9,
+            }),
             clients: (0..SESSIONS).map(|_| Client::default()).collect(),
             values: BTreeMap::new(),
             now: Time(1),
@@ -164,11 +172,7 @@ impl World {
                     if let Some(term) = reply.leased
                         && reply.stamp >= forgotten.max(client.floor)
                     {
-                        let leased = match term {
-                            Term::Long => Leased::ENTRY,
-                            Term::Brief => Leased::ENTRY.and(Leased::BRIEFLY),
-                        };
-                        let until = reply.asked.0 + leased.believed_for().as_nanos() as i64;
+                        let until = reply.asked.0 + term.believed_for().as_nanos() as i64;
                         let believed = (reply.value, Time(until));
                         client.believed.insert(reply.key, believed);
                     }
@@ -346,18 +350,62 @@ fn there_is_an_end_to_what_is_leased() {
     let mut table = LeaseTable::default();
     let session = SessionId(1);
     let mut grant = |number, lasts| table.grant(session, key(number), lasts);
-    let (many, most) = (MANY_LEASES_PER_SHARD as u64, MAX_LEASES_PER_SHARD as u64);
+    let (many, very_many, most) = (
+        MANY_LEASES_PER_SHARD as u64,
+        VERY_MANY_LEASES_PER_SHARD as u64,
+        MAX_LEASES_PER_SHARD as u64,
+    );
     assert!((0..many).all(|number| grant(number, false) == Some(Term::Long)));
     assert_eq!(grant(many, true), Some(Term::Long));
-    assert!((many + 1..most).all(|number| grant(number, false) == Some(Term::Brief)));
+    assert!((many + 1..very_many).all(|number| grant(number, false) == Some(Term::Short)));
+    assert!((very_many..most).all(|number| grant(number, false) == Some(Term::Brief)));
     assert_eq!((grant(most, false), grant(most, true)), (None, None));
-    // Those that are brief make room, and what was leased long before is not over.
-    table.tick(Time(BRIEF_LEASE.as_nanos() as i64));
+    // Those that are brief make room, then those that are short, and what was leased long before is not over.
+    let after = |how_long: Duration| Time(how_long.as_nanos() as i64);
+    table.tick(after(BRIEF_LEASE));
+    assert_eq!(table.len() as u64, very_many);
+    assert_eq!(table.grant(session, key(most), false), Some(Term::Brief));
+    table.tick(after(SHORT_LEASE));
     assert_eq!(table.len() as u64, many + 1);
-    assert_eq!(table.grant(session, key(0), false), Some(Term::Brief));
-    table.tick(Time(2 * BRIEF_LEASE.as_nanos() as i64));
+    assert_eq!(table.grant(session, key(most), false), Some(Term::Short));
     assert!(table.is_held(key(0), None));
     table.tick(Time(LEASE.as_nanos() as i64));
     assert!(table.is_empty());
     assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
+}
+
+#[test]
+fn what_is_leased_already_is_not_counted_again_where_there_are_many() {
+    let (many, very_many, all) = (8, 10, 12);
+    let mut table = LeaseTable::with_room(Room {
+        many,
+        very_many,
+        all,
+    });
+    let session = SessionId(1);
+    // With few it is given anew, and lasts from then.
+    assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
+    table.tick(Time(1));
+    assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
+    for number in 2..=3 {
+        assert_eq!(table.grant(session, key(number), false), Some(Term::Long));
+    }
+    // With half as many as are many it is not, as often as it is asked for.
+    table.tick(Time(2));
+    for _ in 0..2 * all {
+        assert_eq!(table.grant(session, key(3), false), Some(Term::Short));
+    }
+    let (of_another, of_all) = (SessionId(2), (4..=7).map(key));
+    for key in of_all {
+        assert_eq!(table.grant(of_another, key, false), Some(Term::Long));
+    }
+    assert_eq!(table.grant(of_another, key(1), false), Some(Term::Short));
+    assert_eq!(table.grant(session, key(1), true), Some(Term::Long));
+    // One that is over sooner than a short one is given anew.
+    table.tick(Time((LEASE - SHORT_LEASE).as_nanos() as i64 + 2));
+    assert_eq!(table.grant(session, key(3), false), Some(Term::Short));
+    for number in [2, 8, 9] {
+        assert_eq!(table.grant(session, key(number), false), Some(Term::Brief));
+    }
+    assert_eq!(table.grant(session, key(10), false), None, "that is all");
 }

@@ -16,6 +16,24 @@ pub fn servers(count: usize) -> Vec<ServerInfo> {
         .collect()
 }
 
+/// A map with one shard for each server, of the server's number: the first server's file system, which the others
+/// joined.
+///
+/// # Panics
+/// When there are more servers than a map may have.
+pub fn one_shard_each(count: usize) -> ClusterMap {
+    let mut all = servers(count);
+    let joining = all.split_off(1);
+    let first = made(1, all);
+    if joining.is_empty() {
+        return first;
+    }
+    match first.with_servers(joining) {
+        Ok(map) => map,
+        Err(error) => panic!("a map of {count} servers: {error}"),
+    }
+}
+
 /// A map with at least four shards for each server, as far as there may be so many.
 ///
 /// # Panics
@@ -24,12 +42,19 @@ pub fn map(count: usize) -> ClusterMap {
     let shards = (4 * count)
         .next_power_of_two()
         .clamp(usize::from(DEFAULT_SHARDS), usize::from(MAX_SHARDS));
+    made(shards as u16, servers(count))
+}
+
+/// # Panics
+/// When no map may be like this.
+pub fn made(shards: u16, servers: Vec<ServerInfo>) -> ClusterMap {
+    let count = servers.len();
     let made = ClusterMap::create(
         FsId(1),
         "model".to_owned(),
         HashKey(1, 2),
-        shards as u16,
-        servers(count),
+        shards,
+        servers,
         DirPolicy::default(),
         Settings::default(),
     );

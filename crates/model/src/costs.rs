@@ -1,5 +1,6 @@
 //! What things cost.
 
+use pandofs_types::limits::LOADS_INTERVAL;
 use serde::{Deserialize, Serialize};
 
 /// Costs in microseconds, and the sizes that decide how often they arise.
@@ -26,6 +27,8 @@ pub struct Costs {
     pub data_us: f64,
     /// Whether records that wait for the disk are forced together.
     pub group_commit: bool,
+    /// Between two times that servers tell each other what they have.
+    pub loads_us: f64,
     /// Inodes, and besides entries, that a server keeps in memory.
     pub cached: u32,
     /// Inodes, or entries, in a block.
@@ -49,6 +52,7 @@ impl Costs {
         block_write_us: 8_300.0,
         data_us: 1_000.0,
         group_commit: false,
+        loads_us: LOADS_INTERVAL.as_micros() as f64,
         cached: 128 << 10,
         per_block: 16,
     };
@@ -67,13 +71,16 @@ impl Costs {
         block_write_us: 30.0,
         data_us: 100.0,
         group_commit: true,
+        loads_us: LOADS_INTERVAL.as_micros() as f64,
         cached: 128 << 10,
         per_block: 16,
     };
 
-    /// With caches that are smaller by this factor, as name spaces are.
+    /// With caches that are smaller by this factor, as name spaces are, and servers that tell each other as often
+    /// while one is made.
     pub fn scaled_down(self, divisor: u32) -> Costs {
         Costs {
+            loads_us: self.loads_us / f64::from(divisor),
             cached: (self.cached / divisor).max(64),
             ..self
         }

@@ -423,7 +423,7 @@ mod tests {
 
     fn run(policy: Policy, servers: usize, ops: Vec<Vec<Op>>, group_commit: bool) -> Outcome {
         let space = Space::generate(KIND, 1);
-        let mut placer = Placer::new(policy, servers, Rng::new(1, 1));
+        let mut placer = Placer::new(policy, servers, Rng::new(1, 1), 1_000);
         placer.place_all(&space);
         let clients = ops.len();
         let mut engine = Engine::new(costs(group_commit), servers, &space);
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn a_distributed_operation_is_three_messages_and_four_forced_writes() {
         let space = Space::generate(KIND, 1);
-        let mut placer = Placer::new(Policy::Random, 1_000, Rng::new(1, 1));
+        let mut placer = Placer::new(Policy::Random, 1_000, Rng::new(1, 1), 1_000);
         placer.place_all(&space);
         let outcome = run(Policy::Random, 1_000, vec![vec![Op::Make(1)]], false);
         assert_ne!(placer.server[1], placer.server[0]);

@@ -2,7 +2,7 @@
 
 use crate::costs::Costs;
 use crate::engine::{Engine, Op, Outcome, Work};
-use crate::place::{Placer, Policy};
+use crate::place::{Placer, Policy, between_tellings};
 use crate::rng::Rng;
 use crate::space::{Object, Space};
 use std::ops::Range;
@@ -37,10 +37,21 @@ pub fn macro1(
     costs: Costs,
     seed: u64,
 ) -> Macro1 {
-    let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace));
-    placer.place_all(space);
-    let mut engine = Engine::new(costs, servers, space);
     let parts = parts(space.len(), clients);
+    let place = |every: u64| {
+        let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace), every);
+        placer.place_all(space);
+        placer
+    };
+    let mut placer = place(between_tellings(servers, clients, costs));
+    if policy.adapts() {
+        // How many objects are made between two tellings is known only when it was seen how long they take.
+        let mut engine = Engine::new(costs, servers, space);
+        let mut work = Part::new(space, Phase::Create, &parts);
+        let rate = engine.run(&placer, &mut work, clients).rate();
+        placer = place(((rate * costs.loads_us / 1e6) as u64).max(1));
+    }
+    let mut engine = Engine::new(costs, servers, space);
     let mut run = |phase: Phase| {
         let mut work = Part::new(space, phase, &parts);
         engine.run(&placer, &mut work, clients)
@@ -223,8 +234,17 @@ mod tests {
     fn one_seed_gives_one_outcome() {
         let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
         let costs = Costs::PAPER.scaled_down(100);
-        let run = |seed| macro1(&space, Policy::Random, 16, 32, costs, seed);
-        assert_eq!(run(1), run(1));
-        assert_ne!(run(1), run(2));
+        let run = |policy, seed| macro1(&space, policy, 16, 32, costs, seed);
+        let drawn = Policy::Ddg {
+            dir_depth: 2,
+            dir_width: 4,
+            file_width: 100,
+        };
+        for policy in [drawn, Policy::adaptive()] {
+            assert_eq!(run(policy, 1), run(policy, 1));
+            assert_ne!(run(policy, 1), run(policy, 2));
+        }
+        // In turn, nothing is drawn.
+        assert_eq!(run(Policy::Random, 1), run(Policy::Random, 2));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::costs::Costs;
 use crate::engine::{Engine, Op, Outcome, Work};
-use crate::place::{Placer, Policy};
+use crate::place::{Placer, Policy, between_tellings};
 use crate::rng::Rng;
 use crate::space::{Object, Space};
 
@@ -45,7 +45,8 @@ pub fn macro2(
     costs: Costs,
     seed: u64,
 ) -> Outcome {
-    let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace));
+    let every = between_tellings(servers, clients, costs);
+    let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace), every);
     placer.place_all(space);
     let (grown, streams) = streams(space, &mut placer, clients, operations, seed);
     let mut engine = Engine::new(costs, servers, &grown);
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_removed_is_removed_once_and_asked_for_by_nobody() {
         let space = Space::generate(NAMESPACE_1.scaled_down(50), 1);
-        let mut placer = Placer::new(Policy::Random, 6, Rng::new(1, 1));
+        let mut placer = Placer::new(Policy::Random, 6, Rng::new(1, 1), 1_000);
         placer.place_all(&space);
         let (grown, streams) = streams(&space, &mut placer, 3, 5_000, 1);
         assert!(grown.len() > space.len() + 700);

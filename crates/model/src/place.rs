@@ -1,14 +1,20 @@
 //! Placing a name space with the production code.
 
+use crate::cluster;
+use crate::costs::Costs;
 use crate::rng::Rng;
 use crate::space::{Object, ROOT, Space};
-use pandofs_placement::adaptive::OBJECTS_BETWEEN_ADJUSTMENTS;
 use pandofs_placement::{
-    Adaptive, Bounds, DirPolicy, GrainState, less_loaded, place_directory, place_file,
+    ClusterMap, DirBounds, DirPolicy, Drawn, FileBounds, FilePolicy, GrainState, RecentRequests,
+    ServerLoad, place_directory, place_file, place_new_directory, place_new_file,
 };
-use pandofs_types::ShardId;
+use pandofs_types::{ServerId, ShardId};
+use std::collections::BTreeMap;
 
-/// What places objects. Servers stand for shards, as in the paper.
+/// The one of the root directory.
+const ROOT_SHARD: ShardId = ShardId(0);
+
+/// What places objects. Each server leads one shard, as in the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// ⟨dir_depth, dir_width, file_width⟩ with the transitions of the paper's figure 2.
@@ -23,15 +29,27 @@ pub enum Policy {
         dir_width: u32,
         file_width: u32,
     },
-    /// Each object on a server drawn at random.
+    /// The paper's first baseline: the server that has a directory gives what is made in it to all servers in turn.
     Random,
-    /// The root's children on servers drawn at random, all else with its parent.
+    /// The paper's second: the server that has the root gives what is made there to all servers in turn, all else is
+    /// with its parent.
     Subtree,
-    /// What the name space and the load make of it.
-    Adaptive(Bounds),
+    /// What a running system with these settings does.
+    Running {
+        directories: DirPolicy,
+        files: FilePolicy,
+    },
 }
 
 impl Policy {
+    /// Directories and files by what the name space and the load make of it.
+    pub fn adaptive() -> Policy {
+        Policy::Running {
+            directories: DirPolicy::Adaptive(DirBounds::default()),
+            files: FilePolicy::Adaptive(FileBounds::default()),
+        }
+    }
+
     pub fn name(self) -> String {
         match self {
             Policy::Ddg {
@@ -46,8 +64,33 @@ impl Policy {
             } => format!("own-{dir_depth}-{dir_width}-{file_width}"),
             Policy::Random => "random".to_owned(),
             Policy::Subtree => "subtree".to_owned(),
-            Policy::Adaptive(_) => "adaptive".to_owned(),
+            Policy::Running { directories, .. } => name(directories),
         }
+    }
+
+    /// Whether anything is placed by what servers tell each other.
+    pub fn adapts(self) -> bool {
+        match self {
+            Policy::Running { directories, files } => {
+                matches!(directories, DirPolicy::Adaptive(_))
+                    || matches!(files, FilePolicy::Adaptive(_))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A running system's policy.
+pub fn name(directories: DirPolicy) -> String {
+    match directories {
+        DirPolicy::Ddg {
+            dir_depth,
+            dir_width,
+        } => format!("ddg({dir_depth},{dir_width})"),
+        DirPolicy::Random => "random".to_owned(),
+        DirPolicy::Subtree => "subtree".to_owned(),
+        DirPolicy::CrushPath => "crush-path".to_owned(),
+        DirPolicy::Adaptive(_) => "adaptive".to_owned(),
     }
 }
 
@@ -55,7 +98,6 @@ impl Policy {
 #[derive(Clone, Debug)]
 pub struct Placer {
     policy: Policy,
-    adaptive: Adaptive,
     servers: usize,
     rng: Rng,
     /// The server of each object that is placed.
@@ -63,34 +105,119 @@ pub struct Placer {
     grain: Vec<GrainState>,
     /// Objects of each server.
     pub objects: Vec<u64>,
-    /// The same when the servers last told each other.
-    known: Vec<u64>,
+    /// The server that each one gives the next object to, where they do it in turn.
+    turns: Vec<u16>,
+    running: Running,
+}
+
+/// What servers that run know of each other.
+#[derive(Clone, Debug)]
+struct Running {
+    map: ClusterMap,
+    /// Each server's own.
+    placers: Vec<pandofs_placement::Placer>,
+    /// What each server was last told of all.
+    told: BTreeMap<ServerId, ServerLoad>,
+    /// Objects made between two tellings.
+    every: u64,
+    /// Requests to each server ever, and of late.
+    requests: Vec<(u64, RecentRequests)>,
     placed: u64,
 }
 
+impl Running {
+    fn new(policy: Policy, servers: usize, every: u64) -> Running {
+        let mut map = cluster::one_shard_each(servers);
+        if let Policy::Running { directories, files } = policy {
+            map.policy = directories;
+            map.settings.file_policy = files;
+        }
+        let placers = if policy.adapts() { servers } else { 0 };
+        let placer = |shard: u16| {
+            let inodes = u64::from(ShardId(shard) == ROOT_SHARD);
+            pandofs_placement::Placer::new(&map, ShardId(shard), inodes)
+        };
+        Running {
+            placers: (0..placers as u16).map(placer).collect(),
+            map,
+            told: BTreeMap::new(),
+            every,
+            requests: vec![(0, RecentRequests::default()); servers],
+            placed: 0,
+        }
+    }
+
+    /// What decides where something goes that is made at this server, which has so many objects.
+    fn drawn(&self, at: u16, objects: u64, near: Option<ShardId>, random: u64) -> Drawn {
+        let placer = self.placers.get(usize::from(at));
+        Drawn {
+            random,
+            shards: self.map.shard_count(),
+            placing: placer.map(|placer| placer.placing(&self.map, objects, random, near)),
+        }
+    }
+
+    /// A server was asked to make something, which is there now; the servers have so much with it.
+    fn made(&mut self, at: u16, there: u16, objects: &[u64]) {
+        if at != there
+            && let Some(placer) = self.placers.get_mut(usize::from(there))
+        {
+            placer.was_given(&self.map, ShardId(at), objects[usize::from(there)] - 1);
+        }
+        self.requests[usize::from(at)].0 += 1;
+        self.placed += 1;
+        if !self.placed.is_multiple_of(self.every) || self.placers.is_empty() {
+            return;
+        }
+        let mut now = BTreeMap::new();
+        for (server, &objects) in (0..).map(ServerId).zip(objects) {
+            let (ever, recent) = &mut self.requests[usize::from(server.0)];
+            recent.count(*ever);
+            let requests = recent.of_late();
+            now.insert(server, ServerLoad { objects, requests });
+        }
+        // As in a lane: a server knows its own load, and of the others what they answered the last time.
+        for (server, placer) in (0..).map(ServerId).zip(&mut self.placers) {
+            let before = self.told.insert(server, now[&server]);
+            let inodes = objects[usize::from(server.0)];
+            placer.hear(&self.map, inodes, &self.told);
+            if let Some(before) = before {
+                self.told.insert(server, before);
+            } else {
+                self.told.remove(&server);
+            }
+        }
+        self.told = now;
+    }
+}
+
+/// How many objects servers make between two tellings if clients keep them busy and nothing is distributed.
+pub fn between_tellings(servers: usize, clients: usize, costs: Costs) -> u64 {
+    let of_servers = servers as f64 / costs.request_us;
+    let of_clients = clients as f64 / (2.0 * costs.network_us + costs.request_us + costs.client_us);
+    ((of_servers.min(of_clients) * costs.loads_us) as u64).max(1)
+}
+
 impl Placer {
-    /// With the root alone, on server 0.
-    pub fn new(policy: Policy, servers: usize, rng: Rng) -> Placer {
+    /// With the root alone, on server 0. Servers tell each other what they have each time that so many objects have
+    /// been made.
+    pub fn new(policy: Policy, servers: usize, rng: Rng, every: u64) -> Placer {
         assert!(
             servers > 0 && servers <= usize::from(u16::MAX),
             "{servers} servers"
         );
-        let bounds = match policy {
-            Policy::Adaptive(bounds) => bounds,
-            _ => Bounds::default(),
-        };
+        assert!(every > 0, "servers that do nothing but tell each other");
         let mut objects = vec![0; servers];
-        objects[0] = 1;
+        objects[usize::from(ROOT_SHARD.0)] = 1;
         Placer {
             policy,
-            adaptive: Adaptive::new(bounds),
             servers,
             rng,
-            server: vec![0],
-            grain: vec![GrainState::root(ShardId(0))],
-            known: objects.clone(),
+            server: vec![ROOT_SHARD.0],
+            grain: vec![GrainState::root(ROOT_SHARD)],
             objects,
-            placed: 0,
+            turns: (0..servers as u16).collect(),
+            running: Running::new(policy, servers, every),
         }
     }
 
@@ -114,66 +241,90 @@ impl Placer {
 
     /// Places a new object.
     pub fn place(&mut self, object: Object, parent: Object, is_dir: bool) {
-        let random = self.draw();
-        let grain = &self.grain[parent as usize];
-        let in_root = parent == ROOT;
+        let home = self.server[parent as usize];
         let shard = if is_dir {
-            let placed = match self.policy {
-                Policy::Ddg {
-                    dir_depth,
-                    dir_width,
-                    ..
-                } => ddg(dir_depth, dir_width, grain, in_root, random),
-                Policy::DdgOwnFiles {
-                    dir_depth,
-                    dir_width,
-                    ..
-                } => {
-                    let mut placed = ddg(dir_depth, dir_width, grain, in_root, random);
-                    placed.child.file_shard = placed.shard;
-                    placed
-                }
-                Policy::Random => place_directory(DirPolicy::Random, grain, in_root, random),
-                Policy::Subtree => place_directory(DirPolicy::Subtree, grain, in_root, random),
-                Policy::Adaptive(_) => self.adaptive.place_directory(grain, random, &self.known),
-            };
-            self.grain[parent as usize] = placed.parent_after;
-            self.grain[object as usize] = placed.child;
-            placed.shard
+            self.place_dir(object, parent)
         } else {
-            let file_width = match self.policy {
-                Policy::Ddg { file_width, .. } | Policy::DdgOwnFiles { file_width, .. } => {
-                    file_width
-                }
-                Policy::Random => 0,
-                Policy::Subtree if in_root => 0,
-                Policy::Subtree => u32::MAX,
-                Policy::Adaptive(_) => self.adaptive.granularity().file_width,
-            };
-            let placed = place_file(file_width, grain, random);
-            self.grain[parent as usize] = placed.parent_after;
-            placed.shard
+            self.place_file(parent)
         };
         self.server[object as usize] = shard.0;
         self.objects[usize::from(shard.0)] += 1;
-        self.placed += 1;
-        // Servers hear of each other's loads now and then, not with every request.
-        if self
-            .placed
-            .is_multiple_of(OBJECTS_BETWEEN_ADJUSTMENTS * self.servers as u64)
-        {
-            self.known.clone_from(&self.objects);
-            self.adaptive.adjust(&self.known);
-        }
+        self.running.made(home, shard.0, &self.objects);
+    }
+
+    fn place_dir(&mut self, object: Object, parent: Object) -> ShardId {
+        let grain = self.grain[parent as usize];
+        let home = self.server[parent as usize];
+        let placed = match self.policy {
+            Policy::Ddg {
+                dir_depth,
+                dir_width,
+                ..
+            } => ddg(dir_depth, dir_width, &grain, self.draw()),
+            Policy::DdgOwnFiles {
+                dir_depth,
+                dir_width,
+                ..
+            } => {
+                let mut placed = ddg(dir_depth, dir_width, &grain, self.draw());
+                placed.child.file_shard = placed.shard;
+                placed
+            }
+            Policy::Random => {
+                place_directory(DirPolicy::Random, &grain, parent == ROOT, self.turn(home))
+            }
+            Policy::Subtree => {
+                let next = if parent == ROOT {
+                    self.turn(home)
+                } else {
+                    ShardId(home)
+                };
+                place_directory(DirPolicy::Subtree, &grain, parent == ROOT, next)
+            }
+            Policy::Running { directories, .. } => {
+                let random = self.rng.next_u64();
+                let near = Some(grain.dir_shard);
+                let objects = self.objects[usize::from(home)];
+                let drawn = self.running.drawn(home, objects, near, random);
+                place_new_directory(directories, &grain, parent == ROOT, &drawn)
+            }
+        };
+        self.grain[parent as usize] = placed.parent_after;
+        self.grain[object as usize] = placed.child;
+        placed.shard
+    }
+
+    fn place_file(&mut self, parent: Object) -> ShardId {
+        let grain = self.grain[parent as usize];
+        let home = self.server[parent as usize];
+        let placed = match self.policy {
+            Policy::Ddg { file_width, .. } | Policy::DdgOwnFiles { file_width, .. } => {
+                place_file(file_width, &grain, self.draw())
+            }
+            Policy::Random => return self.turn(home),
+            Policy::Subtree if parent == ROOT => return self.turn(home),
+            Policy::Subtree => return ShardId(home),
+            Policy::Running { files, .. } => {
+                let random = self.rng.next_u64();
+                let objects = self.objects[usize::from(home)];
+                let drawn = self.running.drawn(home, objects, None, random);
+                place_new_file(files, &grain, ShardId(home), &drawn)
+            }
+        };
+        self.grain[parent as usize] = placed.parent_after;
+        placed.shard
+    }
+
+    /// The server that this one gives something to in its turn. (Each begins with itself.)
+    fn turn(&mut self, at: u16) -> ShardId {
+        let next = &mut self.turns[usize::from(at)];
+        let server = *next;
+        *next = (server + 1) % self.servers as u16;
+        ShardId(server)
     }
 
     fn draw(&mut self) -> ShardId {
-        let mut one = || ShardId(self.rng.below(self.servers as u64) as u16);
-        let first = one();
-        match self.policy {
-            Policy::Adaptive(_) => less_loaded(first, one(), &self.known),
-            _ => first,
-        }
+        ShardId(self.rng.below(self.servers as u64) as u16)
     }
 
     /// Objects that are on another server than their parent: directories, files.
@@ -195,25 +346,19 @@ impl Placer {
     pub fn imbalance(&self) -> f64 {
         over_mean(&self.objects)
     }
-
-    /// The granularity that the adaptive policy has come to.
-    pub fn granularity(&self) -> pandofs_placement::Granularity {
-        self.adaptive.granularity()
-    }
 }
 
 fn ddg(
     dir_depth: u32,
     dir_width: u32,
     parent: &GrainState,
-    in_root: bool,
     random: ShardId,
 ) -> pandofs_placement::DirPlacement {
     let policy = DirPolicy::Ddg {
         dir_depth,
         dir_width,
     };
-    place_directory(policy, parent, in_root, random)
+    place_directory(policy, parent, false, random)
 }
 
 /// The largest over the mean; 1 where there is nothing.
@@ -231,28 +376,50 @@ mod tests {
     use super::*;
     use crate::space::NAMESPACE_1;
 
-    fn placed(policy: Policy) -> (Space, Placer) {
+    fn placed_with(policy: Policy, every: u64) -> (Space, Placer) {
         let space = Space::generate(NAMESPACE_1.scaled_down(16), 1);
-        let mut placer = Placer::new(policy, 16, Rng::new(1, 2));
+        let mut placer = Placer::new(policy, 16, Rng::new(1, 2), every);
         placer.place_all(&space);
         (space, placer)
     }
 
+    fn placed(policy: Policy) -> (Space, Placer) {
+        placed_with(policy, 500)
+    }
+
+    /// "Each MDS chooses an MDS for a newly created object in a round-robin fashion" (section 5.1).
     #[test]
-    fn random_is_even_and_nearly_all_branch_points() {
+    fn each_server_gives_what_it_makes_to_all_in_turn() {
         let (space, placer) = placed(Policy::Random);
+        let mut last = [None; 16];
+        for wanted in [true, false] {
+            for object in (1..space.len()).filter(|&object| space.is_dir[object] == wanted) {
+                let home = usize::from(placer.server[space.parents[object] as usize]);
+                let next = last[home].map_or(home as u16, |last: u16| (last + 1) % 16);
+                assert_eq!(placer.server[object], next, "{object}");
+                last[home] = Some(next);
+            }
+        }
         let (directories, files) = placer.branch_points(&space);
         let share = (directories + files) as f64 / space.len() as f64;
         assert!((share - 15.0 / 16.0).abs() < 0.01, "{share}");
-        assert!(placer.imbalance() < 1.1, "{}", placer.imbalance());
+        assert!(placer.imbalance() < 1.01, "{}", placer.imbalance());
     }
 
+    /// The same section: in turn for what is made in the root, all else where its parent is.
     #[test]
-    fn subtree_has_no_branch_point_below_the_roots_children() {
+    fn subtree_gives_the_roots_children_to_all_in_turn() {
         let (space, placer) = placed(Policy::Subtree);
-        for object in 1..space.len() {
-            let parent = space.parents[object];
-            assert!(parent == ROOT || placer.server[object] == placer.server[parent as usize]);
+        let (below, rest): (Vec<usize>, Vec<usize>) =
+            (1..space.len()).partition(|&object| space.parents[object] == ROOT);
+        let directories = below.iter().filter(|&&object| space.is_dir[object]);
+        let files = below.iter().filter(|&&object| !space.is_dir[object]);
+        for (turn, &object) in directories.chain(files).enumerate() {
+            assert_eq!(usize::from(placer.server[object]), turn % 16);
+        }
+        for object in rest {
+            let parent = space.parents[object] as usize;
+            assert_eq!(placer.server[object], placer.server[parent]);
         }
         assert!(placer.imbalance() > 1.5, "{}", placer.imbalance());
     }
@@ -264,17 +431,41 @@ mod tests {
             dir_width: 16,
             file_width: 1 << 20,
         };
-        let (space, placer) = placed(own);
-        assert_eq!(placer.branch_points(&space).1, 0);
+        let with_entries = Policy::Running {
+            directories: DirPolicy::default(),
+            files: FilePolicy::WithEntry,
+        };
+        for policy in [own, with_entries] {
+            let (space, placer) = placed(policy);
+            let (directories, files) = placer.branch_points(&space);
+            assert!(directories > 0);
+            assert_eq!(files, 0);
+        }
+    }
+
+    /// What a server was given is enough to spread a name space before anybody has told anything; what is told
+    /// in between is worth something as well.
+    #[test]
+    fn servers_adapt_to_what_they_were_given_and_told() {
+        let adaptive = Policy::adaptive();
+        let (space, untold) = placed_with(adaptive, 1 << 30);
+        let (directories, files) = untold.branch_points(&space);
+        assert!(untold.imbalance() < 3.0, "{}", untold.imbalance());
+        assert!(
+            directories * 4 < space.directories() as u64,
+            "{directories}"
+        );
+        assert_eq!(files, 0);
+        let (_, told) = placed_with(adaptive, 100);
+        assert_ne!(told.objects, untold.objects);
+        // The first telling says what a server has itself, which it knows, and nothing of the others.
+        let (_, once) = placed_with(adaptive, space.len() as u64 / 2 + 1);
+        assert_eq!(once.objects, untold.objects);
     }
 
     #[test]
     fn every_object_is_counted_once() {
-        for policy in [
-            Policy::Random,
-            Policy::Subtree,
-            Policy::Adaptive(Bounds::default()),
-        ] {
+        for policy in [Policy::Random, Policy::Subtree, Policy::adaptive()] {
             let (space, placer) = placed(policy);
             assert_eq!(placer.objects.iter().sum::<u64>(), space.len() as u64);
         }

@@ -33,6 +33,8 @@ pub struct InodeRecord {
     pub acls: Acls,
     /// It was made without a name and may get one: as long as it has never had any.
     pub may_be_named: bool,
+    /// How often it was given a size while it had data objects; begins anew after 2^32 - 1.
+    pub cuts: u32,
 }
 
 /// What an inode holds.

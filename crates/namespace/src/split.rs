@@ -222,12 +222,13 @@ fn moving_inode(view: &View<'_>, entry: &EntryRecord) -> Result<Option<(Ino, Ino
 }
 
 /// One chunk of the moving half from the key `from` on (`None`: from its start), and the key to go on
-/// from, if any is left.
+/// from, if any is left. It has no more than `most` entries.
 pub fn read_chunk(
     view: &View<'_>,
     dir: Ino,
     record: &SplitRecord,
     from: Option<&[u8]>,
+    most: usize,
 ) -> Result<(Vec<SplitItem>, Option<Vec<u8>>), Stop> {
     let (start, end) = moving_range(record);
     let start = match from {
@@ -237,7 +238,7 @@ pub fn read_chunk(
     let end = keys::entry_from(view.shard, dir, end);
     let (mut items, mut bytes, mut next) = (Vec::new(), 0, None);
     view.scan(&start, &end, &mut |key, value| {
-        if items.len() >= SPLIT_CHUNK_ENTRIES || bytes >= SPLIT_CHUNK_BYTES {
+        if items.len() >= most.min(SPLIT_CHUNK_ENTRIES) || bytes >= SPLIT_CHUNK_BYTES {
             next = Some(key.to_vec());
             return Ok(ControlFlow::Break(()));
         }

@@ -158,6 +158,7 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
         trail: vec![ShardId(1), ShardId(300)],
         acls: Acls::default(),
         may_be_named: false,
+        cuts: 300,
     }
 }
 

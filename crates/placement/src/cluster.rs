@@ -164,7 +164,8 @@ pub enum MapError {
     #[error("the policies of files need widths of 1 or more, the least one before the largest")]
     FilePolicy,
     #[error(
-        "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest"
+        "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
+         cannot be chosen"
     )]
     Policy,
     #[error("{setting} is to be {allowed}, not {found}")]

@@ -3,7 +3,7 @@
 //! Format 1 is one object with the fields of [`ClusterMap`] in their order, all required and no
 //! others: `fs` and `hash_key` are strings of 32 hexadecimal digits (the key's two words one after
 //! the other), `shards` is the list of the leading server's number for each shard, `policy` is
-//! `{"ddg": {"dir_depth": D, "dir_width": W}}`, `"random"`, `"subtree"`, `"crush-path"` or `{"adaptive":
+//! `{"ddg": {"dir_depth": D, "dir_width": W}}`, `"random"`, `"subtree"` or `{"adaptive":
 //! {"least_depth": D, "most_depth": D, "least_width": W, "most_width": W}}`. A field that is added, removed or
 //! changes its meaning makes another format. In `settings`, `commit_protocol` is `"s2pc-mp"`, which may be left
 //! out, or to compare with it `"2pc"` or `"3pc"`.

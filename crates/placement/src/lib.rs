@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | which partition of a directory holds a name, and which shard holds the partition | [`DirMap`] |
 //! | which shards a directory spreads over, and into how many partitions | [`slot_array`], [`default_max_partitions`] |
-//! | where a new directory lives | [`place_directory`], [`Adaptive`], [`Placer`] |
+//! | where a new directory or file lives | [`place_new_directory`], [`place_new_file`], by what a [`Placer`] knows |
 //! | which server leads a shard | [`ClusterMap`], filled in by [`crush_map`] |
 //!
 //! Invariant: nothing in here does I/O, reads a clock or draws a random number; the same arguments
@@ -17,10 +17,12 @@ pub mod crush;
 pub mod ddg;
 pub mod dirmap;
 pub mod gather;
+pub mod made;
 pub mod placer;
+pub mod requests;
 pub mod slots;
 
-pub use adaptive::{Adaptive, Bounds, DirBounds, FileBounds, Granularity, less_loaded};
+pub use adaptive::{Bounds, DirBounds, FileBounds, Granularity};
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
 pub use crush::crush_map;
 pub use ddg::{
@@ -29,7 +31,9 @@ pub use ddg::{
 };
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
+pub use made::{Drawn, place_new_directory, place_new_file};
 pub use placer::{Placer, Placing, ServerLoad};
+pub use requests::RecentRequests;
 pub use slots::{
     default_max_partitions, extended_slots, partitions_allowed, partitions_per_server, slot_array,
 };

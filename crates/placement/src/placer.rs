@@ -1,17 +1,19 @@
-//! What a server needs for the policies that adapt: what all servers have, as it has heard, and the granularity
-//! that follows from it.
+//! What a server needs for the policies that adapt: what all servers have, as far as it knows, and what follows from
+//! that for what is made next.
 //!
-//! Two things are told apart. How large units are follows from the name space, from how evenly the objects are
-//! spread: that is where what is placed now will stay. Which shard begins a new unit, and whether units on a shard
-//! are to be small for now, also follows from the requests of late.
+//! It knows of three kinds:
+//!
+//! - what its own shard has: exactly, and now;
+//! - what all servers told each other: now and then, and late ([`Placer::hear`]);
+//! - that a server which gives it something has at least as much as itself: it would have kept it otherwise
+//!   ([`Placer::was_given`]). A busy cluster makes thousands of objects between two tellings, and this is all that
+//!   anybody hears meanwhile. It takes no message of its own.
 
-use crate::adaptive::{
-    Adaptive, Bounds, Granularity, OBJECTS_BETWEEN_ADJUSTMENTS, UNEVEN_PERCENT, less_loaded,
-};
+use crate::adaptive::{Bounds, Granularity};
 use crate::cluster::ClusterMap;
 use pandofs_types::{ServerId, ShardId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a server tells the others of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,137 +34,226 @@ pub struct Placing {
     pub shard: ShardId,
 }
 
+/// A server has too much with this much more than its part, in per cent of that.
+pub const TOO_MUCH_PERCENT: u128 = 30;
+/// And with no less than so many objects more: with the paper's costs about as many are made and removed in the time of the
+/// eight forced writes that a border between units costs, when something is made there and when it is removed.
+pub const OBJECTS_OF_A_BORDER: u64 = 128;
+/// Of what a server has on the average, the files of one directory may be one part in so many.
+pub const DIRECTORY_FRACTION: u128 = 16;
 /// Of all servers together, for each of them: with fewer requests than this of late nothing is said by how they are
 /// spread.
 const REQUESTS_THAT_COUNT: u64 = 1_000;
-/// The same of objects: with fewer than this it is chance how they are spread, and nothing follows from it but where the
-/// next unit begins.
-const OBJECTS_THAT_COUNT: u64 = 1_000;
-/// Loads are given in parts of this: of all objects, and of all requests.
-const WHOLE: u128 = 1 << 40;
 
 /// What is known of a server.
+#[derive(Clone, Copy, Debug)]
 struct Known {
-    load: ServerLoad,
-    /// Of the server: that much of everything is its part.
+    /// Of the shard's own server: those of its other shards.
+    objects: u64,
+    /// Its requests of late, as so many objects: all requests count as much as all objects do.
+    busy: u64,
+    /// That much of everything is its part.
     weight: u128,
 }
 
-/// See the module.
+/// Of one shard. See the module.
 #[derive(Clone, Debug)]
 pub struct Placer {
-    adaptive: Adaptive,
-    /// Of each shard's server what it has, times all weights over its own: what all servers have if the load is even, in
-    /// parts of [`WHOLE`]. Empty as long as not all servers were heard of.
-    loads: Vec<u64>,
-    /// A server that has more than this has too much.
-    overloaded: u128,
-    /// Objects that there were when the granularity was adjusted, or the fewest since.
-    adjusted_at: u64,
+    shard: ShardId,
+    here: ServerId,
+    bounds: Bounds,
+    servers: BTreeMap<ServerId, Known>,
+    /// Of all servers together: objects and what they are busy with, and weights.
+    all: u128,
+    weights: u128,
 }
 
 impl Placer {
-    /// One that has heard of nobody: in the middle of its bounds.
-    pub fn new(map: &ClusterMap) -> Placer {
-        Placer {
-            adaptive: Adaptive::new(Bounds::of(map.policy, map.settings.file_policy)),
-            loads: Vec::new(),
-            overloaded: 0,
-            adjusted_at: 0,
-        }
-    }
-
-    /// The one in force.
-    pub fn granularity(&self) -> Granularity {
-        self.adaptive.granularity()
-    }
-
-    /// Takes what all servers have. Those that lead no shard have nothing to say; a server of which nothing is
-    /// given makes all that is given worth nothing, as nobody knows what it has.
-    ///
-    /// The granularity is adjusted by one step at most, and only when objects were made since the last time: by
-    /// itself it would go on to its bounds while nothing happens, and what it is adjusted by would be old.
-    pub fn hear(&mut self, map: &ClusterMap, told: &BTreeMap<ServerId, ServerLoad>) {
-        let mut known: BTreeMap<ServerId, Known> = BTreeMap::new();
-        for server in map.leading_servers() {
-            let Some(&load) = told.get(&server) else {
-                return;
-            };
-            let weight = map.server(server).map_or(1, |info| info.weight.max(1));
-            let weight = u128::from(weight);
-            known.insert(server, Known { load, weight });
-        }
-        let servers = known.len() as u64;
-        let sum = |of: fn(&ServerLoad) -> u64| -> u64 {
-            let each = known.values().map(|known| of(&known.load));
-            each.fold(0, u64::saturating_add)
+    /// Of a shard that has so many inodes as it starts. As nobody has told anything yet, all other servers are taken to
+    /// have as much for their weight as this one.
+    pub fn new(map: &ClusterMap, shard: ShardId, inodes: u64) -> Placer {
+        let here = map.server_of(shard);
+        let led = map.shards_of(here).len() as u64;
+        let mut placer = Placer {
+            shard,
+            here,
+            bounds: Bounds::of(map.policy, map.settings.file_policy),
+            servers: servers(map),
+            all: 0,
+            weights: 0,
         };
-        let (objects, requests) = (sum(|load| load.objects), sum(|load| load.requests));
-        let weights: u128 = known.values().map(|known| known.weight).sum();
-        // What all have together if this one has its part of it.
-        let fair = |has: u128, known: &Known| {
-            u64::try_from(has * weights / known.weight).unwrap_or(u64::MAX)
-        };
-        let part = |of: u64, all: u64| u128::from(of) * WHOLE / u128::from(all.max(1));
-        let counts = requests >= REQUESTS_THAT_COUNT.saturating_mul(servers);
-        let load = |known: &Known| {
-            let busy = if counts {
-                part(known.load.requests, requests)
+        let own = inodes.saturating_mul(led);
+        let weight = placer.servers.get(&here).map_or(1, |known| known.weight);
+        for (server, known) in &mut placer.servers {
+            known.objects = if *server == here {
+                own - inodes
             } else {
-                0
+                u64::try_from(u128::from(own) * known.weight / weight).unwrap_or(u64::MAX)
             };
-            fair(part(known.load.objects, objects) + busy, known)
+        }
+        placer.add_up();
+        placer
+    }
+
+    fn add_up(&mut self) {
+        let has = |known: &Known| u128::from(known.objects) + u128::from(known.busy);
+        self.all = self.servers.values().map(has).sum();
+        self.weights = self.servers.values().map(|known| known.weight).sum();
+    }
+
+    /// What all servers have together if each has as much for its weight as this one; the shard has so many inodes.
+    fn load(&self, server: ServerId, inodes: u64) -> u128 {
+        let Some(known) = self.servers.get(&server) else {
+            return 0;
         };
-        let of_leader = |server: &ServerId| load(&known[server]);
-        self.loads = map.shards.iter().map(of_leader).collect();
-        let even = WHOLE * (1 + u128::from(counts));
-        let tells = objects >= OBJECTS_THAT_COUNT.saturating_mul(servers);
-        self.overloaded = if tells {
-            even * (100 + UNEVEN_PERCENT) / 100
-        } else {
-            u128::MAX
-        };
-        self.adjusted_at = self.adjusted_at.min(objects);
-        let made = objects - self.adjusted_at;
-        if tells && made >= OBJECTS_BETWEEN_ADJUSTMENTS.saturating_mul(servers) {
-            self.adjusted_at = objects;
-            let of_equals = |known: &Known| fair(u128::from(known.load.objects), known) / servers;
-            let of_equals: Vec<u64> = known.values().map(of_equals).collect();
-            self.adaptive.adjust(&of_equals);
+        let own = if server == self.here { inodes } else { 0 };
+        let has = u128::from(known.objects) + u128::from(known.busy) + u128::from(own);
+        has * self.weights / known.weight
+    }
+
+    /// Whether the shard's server has too much.
+    fn has_too_much(&self, inodes: u64) -> bool {
+        let even = self.all + u128::from(inodes);
+        let border = u128::from(OBJECTS_OF_A_BORDER) * self.servers.len() as u128;
+        self.load(self.here, inodes) > even + (even * TOO_MUCH_PERCENT / 100).max(border)
+    }
+
+    /// The one in force, with so many inodes here.
+    pub fn granularity(&self, inodes: u64) -> Granularity {
+        self.of_size(inodes, self.has_too_much(inodes))
+    }
+
+    fn of_size(&self, inodes: u64, is_small: bool) -> Granularity {
+        let Bounds { least, most } = self.bounds;
+        let each = (self.all + u128::from(inodes)) / self.servers.len().max(1) as u128;
+        let file_width = u32::try_from(each / DIRECTORY_FRACTION).unwrap_or(u32::MAX);
+        Granularity {
+            file_width: file_width.clamp(least.file_width, most.file_width),
+            ..if is_small { least } else { most }
+        }
+    }
+
+    /// Takes what servers have. Of one that has told nothing that stays known which was; those that lead no shard have
+    /// nothing to say.
+    pub fn hear(&mut self, map: &ClusterMap, inodes: u64, told: &BTreeMap<ServerId, ServerLoad>) {
+        let before = std::mem::replace(&mut self.servers, servers(map));
+        let told = |server: &ServerId| told.get(server).copied();
+        for (server, known) in &mut self.servers {
+            known.objects = match (told(server), before.get(server)) {
+                (Some(load), _) if *server == self.here => load.objects.saturating_sub(inodes),
+                (Some(load), _) => load.objects,
+                (None, Some(before)) => before.objects,
+                (None, None) => 0,
+            };
+        }
+        let requests = |server: &ServerId| told(server).map_or(0, |load| load.requests);
+        let all_requests = self.servers.keys().map(requests);
+        let all_requests = all_requests.fold(0_u64, u64::saturating_add);
+        self.add_up();
+        let servers = self.servers.len() as u64;
+        if all_requests >= REQUESTS_THAT_COUNT.saturating_mul(servers) {
+            let objects = self.all + u128::from(inodes);
+            for (server, known) in &mut self.servers {
+                let busy = objects * u128::from(requests(server)) / u128::from(all_requests);
+                known.busy = u64::try_from(busy).unwrap_or(u64::MAX);
+            }
+            self.add_up();
+        }
+    }
+
+    /// Another shard has something placed here, where there are so many inodes: its server has at least as much for its
+    /// weight as this one.
+    pub fn was_given(&mut self, map: &ClusterMap, from: ShardId, inodes: u64) {
+        let server = map.server_of(from);
+        let load = self.load(self.here, inodes);
+        let missing = load.saturating_sub(self.load(server, inodes));
+        if let Some(known) = self.servers.get_mut(&server) {
+            let missing = missing * known.weight / self.weights;
+            let missing = u64::try_from(missing).unwrap_or(u64::MAX);
+            known.objects = known.objects.saturating_add(missing);
+            self.add_up();
         }
     }
 
     /// What the next directory or file is placed by; `random` is drawn by the caller. `near`: the shard of its
     /// parent's unit, if it is a directory.
-    pub fn placing(&self, map: &ClusterMap, random: u64, near: Option<ShardId>) -> Placing {
+    ///
+    /// As long as this server has no more than its part, what is made here stays here, in units as large as can be, and a
+    /// new unit begins here. Once it has too much units are as small as can be, and a new one begins on the less loaded
+    /// of two shards that are drawn. Small as well is what a parent here has elsewhere: each of its children there
+    /// is a border.
+    pub fn placing(
+        &self,
+        map: &ClusterMap,
+        inodes: u64,
+        random: u64,
+        near: Option<ShardId>,
+    ) -> Placing {
+        let has_too_much = self.has_too_much(inodes);
+        let is_away = near.is_some_and(|near| near != self.shard);
+        Placing {
+            granularity: self.of_size(inodes, has_too_much || is_away),
+            shard: if has_too_much {
+                self.less_loaded(map, inodes, random)
+            } else {
+                self.shard
+            },
+        }
+    }
+
+    /// Of two shards drawn at random the one whose server has less, if it has less than this one. (Choosing the less
+    /// loaded of two keeps the largest load near the mean where a single draw does not: Azar, Broder, Karlin and
+    /// Upfal, "Balanced Allocations", 1994. And servers that know the same do not all give to the same one.)
+    fn less_loaded(&self, map: &ClusterMap, inodes: u64, random: u64) -> ShardId {
         let shards = u64::from(map.shard_count());
         let one = ShardId((random % shards) as u16);
         let other = ShardId(((random >> 32) % shards) as u16);
-        let load = near.and_then(|near| self.loads.get(usize::from(near.0)));
-        let is_small = load.is_some_and(|&load| u128::from(load) > self.overloaded);
-        Placing {
-            granularity: if is_small {
-                Granularity::SMALLEST
-            } else {
-                self.granularity()
-            },
-            shard: less_loaded(one, other, &self.loads),
+        let load = |shard: ShardId| self.load(map.server_of(shard), inodes);
+        let less = if load(other) < load(one) { other } else { one };
+        if load(less) < self.load(self.here, inodes) {
+            less
+        } else {
+            self.shard
         }
     }
+}
+
+/// All that lead shards, of which nothing is known yet.
+fn servers(map: &ClusterMap) -> BTreeMap<ServerId, Known> {
+    // Not by `ClusterMap::server`, which looks through all of them: there may be ten thousand.
+    let weights: HashMap<ServerId, u32> = map
+        .servers
+        .iter()
+        .map(|server| (server.id, server.weight))
+        .collect();
+    let known = |server: ServerId| Known {
+        objects: 0,
+        busy: 0,
+        weight: weights
+            .get(&server)
+            .map_or(1, |&weight| weight.max(1))
+            .into(),
+    };
+    let leading = map.leading_servers().into_iter();
+    leading.map(|server| (server, known(server))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::tests::cluster;
-    use crate::ddg::{GrainState, place_file};
+    use crate::ddg::{DirPolicy, FilePolicy, GrainState, place_file};
 
-    /// A cluster whose servers lead as many shards each.
+    const DRAW: u64 = 1 << 32;
+
+    /// A cluster whose servers lead as many shards each, shard `n` of `servers` and all that follow by server `n`.
     fn even(servers: u16) -> ClusterMap {
         let mut map = cluster(64, servers);
         for (shard, leader) in (0..).zip(&mut map.shards) {
             *leader = ServerId(shard % servers);
         }
+        map.policy = DirPolicy::Adaptive(crate::DirBounds::default());
+        map.settings.file_policy = FilePolicy::Adaptive(crate::FileBounds::default());
         map
     }
 
@@ -174,151 +265,248 @@ mod tests {
         (0..).map(ServerId).zip(objects.iter().map(load)).collect()
     }
 
-    #[test]
-    fn nothing_follows_until_all_have_told() {
-        let map = cluster(64, 3);
-        let mut placer = Placer::new(&map);
-        let before = placer.granularity();
-        placer.hear(&map, &told(&[1_000_000, 1]));
-        assert_eq!(placer.granularity(), before);
-        let full = map.shards_of(ServerId(0))[0];
-        let placing = placer.placing(&map, u64::from(full.0), Some(full));
-        assert_eq!((placing.granularity, placing.shard), (before, full));
+    /// The one of shard 0 of a new file system.
+    fn first(map: &ClusterMap) -> Placer {
+        Placer::new(map, ShardId(0), 1)
     }
 
-    #[test]
-    fn it_is_adjusted_only_as_objects_are_made_and_by_one_step() {
-        let map = cluster(64, 3);
-        let mut placer = Placer::new(&map);
-        let uneven = |more: u64| told(&[10_000 + more, 10, 10]);
-        placer.hear(&map, &uneven(0));
-        assert_eq!(placer.granularity().dir_width, 8);
-        for _ in 0..100 {
-            placer.hear(&map, &uneven(95));
+    fn size(dir_depth: u32, dir_width: u32, file_width: u32) -> Granularity {
+        Granularity {
+            dir_depth,
+            dir_width,
+            file_width,
         }
-        assert_eq!(placer.granularity().dir_width, 8, "nothing was made since");
-        placer.hear(&map, &uneven(96));
-        assert_eq!(placer.granularity().dir_width, 4);
-        // What is removed and made again is new.
-        placer.hear(&map, &told(&[1_010, 1_010, 1_010]));
-        let depth = placer.granularity().dir_depth;
-        placer.hear(&map, &told(&[1_600, 1_010, 1_010]));
-        assert_eq!(placer.granularity().dir_depth, depth - 1);
+    }
+
+    const LARGE: (u32, u32) = (6, 256);
+    const SMALL: (u32, u32) = (1, 1);
+
+    /// What is placed by: depth and width, and where a new unit begins.
+    fn placing(
+        placer: &Placer,
+        map: &ClusterMap,
+        inodes: u64,
+        random: u64,
+        near: u16,
+    ) -> ((u32, u32), ShardId) {
+        let placing = placer.placing(map, inodes, random, Some(ShardId(near)));
+        let size = placing.granularity;
+        ((size.dir_depth, size.dir_width), placing.shard)
+    }
+
+    /// How many inodes shard 0 has when it begins to give.
+    fn gives_from(placer: &Placer, map: &ClusterMap) -> u64 {
+        let gives = |&inodes: &u64| placing(placer, map, inodes, DRAW, 0).0 == SMALL;
+        let from = (1..1_000_000).find(gives).unwrap();
+        assert_eq!(placing(placer, map, from, 1, 0), (SMALL, ShardId(1)));
+        assert_eq!(placing(placer, map, from - 1, 1, 0), (LARGE, ShardId(0)));
+        from
     }
 
     #[test]
-    fn as_long_as_there_is_little_only_the_draw_goes_by_it() {
+    fn what_is_made_stays_until_a_server_has_too_much() {
+        let map = even(4);
+        let mut placer = first(&map);
+        // The others count as having one each: 172 are 128 and more over the mean of 44, of which 30 % would be less.
+        assert_eq!(gives_from(&placer, &map), 172);
+        placer.hear(&map, 100, &told(&[100, 1_000, 1_000, 1_000]));
+        // 1,445 of 4,445 are 30 % over the mean of 1,111.
+        assert_eq!(gives_from(&placer, &map), 1_445);
+    }
+
+    #[test]
+    fn a_parent_that_had_something_elsewhere_has_its_next_child_here_again() {
+        let map = even(4);
+        let placer = first(&map);
+        assert_eq!(placing(&placer, &map, 10, DRAW, 7), (SMALL, ShardId(0)));
+        // So has a parent on another shard of the same server, which is a border as well.
+        assert_eq!(placing(&placer, &map, 10, DRAW, 4), (SMALL, ShardId(0)));
+        // A file has no unit but its directory's.
+        let of_file = placer.placing(&map, 10, DRAW, None);
+        assert_eq!(
+            of_file,
+            Placing {
+                granularity: size(6, 256, 8_000),
+                shard: ShardId(0)
+            }
+        );
+    }
+
+    #[test]
+    fn of_two_that_are_drawn_the_less_loaded_if_it_has_less() {
+        let map = even(4);
+        let mut placer = first(&map);
+        placer.hear(&map, 5_000, &told(&[5_000, 1_000, 2_000, 6_000]));
+        let drawn = |one: u64, other: u64| placing(&placer, &map, 9_000, one | other << 32, 0).1;
+        assert_eq!(drawn(1, 2), ShardId(1));
+        assert_eq!(drawn(2, 1), ShardId(1));
+        assert_eq!(drawn(2, 5), ShardId(5), "of the same server as 1");
+        assert_eq!(drawn(2, 6), ShardId(2), "the first of equals");
+        assert_eq!(drawn(3, 7), ShardId(3));
+        assert_eq!(drawn(0, 4), ShardId(0), "nobody has less than this one");
+    }
+
+    #[test]
+    fn who_gives_has_at_least_as_much() {
+        let map = even(4);
+        let mut placer = first(&map);
+        let alone = gives_from(&placer, &map);
+        // It has as much as was here then, 100; before it counted as one.
+        placer.was_given(&map, ShardId(1), 100);
+        assert_eq!(gives_from(&placer, &map), alone + 33);
+        // Saying so again, or from another of its shards, is nothing new.
+        placer.was_given(&map, ShardId(1), 100);
+        placer.was_given(&map, ShardId(5), 100);
+        assert_eq!(gives_from(&placer, &map), alone + 33);
+        // Nor is what another shard of the own server gives.
+        placer.was_given(&map, ShardId(4), 100);
+        assert_eq!(gives_from(&placer, &map), alone + 33);
+        // What it tells counts, even if that is less.
+        placer.hear(&map, 100, &told(&[100, 50, 1, 1]));
+        assert_eq!(gives_from(&placer, &map), 4 * 128 / 3 + 52 / 3 + 2);
+    }
+
+    /// Servers that hear nothing from each other: it is enough that they give.
+    #[test]
+    fn a_tree_spreads_without_a_word() {
+        let map = even(16);
+        let mut placers: Vec<Placer> = (0..16)
+            .map(|shard| Placer::new(&map, ShardId(shard), u64::from(shard == 0)))
+            .collect();
+        let mut objects = [0_u64; 16];
+        objects[0] = 1;
+        let (mut state, mut given) = (1_u64, 0);
+        let mut draw = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state ^ (state >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 3
+        };
+        // Each directory is made in one of the latest.
+        let mut made = vec![0_usize];
+        for _ in 0..32_000 {
+            let latest = made.len().min(8) as u64;
+            let here = made[made.len() - 1 - (draw() % latest) as usize];
+            let near = Some(ShardId(here as u16));
+            let there = placers[here]
+                .placing(&map, objects[here], draw(), near)
+                .shard;
+            let there = usize::from(map.server_of(there).0);
+            if here != there {
+                given += 1;
+                placers[there].was_given(&map, ShardId(here as u16), objects[there]);
+            }
+            objects[there] += 1;
+            made.push(there);
+        }
+        let most = objects.iter().max().unwrap();
+        assert!(*most <= 2_000 * 15 / 10, "{objects:?}");
+        assert!(given < 3_200, "{given} borders");
+    }
+
+    #[test]
+    fn files_are_kept_together_up_to_a_part_of_what_a_server_has() {
         let map = even(2);
-        let mut placer = Placer::new(&map);
-        let begun = placer.granularity();
-        placer.hear(&map, &told(&[1_900, 99]));
-        let placing = placer.placing(&map, 1 << 32, Some(ShardId(0)));
-        assert_eq!((placing.granularity, placing.shard), (begun, ShardId(1)));
-        placer.hear(&map, &told(&[1_900, 100]));
-        let placing = placer.placing(&map, 0, Some(ShardId(0)));
-        assert_eq!(placing.granularity, Granularity::SMALLEST);
-        assert_ne!(placer.granularity(), begun);
+        let mut placer = first(&map);
+        placer.hear(&map, 1, &told(&[1, 639_999]));
+        assert_eq!(placer.granularity(1), size(6, 256, 20_000));
+        placer.hear(&map, 1, &told(&[u64::MAX, u64::MAX]));
+        assert_eq!(placer.granularity(1).file_width, 1 << 20);
+        let parent = GrainState {
+            file_num: 20_000,
+            ..GrainState::root(ShardId(0))
+        };
+        assert_eq!(place_file(20_000, &parent, ShardId(9)).shard, ShardId(9));
+    }
+
+    #[test]
+    fn the_bounds_are_those_of_the_file_system() {
+        let mut map = even(2);
+        map.policy = DirPolicy::Adaptive(crate::DirBounds {
+            least_depth: 2,
+            most_depth: 3,
+            least_width: 5,
+            most_width: 7,
+        });
+        map.settings.file_policy = FilePolicy::Adaptive(crate::FileBounds { least: 3, most: 4 });
+        let placer = first(&map);
+        assert_eq!(placer.granularity(1), size(3, 7, 3));
+        assert_eq!(placer.granularity(1_000), size(2, 5, 4));
+    }
+
+    #[test]
+    fn a_server_that_starts_takes_the_others_to_have_as_much() {
+        let map = even(4);
+        let placer = Placer::new(&map, ShardId(0), 10_000);
+        // 160,000 on its 16 shards, and all others. With 71,000 more here, and then 72,000, the mean is 177,750 and 178,000.
+        assert_eq!(placer.granularity(81_000).dir_depth, LARGE.0);
+        assert_eq!(placer.granularity(82_000).dir_depth, SMALL.0);
+        let mut heavy = even(4);
+        heavy.servers[0].weight *= 3;
+        let placer = Placer::new(&heavy, ShardId(0), 10_000);
+        assert_eq!(placer.granularity(10_000).dir_depth, LARGE.0);
+    }
+
+    #[test]
+    fn who_has_told_nothing_has_what_is_known() {
+        let map = even(2);
+        let mut placer = first(&map);
+        placer.hear(&map, 1, &told(&[1, 5_000]));
+        let before = gives_from(&placer, &map);
+        placer.hear(&map, 1, &told(&[1]));
+        assert_eq!(gives_from(&placer, &map), before);
+    }
+
+    #[test]
+    fn what_other_shards_of_the_server_have_counts() {
+        let map = even(4);
+        let mut placer = first(&map);
+        placer.hear(&map, 100, &told(&[1_500, 1_000, 1_000, 1_000]));
+        assert_eq!(gives_from(&placer, &map), 1_445 - 1_400);
     }
 
     #[test]
     fn a_server_of_more_weight_is_to_have_more_however_many_shards_it_leads() {
         let mut map = even(2);
         map.servers[0].weight *= 3;
-        let mut placer = Placer::new(&map);
-        placer.hear(&map, &told(&[30_000, 10_000]));
-        assert_eq!(placer.granularity().dir_depth, 5, "it is even");
-        // Both have their part: none is better than the other.
-        assert_eq!(placer.placing(&map, 1 << 32, None).shard, ShardId(0));
-        assert_eq!(placer.placing(&map, 1, None).shard, ShardId(1));
-        for shard in [0, 1] {
-            let size = placer.placing(&map, 0, Some(ShardId(shard))).granularity;
-            assert_ne!(size, Granularity::SMALLEST);
-        }
-    }
-
-    #[test]
-    fn a_unit_begins_where_there_is_less_and_is_small_where_there_is_more() {
-        let map = even(2);
-        let mut placer = Placer::new(&map);
-        placer.hear(&map, &told(&[5_000, 1_000]));
-        let (full, free) = (map.shards_of(ServerId(0))[0], map.shards_of(ServerId(1))[0]);
-        let drawn = u64::from(full.0) | u64::from(free.0) << 32;
-        assert_eq!(placer.placing(&map, drawn, None).shard, free);
-        let drawn = u64::from(free.0) | u64::from(full.0) << 32;
-        assert_eq!(placer.placing(&map, drawn, None).shard, free);
-        let size = |near| placer.placing(&map, 0, Some(near)).granularity;
-        assert_eq!(size(full), Granularity::SMALLEST);
-        assert_eq!(size(free), placer.granularity());
+        let mut placer = first(&map);
+        placer.hear(&map, 30_000, &told(&[30_000, 10_000]));
+        assert_eq!(placing(&placer, &map, 30_000, DRAW, 0), (LARGE, ShardId(0)));
+        let mut placer = Placer::new(&map, ShardId(1), 1);
+        placer.hear(&map, 10_000, &told(&[30_000, 10_000]));
+        assert_eq!(placing(&placer, &map, 10_000, DRAW, 1), (LARGE, ShardId(1)));
+        // Its part is a quarter: this is 30 % more, and then some.
+        assert_eq!(placing(&placer, &map, 19_000, 0, 1), (SMALL, ShardId(0)));
     }
 
     #[test]
     fn requests_count_beside_objects_when_there_are_many() {
         let map = even(2);
-        let mut placer = Placer::new(&map);
-        let (busy, idle) = (map.shards_of(ServerId(0))[0], map.shards_of(ServerId(1))[0]);
-        let drawn = u64::from(busy.0) | u64::from(idle.0) << 32;
-        for (requests, expected) in [(1_999, busy), (200_000, idle)] {
+        let mut placer = first(&map);
+        for (requests, expected) in [(1_999, LARGE), (200_000, SMALL)] {
             let mut loads = told(&[10_000, 10_000]);
             loads.get_mut(&ServerId(0)).unwrap().requests = requests;
-            placer.hear(&map, &loads);
-            assert_eq!(placer.placing(&map, drawn, None).shard, expected);
-            let is_small = placer.placing(&map, 0, Some(busy)).granularity == Granularity::SMALLEST;
-            assert_eq!(is_small, expected == idle);
+            placer.hear(&map, 10_000, &loads);
+            let there = u16::from(expected == SMALL);
+            let placed = placing(&placer, &map, 10_001, 1, 0);
+            assert_eq!(placed, (expected, ShardId(there)), "{requests}");
         }
     }
 
     #[test]
     fn no_load_is_too_large() {
-        let map = even(2);
-        let mut placer = Placer::new(&map);
+        let mut map = even(2);
+        map.servers[0].weight = u32::MAX;
         let largest = ServerLoad {
             objects: u64::MAX,
             requests: u64::MAX,
         };
         let all = [(ServerId(0), largest), (ServerId(1), largest)];
-        placer.hear(&map, &all.into_iter().collect());
-        let _ = placer.placing(&map, u64::MAX, Some(ShardId(0)));
-    }
-
-    /// What a cluster becomes that is filled by nothing but new units: the loads come together, and the granularity
-    /// comes to rest.
-    #[test]
-    fn it_evens_out_and_does_not_swing() {
-        let map = even(4);
-        let mut placer = Placer::new(&map);
-        let mut objects = [4_000, 0, 0, 0];
-        let mut random = 1_u64;
-        let mut changes = Vec::new();
-        for _ in 0..400 {
-            placer.hear(&map, &told(&objects));
-            changes.push(placer.granularity());
-            for _ in 0..32 {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let shard = placer.placing(&map, random.rotate_left(20), None).shard;
-                objects[usize::from(map.server_of(shard).0)] += 8;
-            }
+        for inodes in [0, u64::MAX] {
+            let mut placer = Placer::new(&map, ShardId(1), inodes);
+            placer.hear(&map, inodes, &all.into_iter().collect());
+            placer.was_given(&map, ShardId(0), u64::MAX);
+            let _ = placer.placing(&map, u64::MAX, u64::MAX, Some(ShardId(0)));
         }
-        let most = objects.iter().max().unwrap() * 4 * 100 / objects.iter().sum::<u64>();
-        assert!(most < 130, "{objects:?}");
-        // Small while all was on one server, then larger, and never back.
-        let mut widths: Vec<u32> = changes.iter().map(|size| size.dir_width).collect();
-        widths.dedup();
-        assert_eq!(widths, [8, 4, 8, 16, 32, 64, 128, 256]);
-    }
-
-    #[test]
-    fn files_are_kept_together_up_to_a_part_of_what_a_server_has() {
-        let map = even(2);
-        let mut placer = Placer::new(&map);
-        placer.hear(&map, &told(&[320_000, 320_000]));
-        let width = placer.granularity().file_width;
-        assert_eq!(width, 20_000);
-        let parent = GrainState {
-            file_num: width,
-            ..GrainState::root(ShardId(0))
-        };
-        assert_eq!(place_file(width, &parent, ShardId(9)).shard, ShardId(9));
     }
 }

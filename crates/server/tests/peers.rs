@@ -210,11 +210,12 @@ fn where_the_policy_adapts_servers_ask_each_other_and_go_by_the_answers() {
     assert_eq!(messages(&mut link), std::slice::from_ref(&own));
     let mut admin = Connection::admin(server.address());
     let begun = admin.status().granularity.expect("it is placed by");
-    assert_eq!((begun.dir_depth, begun.dir_width), (4, 16));
+    assert_eq!((begun.dir_depth, begun.dir_width), (6, 256));
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
-    for (objects, width) in [(10_000, 8), (20_000, 4)] {
+    // The files of one directory are to be a 16th of what each of the two servers has.
+    for (objects, width) in [(512_000, 16_000), (1_024_000, 32_000)] {
         send(&mut to_server, vec![load(objects, false)]);
-        let goes_by = |size: Option<Granularity>| size.is_some_and(|size| size.dir_width == width);
+        let goes_by = |size: Option<Granularity>| size.is_some_and(|size| size.file_width == width);
         eventually("it has adapted", || {
             goes_by(admin.status().granularity).then_some(())
         });

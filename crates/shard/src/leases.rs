@@ -24,13 +24,13 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     CommitMessage, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
 };
-use pandofs_leases::{LeaseTable, Term, WaitId};
+use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
 use pandofs_namespace::{Plan, Stop, View, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
-    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Time, TxId,
+    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Term, Time, TxId,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -417,6 +417,10 @@ impl Shard {
 
     fn lease_inode(&mut self, session: SessionId, ino: Ino, kind: FileKind) -> Leased {
         let lasts = kind == FileKind::Dir;
+        // Who has a lease may write, and what is written now would be cut away with the rest.
+        if self.reclaims.is_cutting(ino) {
+            return Leased::NOTHING;
+        }
         if lasts && self.grant(session, LeaseKey::Parts(ino), lasts).is_none() {
             return Leased::NOTHING;
         }
@@ -574,8 +578,7 @@ fn leases_anything(result: &Result<Reply, Refusal>) -> bool {
 fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
     match granted {
         None => Leased::NOTHING,
-        Some(Term::Long) => what,
-        Some(Term::Brief) => what.and(Leased::BRIEFLY),
+        Some(term) => what.within(term),
     }
 }
 

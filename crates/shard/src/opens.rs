@@ -72,6 +72,11 @@ impl Opens {
         self.by_ino.contains_key(&ino)
     }
 
+    pub fn is_open_by_others(&self, ino: Ino, session: SessionId) -> bool {
+        let sessions = self.by_ino.get(&ino);
+        sessions.is_some_and(|sessions| sessions.keys().any(|other| *other != session))
+    }
+
     /// Who has these open, in a fixed order.
     pub fn of(&self, inos: impl Iterator<Item = Ino>) -> Vec<(Ino, SessionId, u32)> {
         let mut found: Vec<_> = inos
@@ -113,6 +118,9 @@ mod tests {
         assert!(!opens.release(Ino(1), SessionId(7)));
         assert_eq!(opens.drop_session(SessionId(8)), []);
         assert!(opens.is_open(Ino(1)));
+        assert!(opens.is_open_by_others(Ino(1), SessionId(8)));
+        assert!(!opens.is_open_by_others(Ino(1), SessionId(7)));
+        assert!(!opens.is_open_by_others(Ino(2), SessionId(8)));
         assert!(opens.release(Ino(1), SessionId(7)));
         assert!(!opens.is_open(Ino(1)));
         opens.tell_again(Ino(2), SessionId(7), 3);

@@ -196,6 +196,7 @@ impl Shard {
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
                     return Ok(());
                 }
+                self.was_asked_for(from, step);
                 let own = [(self.config.shard, step.clone())];
                 if self.is_gated(&own) {
                     choices.admission = Admission::Busy;

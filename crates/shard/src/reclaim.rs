@@ -90,6 +90,12 @@ impl Reclaims {
         self.work.values().any(fills)
     }
 
+    /// Whether the file's data objects are still to be cut.
+    pub fn is_cutting(&self, ino: Ino) -> bool {
+        let work = self.work.get(&ino);
+        work.is_some_and(|work| matches!(work.record, ReclaimRecord::Cut { .. }))
+    }
+
     pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
         self.followed.entry(ino).or_default().push((request, reply));
     }

@@ -166,6 +166,7 @@ impl Shard {
                 trail: Vec::new(),
                 acls: Acls::default(),
                 may_be_named: false,
+                cuts: 0,
             };
             txn.add_inode(ino, &inode);
             let parts = PartsRecord {
@@ -227,7 +228,7 @@ impl Shard {
         let (policy, file_policy) = (config.map.policy, config.map.settings.file_policy);
         let adapts = matches!(policy, DirPolicy::Adaptive(_))
             || matches!(file_policy, FilePolicy::Adaptive(_));
-        let placer = Placer::new(&config.map);
+        let placer = Placer::new(&config.map, shard, meta.inodes);
         let mut this = Shard {
             proposed: meta.applied,
             meta,
@@ -489,10 +490,15 @@ impl Shard {
         self.locks.acquire(tx, &[Lock::Inode(ino)]);
     }
 
-    /// Gives fewer leases, so that it is seen what happens when there are many: so many long ones, and so many in all.
+    /// Gives fewer leases, so that it is seen what happens when there are many: from so many on short ones,
+    /// from so many on brief ones, and no more than so many.
     #[cfg(feature = "planted")]
-    pub fn set_lease_room(&mut self, (many, all): (usize, usize)) {
-        let room = pandofs_leases::Room { many, all };
+    pub fn set_lease_room(&mut self, (many, very_many, all): (usize, usize, usize)) {
+        let room = pandofs_leases::Room {
+            many,
+            very_many,
+            all,
+        };
         self.leases.set_room(room);
     }
 
@@ -503,7 +509,8 @@ impl Shard {
 
     /// What is placed by here, if something is by what all servers have: then [`Input::Loads`] is wanted now and then.
     pub fn granularity(&self) -> Option<Granularity> {
-        self.adapts.then(|| self.placer.granularity())
+        let inodes = self.meta.inodes;
+        self.adapts.then(|| self.placer.granularity(inodes))
     }
 
     /// What has been coordinated here.

@@ -3,6 +3,7 @@
 
 mod hand;
 mod merge;
+mod pace;
 mod slots;
 mod upkeep;
 
@@ -34,6 +35,7 @@ pub struct Splits {
     /// Splits staged here, and when they last moved.
     staging: HashMap<SplitId, Time>,
     again: BTreeMap<Time, BTreeSet<Ino>>,
+    paces: pace::Paces,
     /// Directories whose homes were asked for more slots, and when.
     asked: BTreeMap<Ino, Time>,
     /// Inodes that a proposed record takes to be closed.
@@ -245,11 +247,16 @@ impl Shard {
             hand_proposed: false,
         };
         self.splits.copying.insert(dir, copying);
-        self.copy_on(overlay, dir)
+        if self.splits.paces.has(dir) {
+            // The tick knows the time.
+            return Ok(());
+        }
+        self.copy_on(overlay, dir, None)
     }
 
-    /// Sends the next chunk, or what changed since, or goes to the last step.
-    fn copy_on(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
+    /// Sends the next chunk, or what changed since, or goes to the last step. Of a directory that has a pace the time is
+    /// known.
+    fn copy_on(&mut self, overlay: &Overlay<'_>, dir: Ino, now: Option<Time>) -> Result<(), Stop> {
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
         let Some(copying) = self.splits.copying.get_mut(&dir) else {
@@ -257,7 +264,13 @@ impl Shard {
         };
         let record = copying.record.clone();
         let (items, gone) = if !copying.copied_all {
-            let (items, next) = split::read_chunk(&view, dir, &record, copying.cursor.as_deref())?;
+            let Some(most) = self.splits.paces.chunk(dir, now) else {
+                // The next tick looks again.
+                return Ok(());
+            };
+            let from = copying.cursor.as_deref();
+            let (items, next) = split::read_chunk(&view, dir, &record, from, most)?;
+            self.splits.paces.sent(dir, items.len());
             copying.copied_all = next.is_none();
             copying.cursor = next;
             (items, Vec::new())
@@ -365,7 +378,7 @@ impl Shard {
             return Ok(());
         }
         copying.acknowledged += 1;
-        self.copy_on(overlay, dir)
+        self.copy_on(overlay, dir, Some(env.now))
     }
 
     /// Finds out which copied entries a record has changed.

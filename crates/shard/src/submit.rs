@@ -57,7 +57,8 @@ impl Shard {
                 Ok(())
             }
             Input::Loads(told) => {
-                self.placer.hear(&self.config.map, &told);
+                let inodes = self.meta.inodes;
+                self.placer.hear(&self.config.map, inodes, &told);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -115,6 +116,13 @@ impl Shard {
                 return self.released(overlay, session, &inos);
             }
             Request::Reopen { .. } => return self.reopen(overlay, ticket, request),
+            &Request::Spread {
+                dir,
+                entries_per_second,
+            } => {
+                self.spread(ticket, dir, entries_per_second, env.now);
+                return Ok(());
+            }
             _ => {}
         }
         if !request.request.is_mutation() {
@@ -246,6 +254,7 @@ impl Shard {
             time: env.now,
             random,
             placing: self.placing(&view, &request.request, random),
+            alone: self.is_alone(&request, env.now),
             ..Choices::default()
         };
         let checked = ops::check(
@@ -399,6 +408,17 @@ impl Shard {
         first
     }
 
+    /// Whether nobody but who asks has the file open that is given a size.
+    fn is_alone(&self, request: &ShardRequest, now: Time) -> bool {
+        match &request.request {
+            Request::SetAttr { ino, set } if set.size.is_some() => {
+                !self.opens.is_open_by_others(*ino, request.key.session)
+                    && !self.reclaims.may_be_open_unknown(*ino, now)
+            }
+            _ => false,
+        }
+    }
+
     /// Makes the choices that the steps on this shard need.
     pub(crate) fn choose(
         &self,
@@ -505,8 +525,13 @@ impl Shard {
     pub(crate) fn closed(&mut self, ino: Ino) {
         // While it is locked it may be about to get a name. The next tick looks again.
         let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
-        if self.reclaims.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_locked {
+        // A record before it may open it.
+        let is_kept = is_locked || self.splits.opening.contains(&ino);
+        if self.reclaims.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_kept {
             self.reclaims.set_proposed(ino, true);
+            // Who found the name while it was there may open it only now: an open that is granted before the record
+            // is applied would lose the inode by it.
+            self.splits.closing.insert(ino);
             self.propose(&Record::Reclaim { ino });
         }
     }

@@ -46,6 +46,7 @@ fn choices() -> Choices {
             granularity: samples::granularity(),
             shard: ShardId(300),
         }),
+        alone: true,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a client may believe for a while, because whoever changes it says so first.
 
-use crate::limits::{BRIEF_LEASE, BRIEF_LEASE_MARGIN, LEASE, LEASE_MARGIN};
+use crate::limits::{
+    BRIEF_LEASE, BRIEF_LEASE_MARGIN, LEASE, LEASE_MARGIN, SHORT_LEASE, SHORT_LEASE_MARGIN,
+};
 use crate::{Ino, Position};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -17,6 +19,40 @@ pub enum LeaseKey {
     Parts(Ino),
 }
 
+/// For how long something is leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Term {
+    /// [`LEASE`].
+    Long,
+    /// [`SHORT_LEASE`].
+    Short,
+    /// [`BRIEF_LEASE`].
+    Brief,
+}
+
+impl Term {
+    pub const COUNT: usize = 3;
+
+    /// How long a shard keeps its word, from when it got the request.
+    pub fn lasts(self) -> Duration {
+        match self {
+            Term::Long => LEASE,
+            Term::Short => SHORT_LEASE,
+            Term::Brief => BRIEF_LEASE,
+        }
+    }
+
+    /// How long the session may believe it, from when it sent the request.
+    pub fn believed_for(self) -> Duration {
+        self.lasts()
+            - match self {
+                Term::Long => LEASE_MARGIN,
+                Term::Short => SHORT_LEASE_MARGIN,
+                Term::Brief => BRIEF_LEASE_MARGIN,
+            }
+    }
+}
+
 /// What an answer leases to the session that asked, as bits. A shard says it beside the answer, once for an
 /// answer about one thing and once for each entry of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,17 +66,37 @@ impl Leased {
     pub const ATTRIBUTES: Leased = Leased(2);
 
     /// What is leased is so for [`BRIEF_LEASE`], not for [`LEASE`].
-    pub const BRIEFLY: Leased = Leased(4);
+    const BRIEFLY: Leased = Leased(4);
+    /// What is leased is so for [`SHORT_LEASE`], if not [`Leased::BRIEFLY`].
+    const SHORTLY: Leased = Leased(8);
 
-    /// How long the session may believe it, from when it sent the request.
-    pub fn believed_for(self) -> Duration {
-        match self.has(Leased::BRIEFLY) {
-            true => BRIEF_LEASE - BRIEF_LEASE_MARGIN,
-            false => LEASE - LEASE_MARGIN,
+    /// For how long all of it is leased.
+    pub fn term(self) -> Term {
+        if self.has(Leased::BRIEFLY) {
+            Term::Brief
+        } else if self.has(Leased::SHORTLY) {
+            Term::Short
+        } else {
+            Term::Long
         }
     }
 
-    /// Both.
+    /// The same for no longer than this.
+    #[must_use]
+    pub fn within(self, term: Term) -> Leased {
+        match term {
+            Term::Long => self,
+            Term::Short => self.and(Leased::SHORTLY),
+            Term::Brief => self.and(Leased::BRIEFLY),
+        }
+    }
+
+    /// How long the session may believe it, from when it sent the request.
+    pub fn believed_for(self) -> Duration {
+        self.term().believed_for()
+    }
+
+    /// Both, for as long as both are leased.
     #[must_use]
     pub fn and(self, other: Leased) -> Leased {
         Leased(self.0 | other.0)
@@ -65,8 +121,15 @@ mod tests {
         assert!(both.has(Leased::ENTRY) && both.has(Leased::ATTRIBUTES));
         assert!(!Leased::ENTRY.has(both) && !Leased::NOTHING.has(Leased::ENTRY));
         assert!(Leased::NOTHING.is_nothing() && !both.is_nothing());
-        assert!(Leased::BRIEFLY.is_nothing());
-        let brief = both.and(Leased::BRIEFLY);
-        assert!(brief.has(both) && brief.believed_for() < both.believed_for());
+        let mut longer = both;
+        for term in [Term::Short, Term::Brief] {
+            assert!(Leased::NOTHING.within(term).is_nothing());
+            let within = longer.within(term);
+            assert_eq!((within.has(both), within.term()), (true, term));
+            assert_eq!(both.and(within).term(), term);
+            assert!(within.believed_for() < longer.believed_for());
+            assert!(within.believed_for() < term.lasts());
+            longer = within;
+        }
     }
 }

@@ -21,7 +21,7 @@ pub use attr::{Attr, Credentials, FileKind, NewMode, SetAttr, SetTime, Time};
 pub use commit_protocol::CommitProtocol;
 pub use error::{FsError, FsResult};
 pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};
-pub use lease::{LeaseKey, Leased};
+pub use lease::{LeaseKey, Leased, Term};
 pub use lock::{FileLock, LockKind, LockMode, LockRange};
 pub use name::{Name, NameError};
 pub use position::{HashKey, Position};

@@ -25,11 +25,11 @@ pub const MAX_LINKS: u32 = 65_000;
 pub const MAX_FILE_BYTES: u64 = 1 << 62;
 
 /// Shards of a file system.
-pub const MAX_SHARDS: u16 = 4_096;
+pub const MAX_SHARDS: u16 = 32_768;
 /// Shards of a file system, unless told.
 pub const DEFAULT_SHARDS: u16 = 64;
-/// Servers of a cluster.
-pub const MAX_SERVERS: usize = 1_024;
+/// Servers of a cluster. Its map goes in one frame.
+pub const MAX_SERVERS: usize = 10_240;
 
 /// Entries of a partition before it splits, unless told.
 pub const DEFAULT_SPLIT_THRESHOLD: u32 = 8_000;
@@ -58,6 +58,10 @@ pub const SPLIT_CHUNK_ENTRIES: usize = 256;
 /// Entries that changed since they were copied, above which they are copied once more before a split's
 /// last step, which holds up requests.
 pub const SPLIT_DELTA_ENTRIES: usize = 64;
+/// For how long a shard keeps to the rate at which it was told to spread a directory. Who wants it kept tells it again.
+pub const SPREAD_TERM: Duration = Duration::from_secs(10);
+/// Directories that each shard may have been told rates for at once.
+pub const MAX_SPREAD_DIRS: usize = 1_024;
 /// Bytes after which a chunk of a split takes no further entry.
 pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 
@@ -129,6 +133,8 @@ pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
 pub const MAX_UNSETTLED_KNOWN: usize = 65_536;
 /// Damaged blocks of data objects that a server tells of; more are only counted.
 pub const MAX_DAMAGE_LISTED: usize = 16_384;
+/// Data objects with which the disk failed that a server tells of; the log has all of them.
+pub const MAX_FAILING_LISTED: usize = 256;
 /// Bytes that a scrub reads at once.
 pub const SCRUB_CHUNK_BYTES: usize = 1 << 20;
 /// Bytes a second that a server reads when it scrubs by itself, unless told.
@@ -245,6 +251,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a client waits for an answer before it takes the connection for lost and asks again over
 /// another one.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a call waits between two looks at whether somebody still wants its answer; and from when on it
+/// waits for long.
+pub const ASKER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client waits before it asks a server again that it could not reach, the first time;
 /// each further time twice as long.
 pub const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -268,6 +277,12 @@ pub const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;
+/// Threads that a mount has beside those at most, each in place of one whose request waits for long: so many
+/// programs may wait for servers that are away before others wait for them.
+pub const MAX_SPARE_MOUNT_THREADS: usize = 256;
+/// Operations of one mount that go on though the programs that asked for them were killed, each on a thread. With as many
+/// further programs wait for theirs, killed or not.
+pub const MAX_LEFT_REQUESTS: usize = 128;
 /// Threads of one mount, unless told.
 pub const DEFAULT_MOUNT_THREADS: usize = 16;
 /// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
@@ -364,12 +379,18 @@ pub const WALK_LONGEST_PAUSE: Duration = Duration::from_millis(10);
 pub const WALK_SHORTEST_POLL: Duration = Duration::from_micros(50);
 /// The same while there is little; each look in vain doubles the time.
 pub const WALK_LONGEST_POLL: Duration = Duration::from_millis(2);
+/// Between two times that a process of a tree walk that is watched tells the first one how far it is.
+pub const WALK_BETWEEN_REPORTS: Duration = Duration::from_millis(500);
 /// Pieces of output of one process of a tree walk that the first one has not received yet.
 pub const WALK_UNRECEIVED_OUTPUTS: usize = 4;
 /// Pieces of output that wait for that; whoever has more waits.
 pub const WALK_WAITING_OUTPUTS: usize = 16;
 /// Bytes of one message of MPI; longer ones are sent in pieces.
 pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes of a checkpoint that one process of a tree walk sends to the first one in one message.
+pub const WALK_CHECKPOINT_PIECE_BYTES: usize = 1 << 20;
+/// Pieces of a checkpoint under way that the first process has not received yet.
+pub const WALK_UNRECEIVED_PIECES: usize = 4;
 /// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
 pub const TOOL_PIECE_BYTES: u64 = 64 << 20;
 /// Directories that a tree walk keeps open for those below them, if the process may have that many.
@@ -411,16 +432,35 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How much sooner a client, which counts from when it sent the request, takes a lease to be over: clocks do
 /// not run equally fast.
 pub const LEASE_MARGIN: Duration = Duration::from_millis(500);
-/// The same of a lease that is given while many are: long enough to look at what was just listed, and short enough that a
+/// The same of a lease that is given while many are: longer than what a mount without leases caches, which is 1 s.
+pub const SHORT_LEASE: Duration = Duration::from_secs(2);
+/// As [`LEASE_MARGIN`], of a short lease.
+pub const SHORT_LEASE_MARGIN: Duration = Duration::from_millis(100);
+/// The same of a lease that is given while still more are: long enough to look at what was just listed, and short enough that a
 /// shard that lists 60,000 entries a second has room for all of it.
 pub const BRIEF_LEASE: Duration = Duration::from_millis(250);
 /// As [`LEASE_MARGIN`], of a brief lease.
 pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(50);
 /// Leases of one shard, ones that were given again counted again; beyond, none is given.
 pub const MAX_LEASES_PER_SHARD: usize = 57_344;
-/// With as many, all but those of directories are brief: who makes or reads many files once would else keep
+/// With as many, all but those of directories are short: who makes or reads many files once would else keep
 /// everybody, and himself, from getting any for as long as a lease lasts.
 pub const MANY_LEASES_PER_SHARD: usize = 24_576;
+/// With as many, all but those of directories are brief.
+pub const VERY_MANY_LEASES_PER_SHARD: usize = 36_864;
+/// Files of which one client knows at once under which lease it writes to them; writes to further ones are reported
+/// without.
+pub const MAX_GRIPS: usize = 16_384;
+/// How long a recall waits for writes to data objects that began under the lease.
+pub const MAX_GRIP_WAIT: Duration = Duration::from_secs(2);
+/// How long after a recall a write waits for a new lease, if need be: what it was recalled for is under way.
+pub const GRIP_RECALLED: Duration = Duration::from_secs(2);
+/// The first of the pauses after which it asks again, each twice as long as the one before.
+pub const MIN_GRIP_PAUSE: Duration = Duration::from_millis(1);
+/// The longest of them.
+pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
+/// How long after a lease was asked for in vain a client writes without before it asks again.
+pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
@@ -442,11 +482,19 @@ pub const MAX_LEASE_ENDS: usize = 4 * MAX_CACHED_LEASES;
 const _: () = {
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     assert!(
+        SHORT_LEASE_MARGIN.as_millis() * LEASE.as_millis()
+            >= LEASE_MARGIN.as_millis() * SHORT_LEASE.as_millis()
+    );
+    assert!(
         BRIEF_LEASE_MARGIN.as_millis() * LEASE.as_millis()
             >= LEASE_MARGIN.as_millis() * BRIEF_LEASE.as_millis()
     );
+    assert!(SHORT_LEASE.as_millis() < LEASE.as_millis());
+    assert!(BRIEF_LEASE.as_millis() < SHORT_LEASE.as_millis());
     assert!(BRIEF_LEASE_MARGIN.as_millis() < BRIEF_LEASE.as_millis());
-    assert!(MANY_LEASES_PER_SHARD < MAX_LEASES_PER_SHARD);
+    assert!(MANY_LEASES_PER_SHARD < VERY_MANY_LEASES_PER_SHARD);
+    assert!(VERY_MANY_LEASES_PER_SHARD < MAX_LEASES_PER_SHARD);
+    assert!(MAX_GRIP_WAIT.as_millis() * 2 < LEASE.as_millis());
     assert!(RECALL_WAIT.as_millis() * 3 <= ANSWER_TIMEOUT.as_millis());
     assert!(MAX_KEYS_PER_RECALL * 32 <= MAX_FRAME_BYTES);
     assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());
@@ -454,13 +502,18 @@ const _: () = {
     assert!(MAX_LOCKS_PER_INODE <= MAX_MOVED_LOCKS);
     assert!(MAX_LOCKS_PER_MESSAGE * 64 <= MAX_FRAME_BYTES);
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
+    assert!(MAX_SERVERS <= MAX_SHARDS as usize);
+    // A map as JSON: a server with a long address, and a line for each shard.
+    assert!(MAX_SERVERS * 256 + MAX_SHARDS as usize * 12 <= MAX_FRAME_BYTES);
+    assert!(MAX_PARTICIPANTS <= u16::MAX as usize);
     assert!(
-        MAX_PIPELINED_REQUESTS + MAX_MOUNT_THREADS
+        MAX_PIPELINED_REQUESTS + MAX_MOUNT_THREADS + MAX_SPARE_MOUNT_THREADS
             < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS - LOCK_SLOTS) as usize
     );
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
+    assert!(MAX_LEFT_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
     assert!(MAX_WRITES_BEHIND < DEFAULT_MOUNT_THREADS);
     assert!(MAX_WRITES_BEHIND_PER_FILE <= MAX_WRITES_BEHIND);
     assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
@@ -502,10 +555,12 @@ const _: () = {
     assert!(MAX_OBJECTS_LISTED * 20 <= MAX_FRAME_BYTES);
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_OPEN_OBJECTS >= DATA_THREADS);
-    assert!(MAX_DAMAGE_LISTED * 20 <= MAX_FRAME_BYTES);
+    // Of each failing object a path and an error of the system is told.
+    assert!(MAX_DAMAGE_LISTED * 20 + MAX_FAILING_LISTED * 8_192 <= MAX_FRAME_BYTES);
     assert!(SCRUB_CHUNK_BYTES.is_multiple_of(CHECKSUM_BLOCK_BYTES));
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
     assert!(TOOL_PIECE_BYTES.is_power_of_two());
+    assert!(WALK_CHECKPOINT_PIECE_BYTES < WALK_MESSAGE_BYTES);
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

@@ -31,6 +31,8 @@ use serde::Serialize;
 
 pub use crate::access_flags::AccessFlags;
 pub use crate::bsd_file_flags::BsdFileFlags;
+pub use crate::early::answer_early;
+pub use crate::early::is_answered_early;
 use crate::forget_one::ForgetOne;
 pub use crate::ll::Errno;
 pub use crate::ll::Generation;
@@ -80,11 +82,13 @@ use crate::session::MAX_WRITE_SIZE;
 pub use crate::session::Session;
 pub use crate::session::SessionACL;
 pub use crate::session::SessionUnmounter;
+pub use crate::session::waits_long;
 
 mod access_flags;
 mod bsd_file_flags;
 mod channel;
 mod dev_fuse;
+mod early;
 /// Experimental APIs
 #[cfg(feature = "experimental")]
 pub mod experimental;
@@ -906,6 +910,13 @@ pub trait Filesystem: Send + Sync + 'static {
         );
         reply.error(Errno::ENOSYS);
     }
+
+    /// This thread begins this request: what it is called for next, until it is called for this again,
+    /// is part of it.
+    fn begins(&self, _req: &Request) {}
+
+    /// This thread has handled the request that it began last.
+    fn ends(&self) {}
 
     /// The program that waits for the answer to the request `unique` got a signal. The request is to be
     /// answered as soon as it can be, with `EINTR` if what was asked for was not done. It may be answered

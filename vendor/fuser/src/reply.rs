@@ -22,6 +22,7 @@ use crate::FileAttr;
 use crate::FileType;
 use crate::PollEvents;
 use crate::channel::ChannelSender;
+use crate::early;
 use crate::ll::Generation;
 use crate::ll::INodeNo;
 use crate::ll::flags::fopen_flags::FopenFlags;
@@ -132,6 +133,9 @@ impl ReplyRaw {
     pub(crate) fn send_ll_mut(&mut self, response: &impl Response) {
         assert!(self.sender.is_some());
         let sender = self.sender.take().unwrap();
+        if !early::may_send(self.unique) {
+            return;
+        }
         let res = response.with_iovec(self.unique, |iov| sender.send(iov));
         if let Err(err) = res {
             error!("Failed to send FUSE reply: {err}");

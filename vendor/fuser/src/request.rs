@@ -16,6 +16,7 @@ use crate::PollNotifier;
 use crate::RenameFlags;
 use crate::Request;
 use crate::channel::ChannelSender;
+use crate::early;
 use crate::forget_one::ForgetOne;
 use crate::ll;
 use crate::ll::Errno;
@@ -57,11 +58,16 @@ impl<'a> RequestWithSender<'a> {
     /// request and sends back the returned reply to the kernel
     pub(crate) fn dispatch<FS: Filesystem>(&self, se: &SessionEventLoop<FS>) {
         debug!("{} thread={}", self.request, se.thread_name);
+        early::begin(self.request.unique(), ReplySender::Channel(self.ch.clone()));
         match self.dispatch_req(se) {
             Ok(Some(resp)) => self.reply::<ReplyRaw>().send_ll(&resp),
             Ok(None) => {}
             Err(errno) => self.reply::<ReplyRaw>().send_ll(&ResponseErrno(errno)),
         }
+        if let Some(filesystem) = &se.filesystem.fs {
+            filesystem.ends();
+        }
+        early::end();
     }
 
     fn dispatch_req<FS: Filesystem>(
@@ -103,6 +109,7 @@ impl<'a> RequestWithSender<'a> {
             error!("bug: filesystem must be initialized in dispatch_req");
             return Err(Errno::EIO);
         };
+        filesystem.begins(self.request_header());
 
         match op {
             // Filesystem initialization - should not happen after handshake completed

@@ -6,12 +6,15 @@
 //! for filesystem operations under its mount point.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::thread::{self};
@@ -268,6 +271,7 @@ impl<FS: Filesystem> Session<FS> {
         };
 
         let mut filesystem = Arc::new(filesystem);
+        let spares = Arc::new(Spares::new(config.spare_threads));
 
         let mut channels = Vec::with_capacity(n_threads);
 
@@ -298,16 +302,18 @@ impl<FS: Filesystem> Session<FS> {
                 ch,
                 allowed,
                 session_owner,
+                spares: spares.clone(),
             };
             threads.push(
                 thread::Builder::new()
                     .name(thread_name)
-                    .spawn(move || event_loop.event_loop())?,
+                    .spawn(move || event_loop.run(false))?,
             );
         }
 
         let mut reply: io::Result<()> = Ok(());
-        for thread in threads {
+        // Who starts a spare is one of these or a spare itself, so that none is left in the end.
+        while let Some(thread) = threads.pop().or_else(|| spares.take_thread()) {
             let res = match thread.join() {
                 Ok(res) => res,
                 Err(_) => {
@@ -511,6 +517,80 @@ impl SessionUnmounter {
     }
 }
 
+thread_local! {
+    /// What this thread does when the request that it handles is to wait for long.
+    static WAITS_LONG: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+/// Says that the request that this thread handles waits for something that may take long. Until it is
+/// answered another thread takes requests in place of this one, as far as
+/// [`Config::spare_threads`] lets it. Does nothing in other threads, and when it was said before.
+pub fn waits_long() {
+    WAITS_LONG.with_borrow(|waits| {
+        if let Some(waits) = waits {
+            waits();
+        }
+    });
+}
+
+/// Threads beside those that there are from the start: as many as requests wait for long.
+#[derive(Debug)]
+struct Spares {
+    most: usize,
+    state: Mutex<SpareState>,
+}
+
+#[derive(Debug, Default)]
+struct SpareState {
+    /// Requests that wait for long.
+    waiting: usize,
+    /// Spare threads that have not ended.
+    running: usize,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Spares {
+    fn new(most: usize) -> Spares {
+        Spares {
+            most,
+            state: Mutex::default(),
+        }
+    }
+
+    /// One more request waits; `start` starts a thread.
+    fn begin_wait(&self, start: impl FnOnce() -> io::Result<JoinHandle<io::Result<()>>>) {
+        let mut state = self.state.lock();
+        state.waiting += 1;
+        state.threads.retain(|thread| !thread.is_finished());
+        if state.running >= state.waiting.min(self.most) {
+            return;
+        }
+        match start() {
+            Ok(thread) => {
+                state.running += 1;
+                state.threads.push(thread);
+            }
+            Err(error) => warn!("no thread in place of one that waits: {error}"),
+        }
+    }
+
+    fn end_wait(&self) {
+        self.state.lock().waiting -= 1;
+    }
+
+    /// Whether the spare thread that asks is one too many; then it is to end.
+    fn ends(&self) -> bool {
+        let mut state = self.state.lock();
+        let ends = state.running > state.waiting;
+        state.running -= usize::from(ends);
+        ends
+    }
+
+    fn take_thread(&self) -> Option<JoinHandle<io::Result<()>>> {
+        self.state.lock().threads.pop()
+    }
+}
+
 pub(crate) struct SessionEventLoop<FS: Filesystem> {
     /// Cache thread name for faster `debug!`.
     pub(crate) thread_name: String,
@@ -518,10 +598,43 @@ pub(crate) struct SessionEventLoop<FS: Filesystem> {
     pub(crate) filesystem: Arc<FilesystemHolder<FS>>,
     pub(crate) allowed: SessionACL,
     pub(crate) session_owner: Uid,
+    spares: Arc<Spares>,
 }
 
 impl<FS: Filesystem> SessionEventLoop<FS> {
-    fn event_loop(&self) -> io::Result<()> {
+    /// A loop of another thread that takes requests from where this one does.
+    fn spare(&self) -> SessionEventLoop<FS> {
+        SessionEventLoop {
+            thread_name: "fuser-spare".to_owned(),
+            ch: self.ch.clone(),
+            filesystem: self.filesystem.clone(),
+            allowed: self.allowed,
+            session_owner: self.session_owner,
+            spares: self.spares.clone(),
+        }
+    }
+
+    fn run(self, is_spare: bool) -> io::Result<()> {
+        let waits = Rc::new(Cell::new(false));
+        let spare = self.spare();
+        let said = waits.clone();
+        WAITS_LONG.set(Some(Box::new(move || {
+            if !said.replace(true) {
+                spare.spares.begin_wait(|| {
+                    let spare = spare.spare();
+                    thread::Builder::new()
+                        .name(spare.thread_name.clone())
+                        .spawn(move || spare.run(true))
+                });
+            }
+        })));
+        let result = self.event_loop(is_spare, &waits);
+        // It holds the file system.
+        WAITS_LONG.set(None);
+        result
+    }
+
+    fn event_loop(&self, is_spare: bool, waits: &Cell<bool>) -> io::Result<()> {
         // Buffer for receiving requests from the kernel. Only one is allocated and
         // it is reused immediately after dispatching to conserve memory and allocations.
         let mut buf = FuseReadBuf::new();
@@ -536,8 +649,13 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
                         if let Ok(Operation::Destroy(_)) = req.request.operation() {
                             req.reply::<ReplyEmpty>().ok();
                             return Ok(());
-                        } else {
-                            req.dispatch(self)
+                        }
+                        req.dispatch(self);
+                        if waits.replace(false) {
+                            self.spares.end_wait();
+                        }
+                        if is_spare && self.spares.ends() {
+                            return Ok(());
                         }
                     }
                     // Quit loop on illegal request

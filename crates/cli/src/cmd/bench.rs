@@ -4,9 +4,11 @@ use crate::backend;
 use crate::exit::Outcome;
 use crate::new_cluster::policy_text;
 use crate::reports::{Report, machine};
+use crate::servers_work::ServersWork;
 use crate::source::Source;
 use crate::table::{Align, Table};
-use anyhow::{Context, Result, ensure};
+use crate::units;
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use pandofs_placement::ClusterMap;
 use pandofs_report::{Axis, Figure};
@@ -183,9 +185,17 @@ impl What {
     }
 }
 
-/// A measurement, as `--json` has it. Fields may be added; none goes or changes its meaning.
+/// What was measured, as `--json` has it. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
-struct Line<'a> {
+struct Line<'a, F> {
+    #[serde(flatten)]
+    context: &'a Context<'a>,
+    #[serde(flatten)]
+    figures: F,
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
     commit: &'a str,
     machine: &'a str,
     seed: u64,
@@ -196,6 +206,11 @@ struct Line<'a> {
     policy: Option<String>,
     clients: u16,
     files: u32,
+}
+
+/// A phase.
+#[derive(Serialize)]
+struct OfPhase<'a> {
     phase: &'a str,
     operations: u64,
     seconds: f64,
@@ -203,6 +218,14 @@ struct Line<'a> {
     median_us: f64,
     p99_us: f64,
     most_us: f64,
+}
+
+/// Of all phases together, as `servers`; missing where the servers cannot be asked.
+#[derive(Serialize)]
+struct OfServers<'a> {
+    phase: &'static str,
+    #[serde(flatten)]
+    work: &'a ServersWork,
 }
 
 impl Bench {
@@ -214,6 +237,7 @@ impl Bench {
         let map = self.target.map()?;
         let mut json = self.json.as_deref().map(appended).transpose()?;
         let mut all: Vec<(u16, Vec<PhaseResult>)> = Vec::new();
+        let mut of_servers = String::new();
         let mut table = Table::new(&[
             ("clients", Align::Right),
             ("phase", Align::Left),
@@ -240,8 +264,23 @@ impl Bench {
                     .map(|(client, target)| recorder.watch(client, target))
                     .collect();
             }
+            let so_far = || map.as_ref().and_then(ServersWork::so_far);
+            let before = so_far();
             let results = run(&plan, &mut started.targets)?;
+            let work = before.and_then(|before| so_far()?.since(&before));
             started.finish()?;
+            let (commit, machine) = (self.commit.as_str(), machine.as_str());
+            let context = Context {
+                commit,
+                machine,
+                seed: self.seed,
+                workload: workload.to_string(),
+                through: self.target.through(),
+                servers: map.as_ref().map(|map| map.servers.len()),
+                policy: map.as_ref().map(|map| policy_text(map.policy)),
+                clients,
+                files: self.files,
+            };
             if let Some(path) = self.record.as_ref().filter(|_| recording) {
                 write_trace(path, &recorder.finish(u32::from(clients)))?;
             }
@@ -257,16 +296,7 @@ impl Bench {
                     format!("{:.0}", phase.most_us),
                 ]);
                 if let Some(file) = &mut json {
-                    let line = Line {
-                        commit: &self.commit,
-                        machine: &machine,
-                        seed: self.seed,
-                        workload: workload.to_string(),
-                        through: self.target.through(),
-                        servers: map.as_ref().map(|map| map.servers.len()),
-                        policy: map.as_ref().map(|map| policy_text(map.policy)),
-                        clients,
-                        files: self.files,
+                    let figures = OfPhase {
                         phase: &phase.name,
                         operations: phase.operations,
                         seconds: phase.seconds,
@@ -275,14 +305,21 @@ impl Bench {
                         p99_us: phase.p99_us,
                         most_us: phase.most_us,
                     };
-                    writeln!(file, "{}", serde_json::to_string(&line)?)?;
+                    context.write(file, figures)?;
                 }
+            }
+            if let Some(work) = &work {
+                if let Some(file) = &mut json {
+                    let phase = "servers";
+                    context.write(file, OfServers { phase, work })?;
+                }
+                of_servers.push_str(&text(clients, work));
             }
             all.push((clients, results));
         }
         let through = self.target.through();
         crate::print(&format!(
-            "{workload} through the {through}, {machine}\n{table}"
+            "{workload} through the {through}, {machine}\n{table}{of_servers}"
         ))?;
         if let Some(out) = &self.out {
             let figure = figure(&format!("bench-{workload}-{through}"), &all);
@@ -290,6 +327,27 @@ impl Bench {
         }
         Ok(Outcome::Done)
     }
+}
+
+impl Context<'_> {
+    /// With figures, and a line end.
+    fn write(&self, file: &mut File, figures: impl Serialize) -> Result<()> {
+        let context = self;
+        let line = serde_json::to_string(&Line { context, figures })?;
+        Ok(writeln!(file, "{line}")?)
+    }
+}
+
+/// What the servers did for so many clients.
+fn text(clients: u16, work: &ServersWork) -> String {
+    let requests: Vec<String> = work.requests.iter().copied().map(units::count).collect();
+    format!(
+        "servers, with {}: {} requests; {} that took more than one shard, {} between servers\n",
+        units::plural(u64::from(clients), "client", "clients"),
+        requests.join(" + "),
+        units::plural(work.distributed, "operation", "operations"),
+        units::plural(work.messages, "message", "messages"),
+    )
 }
 
 fn appended(path: &Path) -> Result<File> {

@@ -1,14 +1,14 @@
 //! `pandofs fsck`
 
-use crate::dump;
 use crate::exit::Outcome;
 use crate::source::{Cluster, Source};
 use crate::told::told;
 use crate::units;
+use crate::{damage, dump};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pandofs_check::{ClusterDump, Problem, Tables, check, lasting};
+use pandofs_check::{ClusterDump, Places, Problem, Tables, check, lasting};
 use pandofs_settle::settle;
 use pandofs_types::Time;
 use serde::Serialize;
@@ -39,7 +39,10 @@ as undecided; check again when it is quieter. What a server that was killed or s
 for a while is waited for, up to a minute or so. What is not, because of --patience or as a server has
 started again meanwhile, is told and is no problem; so is what the data of stopped servers has of this kind:
 what looks wrong there because an operation was under way is looked at once more as the servers will have it when they
-have started again and finished it, which is tried out in memory.";
+have started again and finished it, which is tried out in memory.
+
+The data of files is not read. What running servers know to be damaged of it is told, with the files: what
+somebody has met, and what the last scrub has found. 'pandofs scrub' reads everything.";
 
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]
@@ -117,7 +120,15 @@ impl Fsck {
                 return Ok(Outcome::ServerAway);
             }
             Err(error) => match error.downcast::<dump::Unreadable>() {
-                Ok(unreadable) => damaged(unreadable),
+                Ok(unreadable) => {
+                    let mut checked = damaged(unreadable);
+                    // Without the names, which are in what cannot be read.
+                    let (reports, away) = damage::reports(&cluster.map);
+                    say_untold(&away);
+                    let of_data = damage::problems(&reports, Places::default);
+                    checked.problems.extend(of_data);
+                    checked
+                }
                 Err(error) => return Err(error),
             },
         };
@@ -229,6 +240,16 @@ fn after_settling(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
         .collect()
 }
 
+/// These servers went away while the others were asked.
+fn say_untold(away: &[dump::ServerAway]) {
+    for error in away {
+        let (server, error) = (error.server, &error.error);
+        eprintln!(
+            "pandofs: server {server} is away, and damage that it knows of is not shown: {error}"
+        );
+    }
+}
+
 /// What cannot be read is a problem, and keeps others from being looked for.
 fn damaged(unreadable: dump::Unreadable) -> Checked {
     let problem = Problem {
@@ -247,7 +268,7 @@ fn damaged(unreadable: dump::Unreadable) -> Checked {
 }
 
 /// Checks a file system in use; `progress` gets the number of records read so far. What a killed server may leave behind
-/// for longer than `patience` is not waited for.
+/// for longer than `patience` is not waited for. Data that is known to be damaged is among the problems.
 ///
 /// # Errors
 /// [`dump::ServerAway`] when a server does not answer, [`dump::Unreadable`] when it cannot read its store.
@@ -279,11 +300,19 @@ pub fn check_online(
         if (enough && !found.problems.iter().any(waits))
             || (found.problems.is_empty() && found.unsettled.is_empty())
         {
-            let (young, problems): (Vec<_>, Vec<_>) = found
+            let (young, mut problems): (Vec<_>, Vec<_>) = found
                 .problems
                 .into_iter()
                 .partition(|problem| problem.patience > all_ran_since.elapsed());
             passing.extend(young);
+            let (reports, mut away) = damage::reports(&cluster.map);
+            let places = || Places::new(&Tables::decode(&dump, &mut Vec::new()));
+            problems.extend(damage::problems(&reports, places));
+            // What was found is told nevertheless.
+            match problems.is_empty() {
+                true if !away.is_empty() => return Err(away.swap_remove(0).into()),
+                _ => say_untold(&away),
+            }
             return Ok(Checked {
                 problems,
                 undecided: found.unsettled,

@@ -5,7 +5,7 @@ use crate::new_cluster::parse_policy;
 use crate::reports;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use pandofs_model::{Costs, Experiment, Live, Options, beside};
+use pandofs_model::{Costs, Experiment, Live, Options, Took, beside};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -145,31 +145,55 @@ struct Line {
     files: u32,
     seed: u64,
     phase: String,
+    #[serde(default)]
     operations: f64,
+    #[serde(default)]
     seconds: f64,
+    /// What the servers did, of all phases, in a line of its own.
+    #[serde(default)]
+    requests: Vec<u64>,
+    #[serde(default)]
+    distributed: u64,
+    #[serde(default)]
+    messages: u64,
+}
+
+/// Which of the model's phases a line is a part of.
+enum Part {
+    Phase(usize),
+    Servers,
 }
 
 impl Line {
-    /// Which of the model's phases it is a part of.
-    fn phase(&self) -> Option<usize> {
+    fn part(&self) -> Option<Part> {
         match self.phase.as_str() {
-            "mkdir" | "create" => Some(0),
-            "stat" => Some(1),
-            "unlink" | "rmdir" => Some(2),
+            "mkdir" | "create" => Some(Part::Phase(0)),
+            "stat" => Some(Part::Phase(1)),
+            "unlink" | "rmdir" => Some(Part::Phase(2)),
+            "servers" => Some(Part::Servers),
             _ => None,
         }
     }
+}
+
+/// What is known of one setting so far.
+struct Sums {
+    /// Without figures.
+    live: Live,
+    /// Operations and seconds of each.
+    phases: [(f64, f64); 3],
+    took: Option<Took>,
 }
 
 /// The measurements of macro1 through the library; several of one setting are added up.
 fn measured(path: &Path) -> Result<Vec<Live>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let mut all: Vec<(Live, [(f64, f64); 3])> = Vec::new();
+    let mut all: Vec<Sums> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line: Line = serde_json::from_str(line)
             .with_context(|| format!("{shown}: line {} is no measurement", number + 1))?;
-        let (Some(servers), Some(policy), Some(phase)) = (line.servers, &line.policy, line.phase())
+        let (Some(servers), Some(policy), Some(part)) = (line.servers, &line.policy, line.part())
         else {
             continue;
         };
@@ -183,17 +207,34 @@ fn measured(path: &Path) -> Result<Vec<Live>> {
             files: line.files,
             seed: line.seed,
             rates: [0.0; 3],
+            took: None,
         };
-        let at = match all.iter().position(|(other, _)| *other == live) {
+        let at = match all.iter().position(|sums| sums.live == live) {
             Some(at) => at,
             None => {
-                all.push((live, [(0.0, 0.0); 3]));
+                all.push(Sums {
+                    live,
+                    phases: [(0.0, 0.0); 3],
+                    took: None,
+                });
                 all.len() - 1
             }
         };
-        let sum = &mut all[at].1[phase];
-        sum.0 += line.operations;
-        sum.1 += line.seconds;
+        match part {
+            Part::Phase(phase) => {
+                let sum = &mut all[at].phases[phase];
+                sum.0 += line.operations;
+                sum.1 += line.seconds;
+            }
+            // Of several measurements the last.
+            Part::Servers => {
+                all[at].took = Some(Took {
+                    requests: line.requests,
+                    distributed: line.distributed,
+                    messages: line.messages,
+                });
+            }
+        }
     }
     ensure!(
         !all.is_empty(),
@@ -201,9 +242,12 @@ fn measured(path: &Path) -> Result<Vec<Live>> {
     );
     Ok(all
         .into_iter()
-        .map(|(live, sums)| Live {
-            rates: sums.map(|(operations, seconds)| operations / seconds),
-            ..live
+        .map(|sums| Live {
+            rates: sums
+                .phases
+                .map(|(operations, seconds)| operations / seconds),
+            took: sums.took,
+            ..sums.live
         })
         .collect())
 }
@@ -234,11 +278,19 @@ mod tests {
             .map(|(phase, count)| line("macro1", phase, count))
             .concat();
         text += &line("tree", "stat", 1_000);
+        text += "{\"workload\":\"macro1\",\"servers\":4,\"policy\":\"random\",\"clients\":8,\"files\":100,\"seed\":1,\
+                 \"phase\":\"servers\",\"requests\":[1,2,3,4],\"distributed\":5,\"messages\":6}\n";
         std::fs::write(&path, &text).unwrap();
         let all = measured(&path).unwrap();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].rates, [25.0, 25.0, 20.0]);
         assert_eq!((all[0].policy, all[0].servers), (DirPolicy::Random, 4));
+        let took = Took {
+            requests: vec![1, 2, 3, 4],
+            distributed: 5,
+            messages: 6,
+        };
+        assert_eq!(all[0].took, Some(took));
         std::fs::write(&path, line("tree", "stat", 1)).unwrap();
         assert!(measured(&path).is_err());
     }

@@ -8,7 +8,7 @@ use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pandofs_api::DirSettings;
+use pandofs_api::DirPart;
 use pandofs_client::{Client, ClientError, DirInfo};
 use pandofs_placement::{ClusterMap, PartitionIndex, partitions_allowed};
 use pandofs_types::{Credentials, FileKind, Ino, ShardId};
@@ -21,7 +21,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at a directory that splits.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a directory may go without a split of its own coming to its end before the next one's turn comes.
+/// After which the shards of a directory that splits are told again to do so, and how fast.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// How long a directory may go without a split of its own coming to its end, beyond what copying takes at the rate, before
+/// the next one's turn comes.
 const STALL: Duration = Duration::from_secs(60);
 
 const EXAMPLES: &str = "\
@@ -29,12 +32,12 @@ Examples:
   pandofs rebalance --data /var/tmp/pando
       after 'pandofs server add': have all large directories spread to the new servers now
   pandofs rebalance --rate 2000 /mnt/pando/projects
-      those below one directory, pausing so that 2,000 entries a second move on average
+      those below one directory, slowly, so that others hardly notice
   pandofs rebalance --data /var/tmp/pando --json | jq .moved
 
 Nothing has to be rebalanced for things to work: a large directory also splits when something is added to it.
 Only directories with partitions over their threshold that may have more partitions are touched, one after the
-other; their time of change (ctime) is set. They serve all the while. Ctrl-C ends it; splits that have begun go on.";
+other. They serve all the while. Ctrl-C ends it; splits that have begun go on, ten seconds later at full speed.";
 
 /// Have large directories split to servers that were added
 #[derive(Args, Clone, Debug)]
@@ -42,9 +45,9 @@ other; their time of change (ctime) is set. They serve all the while. Ctrl-C end
 pub struct Rebalance {
     #[command(flatten)]
     source: Source,
-    /// Entries a second that may move, on average over the directories so far; 0 for no limit
+    /// Entries a second that may move; 0 for no limit. At least one does from each shard that has some to give
     #[arg(long, value_name = "N", default_value_t = 0)]
-    rate: u64,
+    rate: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,7 +57,7 @@ pub struct Rebalance {
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Report {
     /// Directories that were looked at.
     directories: u64,
@@ -69,6 +72,20 @@ struct Report {
     /// Directories that still have partitions to split, and did not get on with it.
     unfinished: u64,
     seconds: f64,
+}
+
+impl Report {
+    /// This, and what has become of a directory.
+    fn with(self, before: &DirInfo, after: &DirInfo) -> Report {
+        let (had, has) = (before.map.active_count(), after.map.active_count());
+        let made = has.saturating_sub(had);
+        Report {
+            split: self.split + u64::from(made > 0),
+            partitions: self.partitions + u64::from(made),
+            moved: self.moved + moved(before, after),
+            ..self
+        }
+    }
 }
 
 impl Rebalance {
@@ -142,7 +159,7 @@ struct Work<'w> {
     client: &'w Client,
     caller: Credentials,
     map: &'w ClusterMap,
-    rate: u64,
+    rate: u32,
     begun: Instant,
     bar: ProgressBar,
     report: Report,
@@ -154,10 +171,8 @@ impl Work<'_> {
         let mut waiting = vec![(path, ino)];
         while let Some((path, ino)) = waiting.pop() {
             self.report.directories += 1;
-            self.bar
-                .set_message(format!("{}: {}", text(&self.report), path.display()));
-            self.bar.tick();
-            if let Err(error) = self.one(ino).and_then(|()| {
+            self.tell(&self.report, &path);
+            if let Err(error) = self.one(&path, ino).and_then(|()| {
                 for entry in self.client.list(&self.caller, ino) {
                     let entry = entry?;
                     if entry.kind == FileKind::Dir {
@@ -174,49 +189,69 @@ impl Work<'_> {
         }
     }
 
+    fn tell(&self, report: &Report, path: &Path) {
+        self.bar
+            .set_message(format!("{}: {}", text(report), path.display()));
+        self.bar.tick();
+    }
+
     /// Has one directory split as far as it is to, if it is.
-    fn one(&mut self, ino: Ino) -> Result<(), ClientError> {
+    fn one(&mut self, path: &Path, ino: Ino) -> Result<(), ClientError> {
         let before = self.client.dir_info(&self.caller, ino)?;
-        if !is_to_split(self.map, &before) {
+        if splitting(self.map, &before) == 0 {
             return Ok(());
         }
-        // That sets nothing, and has every shard look at its partitions.
-        let nothing = DirSettings::default();
-        self.client.set_dir_settings(&self.caller, ino, nothing)?;
         let mut known = before.map.active_count();
         let mut since = Instant::now();
+        let mut told: Option<Instant> = None;
         let after = loop {
             let now = self.client.dir_info(&self.caller, ino)?;
-            if !is_to_split(self.map, &now) {
+            let splitting = splitting(self.map, &now);
+            if splitting == 0 {
                 break now;
+            }
+            if told.is_none_or(|told| told.elapsed() >= RENEWAL) {
+                let rate = share(self.rate, splitting);
+                self.client.spread(&self.caller, ino, rate)?;
+                told = Some(Instant::now());
             }
             if now.map.active_count() != known {
                 known = now.map.active_count();
                 since = Instant::now();
-            } else if since.elapsed() >= STALL {
+            } else if since.elapsed() >= patience(&now, share(self.rate, splitting)) {
                 self.report.unfinished += 1;
                 break now;
             }
+            self.tell(&self.report.with(&before, &now), path);
             std::thread::sleep(PAUSE);
         };
-        let made = after
-            .map
-            .active_count()
-            .saturating_sub(before.map.active_count());
-        self.report.split += u64::from(made > 0);
-        self.report.partitions += u64::from(made);
-        self.report.moved += moved(&before, &after);
+        self.report = self.report.with(&before, &after);
         std::thread::sleep(ahead(self.report.moved, self.rate, self.begun.elapsed()));
         Ok(())
     }
 }
 
+/// After which a split under way, from a shard that gives so many entries a second, has come to a stop.
+fn patience(info: &DirInfo, rate: u32) -> Duration {
+    let largest = info.parts.iter().map(|(_, part)| part.entries).max();
+    let copying = largest.unwrap_or(0).checked_div(u64::from(rate));
+    STALL + Duration::from_secs(copying.unwrap_or(0))
+}
+
+/// The part of the rate that is each shard's when so many give entries away.
+fn share(rate: u32, splitting: usize) -> u32 {
+    match rate {
+        0 => 0,
+        _ => (rate / u32::try_from(splitting).unwrap_or(u32::MAX)).max(1),
+    }
+}
+
 /// How long to pause so that no more than `rate` entries a second have moved on average.
-fn ahead(moved: u64, rate: u64, elapsed: Duration) -> Duration {
+fn ahead(moved: u64, rate: u32, elapsed: Duration) -> Duration {
     if rate == 0 {
         return Duration::ZERO;
     }
-    Duration::from_secs_f64(moved as f64 / rate as f64).saturating_sub(elapsed)
+    Duration::from_secs_f64(moved as f64 / f64::from(rate)).saturating_sub(elapsed)
 }
 
 fn partitions_on(info: &DirInfo, shard: ShardId) -> impl Iterator<Item = PartitionIndex> {
@@ -224,17 +259,18 @@ fn partitions_on(info: &DirInfo, shard: ShardId) -> impl Iterator<Item = Partiti
     info.map.active().filter(here)
 }
 
-/// Whether a shard has a partition over the threshold that may split: that all its partitions together have more
+/// Shards that have a partition over the threshold that may split: that all their partitions together have more
 /// than the threshold allows them says so.
-fn is_to_split(map: &ClusterMap, info: &DirInfo) -> bool {
+fn splitting(map: &ClusterMap, info: &DirInfo) -> usize {
     let settings = &info.settings;
     let allowed = partitions_allowed(map, settings.max_partitions, &info.map);
     let threshold = u64::from(settings.threshold.unwrap_or(map.settings.split_threshold));
-    info.parts.iter().any(|(shard, part)| {
+    let is_splitting = |(shard, part): &&(ShardId, DirPart)| {
         let count = partitions_on(info, *shard).count() as u64;
         let may_split = |index| info.map.next_child(index, allowed).is_some();
         part.entries > threshold * count && partitions_on(info, *shard).any(may_split)
-    })
+    };
+    info.parts.iter().filter(is_splitting).count()
 }
 
 /// Entries on shards that have more partitions than before, beyond those that they had.
@@ -256,7 +292,7 @@ fn moved(before: &DirInfo, after: &DirInfo) -> u64 {
 mod tests {
     use super::*;
     use crate::new_cluster::tests::options;
-    use pandofs_api::DirPart;
+    use pandofs_api::DirSettings;
     use pandofs_placement::{DirMap, extended_slots, slot_array};
     use pandofs_types::Time;
 
@@ -297,20 +333,34 @@ mod tests {
         let slots = slot_array(&before, ShardId(0), before.max_partitions(), 1);
         let spread = DirMap::with_slots(slots.clone(), 2);
         let large = info(spread.clone(), &[1_000, 1_000]);
-        assert!(!is_to_split(&before, &large));
-        assert!(is_to_split(&after, &large));
-        assert!(!is_to_split(&after, &info(spread, &[100, 100])));
+        assert_eq!(splitting(&before, &large), 0);
+        assert_eq!(splitting(&after, &large), 2);
+        assert_eq!(splitting(&after, &info(spread, &[100, 100])), 0);
 
         let mut grown = DirMap::with_slots(slots.clone(), 2);
         assert!(grown.extend_slots(extended_slots(&slots, &after, 4)));
         grown.activate(PartitionIndex(2));
         let half = info(grown.clone(), &[500, 1_000, 500]);
-        assert!(is_to_split(&after, &half));
+        assert_eq!(splitting(&after, &half), 1);
         grown.activate(PartitionIndex(3));
         let whole = info(grown, &[500, 500, 500, 500]);
-        assert!(!is_to_split(&after, &whole));
+        assert_eq!(splitting(&after, &whole), 0);
         assert_eq!(moved(&large, &whole), 1_000);
         assert_eq!(moved(&half, &whole), 500);
+        let begun = Report {
+            split: 1,
+            partitions: 3,
+            moved: 70,
+            ..Report::default()
+        };
+        assert_eq!(begun.with(&large, &large), begun);
+        let half_way = Report {
+            split: 2,
+            partitions: 4,
+            moved: 570,
+            ..begun
+        };
+        assert_eq!(begun.with(&large, &half), half_way);
     }
 
     #[test]
@@ -319,5 +369,15 @@ mod tests {
         assert_eq!(ahead(1_000, 0, Duration::ZERO), Duration::ZERO);
         assert_eq!(ahead(1_000, 500, second), second);
         assert_eq!(ahead(1_000, 500, 3 * second), Duration::ZERO);
+        let slots = slot_array(
+            &options().create_map(vec!["unix:/0".into()]).unwrap(),
+            ShardId(0),
+            1,
+            1,
+        );
+        let large = info(DirMap::with_slots(slots, 1), &[6_000]);
+        assert_eq!(patience(&large, 0), STALL);
+        assert_eq!(patience(&large, 100), STALL + 60 * second);
+        assert_eq!([share(0, 3), share(1_000, 3), share(2, 3)], [0, 333, 1]);
     }
 }

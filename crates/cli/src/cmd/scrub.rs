@@ -1,6 +1,7 @@
 //! `pandofs scrub`
 
 use crate::admin::{AdminConnection, AdminError};
+use crate::damage::{Damage, Damaged, Failing};
 use crate::dump;
 use crate::exit::Outcome;
 use crate::source::{Cluster, Source};
@@ -11,7 +12,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pandofs_api::{ScrubOrder, ScrubReport, ScrubState};
 use pandofs_check::{Places, Tables};
 use pandofs_placement::{ClusterMap, ServerInfo};
-use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use pandofs_types::{Ino, ServerId};
 use serde::Serialize;
 use std::fmt::Write;
@@ -24,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const WHOLE: u64 = 1_000;
 /// Damaged blocks that are printed; all that the servers tell of with --json.
 const SHOWN: usize = 100;
-const BLOCK: u64 = CHECKSUM_BLOCK_BYTES as u64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,11 +85,11 @@ impl Scrub {
             return Ok(tell_all(&cluster.map, ScrubOrder::Resume));
         }
         let ends = scrub_all(&cluster.map, self.rate);
-        let damaged = damaged(&cluster, &ends);
+        let damage = damage(&cluster, &ends);
         if self.json {
-            crate::print(&json(&ends, &damaged)?)?;
+            crate::print(&json(&ends, &damage)?)?;
         } else {
-            crate::print(&text(&ends, &damaged))?;
+            crate::print(&text(&ends, &damage))?;
         }
         for (server, end) in &ends {
             match end {
@@ -107,7 +106,10 @@ impl Scrub {
 
 fn outcome(ends: &[(ServerId, End)]) -> Outcome {
     let reports = || ends.iter().filter_map(|(_, end)| end.report());
-    if reports().any(|report| !report.damaged.is_empty() || !report.faults.is_empty()) {
+    let is_sound = |report: &ScrubReport| {
+        report.damaged.is_empty() && report.failing.is_empty() && report.faults.is_empty()
+    };
+    if !reports().all(is_sound) {
         Outcome::ProblemsFound
     } else if reports().count() < ends.len() {
         Outcome::ServerAway
@@ -227,47 +229,12 @@ impl Progress {
     }
 }
 
-/// One damaged block. Fields may be added; none goes or changes its meaning.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Damaged {
-    server: u16,
-    inode: u64,
-    block: u64,
-    /// Of its first byte in the data object, and in the file where that is known.
-    object_offset: u64,
-    file_offset: Option<u64>,
-    /// The file's, as far as they are known.
-    paths: Vec<String>,
-}
-
-/// All blocks, with what the name space says of them.
-fn damaged(cluster: &Cluster, ends: &[(ServerId, End)]) -> Vec<Damaged> {
+/// All of it, with what the name space says.
+fn damage(cluster: &Cluster, ends: &[(ServerId, End)]) -> Damage {
     let reports = ends
         .iter()
-        .filter_map(|(server, end)| Some((server, end.report()?)));
-    let blocks: Vec<(ServerId, u64, u64)> = reports
-        .flat_map(|(server, report)| {
-            let blocks = report.damaged.iter();
-            blocks.map(|&(ino, block)| (*server, ino, block))
-        })
-        .collect();
-    let places = if blocks.is_empty() {
-        Places::default()
-    } else {
-        places(cluster)
-    };
-    let block = |(server, inode, block): (ServerId, u64, u64)| {
-        let ino = Ino(inode);
-        Damaged {
-            server: server.0,
-            inode,
-            block,
-            object_offset: block.saturating_mul(BLOCK),
-            file_offset: places.file_offset(ino, server, block.saturating_mul(BLOCK)),
-            paths: places.paths(ino),
-        }
-    };
-    blocks.into_iter().map(block).collect()
+        .filter_map(|(server, end)| Some((*server, end.report()?)));
+    Damage::of(reports, || places(cluster))
 }
 
 /// None when it cannot be had: then blocks go by the numbers of their inodes.
@@ -282,7 +249,7 @@ fn places(cluster: &Cluster) -> Places {
 }
 
 /// What a person reads.
-fn text(ends: &[(ServerId, End)], damaged: &[Damaged]) -> String {
+fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     let mut text = String::new();
     for (server, end) in ends {
         let faults = end.report().map_or(&[][..], |report| &report.faults);
@@ -290,22 +257,20 @@ fn text(ends: &[(ServerId, End)], damaged: &[Damaged]) -> String {
             text.push_str(&format!("server {server}: {fault}\n"));
         }
     }
+    for object in &damage.objects {
+        let (server, file) = (object.server, object.file());
+        let (what, ino) = (&object.what, Ino(object.inode));
+        text.push_str(&format!("server {server}: {file}: {what} (inode {ino})\n"));
+    }
+    let damaged = &damage.blocks;
     for block in damaged.iter().take(SHOWN) {
-        let ino = Ino(block.inode);
-        let (file, at) = match (&block.paths[..], block.file_offset) {
-            ([path, ..], Some(at)) => (path.clone(), at),
-            _ => (
-                format!("the data object of inode {ino}"),
-                block.object_offset,
-            ),
-        };
+        let (file, bytes) = block.place();
         // Into a string: that cannot fail.
         let _ = writeln!(
             text,
-            "server {}: bytes {} to {} of {file} are damaged (inode {ino}, block {} of its data object)",
+            "server {}: {bytes} of {file} are damaged (inode {}, block {} of its data object)",
             block.server,
-            units::count(at),
-            units::count(at + BLOCK - 1),
+            Ino(block.inode),
             block.block,
         );
     }
@@ -318,7 +283,7 @@ fn text(ends: &[(ServerId, End)], damaged: &[Damaged]) -> String {
             .map(of)
             .sum()
     };
-    let faults = sum(|report| report.faults.len() as u64);
+    let faults = sum(|report| (report.faults.len() + report.failing.len()) as u64);
     let found = match (damaged.len() as u64, faults) {
         (0, 0) => "no damage".to_owned(),
         (0, faults) => units::plural(faults, "fault", "faults"),
@@ -344,9 +309,9 @@ fn text(ends: &[(ServerId, End)], damaged: &[Damaged]) -> String {
 }
 
 /// What `--json` prints. Fields may be added; none goes or changes its meaning.
-fn json(ends: &[(ServerId, End)], damaged: &[Damaged]) -> Result<String> {
+fn json(ends: &[(ServerId, End)], damage: &Damage) -> Result<String> {
     #[derive(Serialize)]
-    struct Server<'e> {
+    struct Server {
         id: u16,
         /// `scrubbed`, `away` or `started anew`.
         state: &'static str,
@@ -354,13 +319,15 @@ fn json(ends: &[(ServerId, End)], damaged: &[Damaged]) -> Result<String> {
         bytes: u64,
         damaged: usize,
         taken: u64,
-        faults: &'e [String],
+        /// Those of data objects, which `failing` has with their files, among them.
+        faults: Vec<String>,
     }
     #[derive(Serialize)]
     struct Report<'e> {
         clean: bool,
-        servers: Vec<Server<'e>>,
+        servers: Vec<Server>,
         damaged: &'e [Damaged],
+        failing: &'e [Failing],
     }
     let servers = ends.iter().map(|(id, end)| {
         let (state, report) = match end {
@@ -375,13 +342,17 @@ fn json(ends: &[(ServerId, End)], damaged: &[Damaged]) -> Result<String> {
             bytes: report.map_or(0, |report| report.bytes),
             damaged: report.map_or(0, |report| report.damaged.len()),
             taken: report.map_or(0, |report| report.taken),
-            faults: report.map_or(&[][..], |report| &report.faults),
+            faults: report.map_or(Vec::new(), |report| {
+                let of_objects = report.failing.iter().map(|(_, what)| what);
+                report.faults.iter().chain(of_objects).cloned().collect()
+            }),
         }
     });
     let report = Report {
         clean: outcome(ends) == Outcome::Done,
         servers: servers.collect(),
-        damaged,
+        damaged: &damage.blocks,
+        failing: &damage.objects,
     };
     Ok(serde_json::to_string_pretty(&report).context("cannot write JSON")? + "\n")
 }
@@ -414,38 +385,53 @@ mod tests {
     fn what_was_found_is_summed_up_and_printed() {
         let clean = ends(vec![], vec![]);
         assert_eq!(
-            text(&clean, &[]),
+            text(&clean, &Damage::default()),
             "no damage; 1,234 data objects, 5.0 MiB read\n"
         );
         assert_eq!(outcome(&clean), Outcome::Done);
 
         let ino = Ino(0x5_0000_0000_0007);
-        let found = ends(vec![(ino.0, 2)], vec!["the store is damaged".into()]);
-        let mut damaged = vec![Damaged {
-            server: 3,
-            inode: ino.0,
-            block: 2,
-            object_offset: 8_192,
-            file_offset: Some(1_056_768),
-            paths: vec!["/a/b".into()],
-        }];
+        let mut found = ends(vec![(ino.0, 2)], vec!["the store is damaged".into()]);
+        let End::Report(report) = &mut found[0].1 else {
+            panic!("{found:?}");
+        };
+        report.failing = vec![(ino.0, "cannot read it".into())];
+        let mut damage = Damage {
+            blocks: vec![Damaged {
+                server: 3,
+                inode: ino.0,
+                block: 2,
+                object_offset: 8_192,
+                file_offset: Some(1_056_768),
+                paths: vec!["/a/b".into()],
+            }],
+            objects: vec![Failing {
+                server: 3,
+                inode: ino.0,
+                what: "cannot read it".into(),
+                paths: vec!["/a/b".into()],
+            }],
+        };
         assert_eq!(
-            text(&found, &damaged),
+            text(&found, &damage),
             format!(
                 "server 3: the store is damaged\n\
+                 server 3: /a/b: cannot read it (inode {ino})\n\
                  server 3: bytes 1,056,768 to 1,060,863 of /a/b are damaged (inode {ino}, block 2 of its data object)\n\
-                 1 damaged block, 1 other fault; 1,234 data objects, 5.0 MiB read\n"
+                 1 damaged block, 2 other faults; 1,234 data objects, 5.0 MiB read\n"
             )
         );
         assert_eq!(outcome(&found), Outcome::ProblemsFound);
         let value: serde_json::Value =
-            serde_json::from_str(&json(&found, &damaged).unwrap()).unwrap();
+            serde_json::from_str(&json(&found, &damage).unwrap()).unwrap();
         assert_eq!(value["clean"], false);
         assert_eq!(value["servers"][0]["faults"][0], "the store is damaged");
+        assert_eq!(value["servers"][0]["faults"][1], "cannot read it");
+        assert_eq!(value["failing"][0]["paths"][0], "/a/b");
         assert_eq!(value["damaged"][0]["paths"][0], "/a/b");
         assert_eq!(value["damaged"][0]["file_offset"], 1_056_768);
-        damaged[0].paths.clear();
-        let text = text(&found, &damaged);
+        damage.blocks[0].paths.clear();
+        let text = text(&found, &damage);
         let expected = format!("bytes 8,192 to 12,287 of the data object of inode {ino} are");
         assert!(text.contains(&expected), "{text}");
     }
@@ -455,7 +441,8 @@ mod tests {
         let mut some = ends(vec![], vec![]);
         some.push((ServerId(4), End::StartedAnew));
         assert_eq!(outcome(&some), Outcome::ServerAway);
-        let value: serde_json::Value = serde_json::from_str(&json(&some, &[]).unwrap()).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&json(&some, &Damage::default()).unwrap()).unwrap();
         assert_eq!(value["clean"], false);
         assert_eq!(value["servers"][1]["state"], "started anew");
     }

@@ -25,7 +25,8 @@ Examples:
   pandofs status --json | jq '.servers[] | {id, entries}'
 
 A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
-server's start; entries, inodes and splits are of the file system.";
+server's start; entries, inodes and splits are of the file system. 'to servers' are messages that a server sent
+to others.";
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
@@ -183,6 +184,7 @@ fn text(
         ),
         ("redirected", Align::Right),
         ("distributed", Align::Right),
+        ("to servers", Align::Right),
         ("undecided", Align::Right),
         ("locks", Align::Right),
         ("lock waits", Align::Right),
@@ -220,6 +222,7 @@ fn text(
             units::count(rate.unwrap_or(status.requests)),
             units::count(status.redirected),
             units::count(status.distributed),
+            units::count(status.peer_messages),
             units::count(view.sum(|shard| shard.undecided)),
             units::count(view.sum(|shard| shard.locks)),
             units::count(view.sum(|shard| shard.lock_waiters)),
@@ -294,7 +297,7 @@ fn scrubbing(view: &ServerView) -> String {
 
 /// Blocks of data objects, and other things.
 fn damaged(scrub: &ScrubReport) -> u64 {
-    (scrub.damaged.len() + scrub.faults.len()) as u64
+    (scrub.damaged.len() + scrub.failing.len() + scrub.faults.len()) as u64
 }
 
 fn shard_table(views: &[ServerView]) -> Table {
@@ -550,7 +553,7 @@ mod tests {
             data_requests: 0,
             data_read: 0,
             data_written: 0,
-            peer_messages: 0,
+            peer_messages: 6_789,
             distributed: 0,
             aborted: 0,
             log_bytes: 4_096,
@@ -623,7 +626,9 @@ mod tests {
         let text = text(&cluster, &views, None, true);
         let row = text.lines().find(|line| line.starts_with("0 ")).unwrap();
         assert!(
-            row.contains("1,234") && row.contains("5,000") && row.contains("4.0 KiB"),
+            ["1,234", "5,000", "6,789", "4.0 KiB"]
+                .iter()
+                .all(|value| row.contains(value)),
             "{row}"
         );
         assert!(

@@ -2,7 +2,7 @@
 
 use super::{DirLease, Entry, Found, Inode, Part, State};
 use pandofs_api::{DirPart, EntryReply, InodeReply};
-use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId};
+use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Term};
 use std::time::Instant;
 
 /// What a name was found to lead to, and its inode if that was told.
@@ -42,13 +42,20 @@ impl Learning<'_> {
     /// For how long the lease is made use of.
     fn term(&self, kind: Option<FileKind>, leased: Leased) -> Leased {
         match self.is_brief && kind != Some(FileKind::Dir) {
-            true => leased.and(Leased::BRIEFLY),
+            true => leased.within(Term::Brief),
             false => leased,
         }
     }
 
     fn until(&self, leased: Leased) -> Instant {
         self.asked + leased.believed_for()
+    }
+
+    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be believed any more, and
+    /// its server keeps its word until it is over.
+    fn longer(&self, earlier: Option<(Instant, ServerId)>, until: Instant) -> Option<Instant> {
+        let (earlier, server) = earlier?;
+        (server == self.server && earlier >= until).then_some(earlier)
     }
 
     pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId, leased: Leased) {
@@ -87,16 +94,20 @@ impl Learning<'_> {
         let has_room = state.has_room(state.entries.len());
         if leased.has(Leased::ENTRY) && has_room && (self.is_known)(state, key) {
             let leads_to = named.map(|named| named.leads_to);
+            let known = state.entries.get(&(dir, position));
+            let longer = self.longer(known.map(|known| (known.until, known.server)), until);
             state.entries.insert(
                 (dir, position),
                 Entry {
                     name: name.clone(),
                     leads_to,
-                    until,
+                    until: longer.unwrap_or(until),
                     server: self.server,
                 },
             );
-            state.ends(until, key, leased);
+            if longer.is_none() {
+                state.ends(until, key, leased);
+            }
         }
     }
 
@@ -110,21 +121,28 @@ impl Learning<'_> {
         }
         let is_known = (self.is_known)(state, key)
             && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
+        if leased.has(Leased::ATTRIBUTES) && state.is_leased(key, self.events) {
+            state.grip(ino, inode.cuts, until, self.server);
+        }
         if leased.has(Leased::ATTRIBUTES) && state.has_room(state.inodes.len()) && is_known {
             let mut reply = inode.clone();
             // Never of any use here.
             if let pandofs_api::FileBody::Inline { data, .. } = &mut reply.body {
                 *data = Vec::new();
             }
+            let known = state.inodes.get(&ino);
+            let longer = self.longer(known.map(|known| (known.until, known.server)), until);
             state.inodes.insert(
                 ino,
                 Inode {
                     reply,
-                    until,
+                    until: longer.unwrap_or(until),
                     server: self.server,
                 },
             );
-            state.ends(until, key, leased);
+            if longer.is_none() {
+                state.ends(until, key, leased);
+            }
         }
     }
 

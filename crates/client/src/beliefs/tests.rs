@@ -6,6 +6,7 @@ use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{BRIEF_LEASE, MANY_CACHED_LEASES};
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
+use std::time::Duration;
 
 const DIR: Ino = Ino(1);
 const FILE: Ino = Ino(5);
@@ -42,6 +43,7 @@ fn inode(mode: u16) -> InodeReply {
         },
         body: FileBody::None,
         dir: None,
+        cuts: 0,
     }
 }
 
@@ -128,6 +130,11 @@ fn entry_key(beliefs: &Beliefs) -> LeaseKey {
     beliefs.entry_key(DIR, &name())
 }
 
+/// Without waiting for writes.
+fn recall(beliefs: &Beliefs, keys: &[LeaseKey]) {
+    beliefs.recall(keys, Instant::now, Duration::ZERO);
+}
+
 #[test]
 fn what_is_leased_is_believed_until_it_is_recalled() {
     let beliefs = beliefs();
@@ -145,10 +152,10 @@ fn what_is_leased_is_believed_until_it_is_recalled() {
             .entry_until(entry_key(&beliefs), &name(), None)
             .is_none()
     );
-    beliefs.recall(&[LeaseKey::Inode(FILE)]);
+    recall(&beliefs, &[LeaseKey::Inode(FILE)]);
     assert!(found(&beliefs));
     assert_eq!(mode(&beliefs), None);
-    beliefs.recall(&[entry_key(&beliefs)]);
+    recall(&beliefs, &[entry_key(&beliefs)]);
     assert!(!found(&beliefs));
 }
 
@@ -172,7 +179,7 @@ fn that_there_is_no_such_name_is_believed_too() {
 fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
     let beliefs = beliefs();
     let late = send(&beliefs, lookup());
-    beliefs.recall(&[entry_key(&beliefs)]);
+    recall(&beliefs, &[entry_key(&beliefs)]);
     learn(&beliefs, &late, &entry(0o644));
     assert!(!found(&beliefs));
     assert_eq!(mode(&beliefs), Some(0o644), "it was not recalled");
@@ -279,4 +286,171 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
     let mut state = beliefs.state();
     state.drop_ended(brief);
     assert_eq!(state.inodes.len(), MANY_CACHED_LEASES + 1);
+}
+
+#[test]
+fn what_is_told_for_a_shorter_time_is_believed_for_as_long_as_it_was_leased_before() {
+    let beliefs = beliefs();
+    let told = |term| {
+        let mut asked = send(&beliefs, lookup());
+        asked.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES).within(term)];
+        learn(&beliefs, &asked, &entry(0o600));
+        let state = beliefs.state();
+        (
+            state.entries.values().next().unwrap().until,
+            state.inodes[&FILE].until,
+        )
+    };
+    let long = told(Term::Long);
+    assert_eq!(told(Term::Short), long);
+    assert_eq!(mode(&beliefs), Some(0o600));
+    // The end of what was told last is not waited for besides.
+    assert!(beliefs.state().ends[Term::Short as usize].is_empty());
+    recall(&beliefs, &[LeaseKey::Inode(FILE)]);
+    let short = told(Term::Short);
+    assert_eq!(short.0, long.0, "it is the attributes that were recalled");
+    assert!(short.1 < long.1);
+}
+
+fn cut_inode(cuts: u32) -> Result<Reply, Refusal> {
+    Ok(Reply::Inode(InodeReply {
+        cuts,
+        ..inode(0o644)
+    }))
+}
+
+fn hold(beliefs: &Beliefs) -> Hold {
+    hold_of(beliefs, FILE)
+}
+
+fn hold_of(beliefs: &Beliefs, ino: Ino) -> Hold {
+    match beliefs.begin_write(ino, Instant::now()) {
+        Begun::Held(hold) => hold,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// So long that a test that ends by it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Until a recall of this inode waits for writes.
+fn await_wanted<R>(beliefs: &Beliefs, ino: Ino, recall: &std::thread::ScopedJoinHandle<'_, R>) {
+    let begun = Instant::now();
+    let is_wanted = || beliefs.state().grips.get(&ino).is_some_and(Grip::is_wanted);
+    while !is_wanted() {
+        assert!(!recall.is_finished(), "it waits for no write to {ino}");
+        assert!(begun.elapsed() < PATIENCE, "nobody recalls {ino}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
+    let beliefs = beliefs();
+    let now = Instant::now();
+    assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
+    let early = send(&beliefs, getattr());
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+    // What this client changes itself, and an answer from before, take nothing away.
+    let change = change(&beliefs, &chmod());
+    learn(&beliefs, &early, &cut_inode(2));
+    let under_way = hold(&beliefs);
+    changed(
+        &beliefs,
+        &send(&beliefs, chmod()),
+        change,
+        &cut_inode(3).unwrap(),
+    );
+    assert_eq!(beliefs.end_write(FILE, under_way, now), Some(3));
+    // A lease that ends while it is written under is none.
+    let late = now + 2 * pandofs_types::limits::LEASE;
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), late), None);
+    assert!(matches!(beliefs.begin_write(FILE, late), Begun::Ask));
+    beliefs.asked_in_vain(FILE, late);
+    assert!(matches!(beliefs.begin_write(FILE, late), Begun::Without));
+}
+
+#[test]
+fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
+    let beliefs = beliefs();
+    let now = Instant::now();
+    let leased = |cuts| learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(cuts));
+    leased(3);
+    let under_way = hold(&beliefs);
+    let own = change(&beliefs, &chmod());
+    let mut cut = send(&beliefs, chmod());
+    cut.leased.clear();
+    changed(&beliefs, &cut, own, &cut_inode(4).unwrap());
+    assert_eq!(beliefs.end_write(FILE, under_way, now), None);
+    assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
+    leased(4);
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+    // Nor where it is not known whether it did.
+    let own = change(&beliefs, &chmod());
+    beliefs.changed(own, None, None, now);
+    assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
+}
+
+#[test]
+fn a_recall_waits_for_what_is_written_under_the_lease() {
+    let beliefs = beliefs();
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
+    let early = send(&beliefs, getattr());
+    let (first, second) = (hold(&beliefs), hold(&beliefs));
+    let keys = [LeaseKey::Inode(FILE)];
+    std::thread::scope(|scope| {
+        let recall = scope.spawn(|| beliefs.recall(&keys, Instant::now, PATIENCE));
+        let is_wanted = || matches!(beliefs.begin_write(FILE, Instant::now()), Begun::AskLater);
+        await_wanted(&beliefs, FILE, &recall);
+        assert!(is_wanted(), "a write begins after it was recalled");
+        assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+        assert_eq!(beliefs.end_write(FILE, second, Instant::now()), Some(3));
+        recall.join().unwrap();
+        assert!(is_wanted());
+    });
+    // An answer that was on its way then leases nothing.
+    learn(&beliefs, &early, &cut_inode(3));
+    let begun = beliefs.begin_write(FILE, Instant::now());
+    assert!(matches!(begun, Begun::AskLater), "{begun:?}");
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(4));
+    assert_eq!(
+        beliefs.end_write(FILE, hold(&beliefs), Instant::now()),
+        Some(4)
+    );
+    // One that takes longer than a recall waits was not under a lease all the time.
+    let slow = hold(&beliefs);
+    recall(&beliefs, &keys);
+    assert_eq!(beliefs.end_write(FILE, slow, Instant::now()), None);
+    beliefs.forget_grip(FILE);
+    assert!(beliefs.state().grips.is_empty());
+}
+
+/// A recall of two files waits for writes to the one, when a first write to the other begins.
+#[test]
+fn a_recall_waits_for_what_begins_while_it_waits() {
+    const OTHER: Ino = Ino(6);
+    let beliefs = beliefs();
+    let of_other = Ok(Reply::Inode(InodeReply {
+        attr: Attr {
+            ino: OTHER,
+            ..inode(0o644).attr
+        },
+        cuts: 8,
+        ..inode(0o644)
+    }));
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
+    let asked = send(&beliefs, call(Request::GetAttr { ino: OTHER }));
+    learn(&beliefs, &asked, &of_other);
+    let first = hold(&beliefs);
+    let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
+    std::thread::scope(|scope| {
+        let recall = scope.spawn(|| beliefs.recall(&keys, Instant::now, PATIENCE));
+        await_wanted(&beliefs, FILE, &recall);
+        let other = hold_of(&beliefs, OTHER);
+        assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+        await_wanted(&beliefs, OTHER, &recall);
+        assert_eq!(beliefs.end_write(OTHER, other, Instant::now()), Some(8));
+        recall.join().unwrap();
+    });
 }

@@ -275,6 +275,7 @@ pub fn file(ino: Ino) -> InodeReply {
         attr: attr(ino, FileKind::File),
         body,
         dir: None,
+        cuts: 0,
     }
 }
 
@@ -293,6 +294,7 @@ pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
         attr,
         body: FileBody::None,
         dir,
+        cuts: 0,
     }
 }
 

@@ -147,6 +147,7 @@ pub fn admin_replies() -> Named<AdminReply> {
                 faults: vec!["the store".to_owned()],
                 taken: 8,
                 refused: 9,
+                failing: vec![(FILE.0, "cannot read it".to_owned())],
             })),
         ),
     ]

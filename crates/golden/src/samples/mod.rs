@@ -293,7 +293,7 @@ mod tests {
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
-        CreateUnnamed, SetLayout);
+        CreateUnnamed, SetLayout, Spread);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
         LostLocks);

@@ -15,12 +15,14 @@ pub fn inode_reply() -> InodeReply {
             layout: layout(),
         },
         dir: None,
+        cuts: 0,
     }
 }
 
 fn striped() -> InodeReply {
     InodeReply {
         body: FileBody::Striped(layout()),
+        cuts: 300,
         ..inode_reply()
     }
 }
@@ -41,6 +43,7 @@ fn directory() -> InodeReply {
             parent: Ino::ROOT,
             settings: settings(),
         })),
+        cuts: 0,
     }
 }
 

@@ -174,6 +174,7 @@ pub fn requests() -> Named<Request> {
                 end: 1 << 33,
                 mtime: Time(TIME.0 + 9),
                 sparse: true,
+                cuts: Some(300),
             },
         ),
         (
@@ -295,6 +296,13 @@ pub fn requests() -> Named<Request> {
             Request::SetLayout {
                 ino,
                 layout: layout_choice(),
+            },
+        ),
+        (
+            "Spread",
+            Request::Spread {
+                dir,
+                entries_per_second: 2_000,
             },
         ),
     ]

@@ -1,6 +1,6 @@
 //! GIGA+: figures 2 and 3, table 1.
 
-use super::{Options, times, zip};
+use super::{Options, times, within, zip};
 use crate::cluster;
 use crate::growth::{Growth, Learning, Setting, grow};
 use crate::place::over_mean;
@@ -269,7 +269,7 @@ fn partitions_for_balance(options: &Options) -> Figure {
     let most = ratios.iter().copied().fold(0.0, f64::max);
     figure.claim(
         "10 to 100 times fewer partitions than consistent hashing for the same balance",
-        least >= 10.0,
+        within(&ratios, 10.0, 100.0),
         format!(
             "{} to {}: most for powers of two, for which one partition each is exact",
             times(least),

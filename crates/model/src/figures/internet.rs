@@ -1,255 +1,357 @@
-//! A trillion files on ten thousand servers: what of that the code allows, and what it would cost.
+//! A trillion files on ten thousand servers: what the code makes of that, from maps of that size, and where it ends.
 
-use super::Options;
+use super::{Options, range, times, zip};
 use crate::cluster;
-use crate::place::{Placer, Policy};
+use crate::place::{Placer, Policy, between_tellings, over_mean};
 use crate::rng::Rng;
 use crate::space::{NAMESPACE_2, Space};
-use pandofs_placement::{Bounds, DirMap, ServerInfo, crush_map, slot_array};
+use pandofs_placement::{
+    ClusterMap, DirMap, DirPolicy, FilePolicy, PartitionIndex, ServerInfo, extended_slots,
+    partitions_allowed, slot_array,
+};
 use pandofs_report::{Axis, Figure};
-use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_PARTITIONS, MAX_SERVERS, MAX_SHARDS};
-use pandofs_types::{ServerId, ShardId};
+use pandofs_types::limits::{
+    LOADS_INTERVAL, MAX_CACHED_DIR_MAPS, MAX_FRAME_BYTES, MAX_PARTITIONS, MAX_SHARDS,
+};
+use pandofs_types::{Position, ShardId};
 
 const FILES: f64 = 1e12;
-const SERVERS: usize = 10_000;
+const SERVERS: u32 = 10_000;
 /// Servers of a failure domain: a rack.
 const RACK: usize = 40;
 /// Bytes of an inode and its entry in the store, keys included: two records of docs/data-layout.md.
 const BYTES_OF_A_FILE: f64 = 300.0;
-/// Bytes a second of each server for moving shards, so that it still serves.
+/// Bytes a second that each server takes for splits, so that it still serves.
 const MOVING_RATE: f64 = 100e6;
 
 pub fn figures(options: &Options) -> Vec<Figure> {
+    let maps = Maps::new(options);
     vec![
-        balance(options),
-        maps(options),
-        joining(options),
-        messages(options),
+        balance(&maps),
+        bytes(&maps),
+        joining(&maps),
+        distributed(options),
+        loads(options, &maps),
     ]
 }
 
+/// Cluster maps by their number of servers, the largest last.
+struct Maps {
+    counts: Vec<u32>,
+    maps: Vec<ClusterMap>,
+}
+
+impl Maps {
+    fn new(options: &Options) -> Maps {
+        let counts: &[u32] = if options.quick {
+            &[64, SERVERS]
+        } else {
+            &[64, 100, 200, 500, 1_000, 2_000, 5_000, SERVERS]
+        };
+        Maps {
+            maps: counts.iter().map(|&count| map(count, MAX_SHARDS)).collect(),
+            counts: counts.to_vec(),
+        }
+    }
+
+    fn largest(&self) -> &ClusterMap {
+        &self.maps[self.maps.len() - 1]
+    }
+}
+
+/// A server as they have addresses, in racks.
 fn servers(count: usize) -> Vec<ServerInfo> {
     let mut servers = cluster::servers(count);
     for (number, server) in servers.iter_mut().enumerate() {
         server.domain = format!("rack-{}", number / RACK);
+        server.addresses = vec![format!("tcp:server-{number:05}.example.org:7070")];
     }
     servers
 }
 
-fn counts(leaders: &[ServerId], servers: usize) -> Vec<u64> {
-    let mut counts = vec![0; servers];
-    for leader in leaders {
+fn map(count: u32, shards: u16) -> ClusterMap {
+    cluster::made(shards, servers(count as usize))
+}
+
+/// The same after a rack joined.
+fn joined(map: &ClusterMap) -> ClusterMap {
+    let before = map.servers.len();
+    let rack = servers(before + RACK).split_off(before);
+    match map.with_servers(rack) {
+        Ok(map) => map,
+        Err(error) => panic!("a rack joins {before} servers: {error}"),
+    }
+}
+
+fn largest_over_mean(map: &ClusterMap) -> f64 {
+    let mut counts = vec![0; map.servers.len()];
+    for leader in &map.shards {
         counts[usize::from(leader.0)] += 1;
     }
-    counts
+    over_mean(&counts)
 }
 
 /// How evenly shards spread, by their number.
-fn balance(options: &Options) -> Figure {
+fn balance(maps: &Maps) -> Figure {
     let mut figure = Figure::new(
         "internet-balance",
         "Shards of the server that leads most, over the mean",
-        Axis::logarithmic("shards"),
+        Axis::logarithmic("servers"),
         Axis::linear("largest over mean"),
     );
-    let sizes: &[usize] = if options.quick {
-        &[1_000]
-    } else {
-        &[100, 1_000, 10_000]
-    };
-    let mut at_most = 0.0;
-    for &size in sizes {
-        let all = servers(size);
-        let points = (12..=16)
-            .map(|power| ((1_u32 << power) - 1) as u16)
-            .filter(|&shards| usize::from(shards) >= size)
-            .map(|shards| {
-                let loads = counts(&crush_map(shards, &all), size);
-                at_most = crate::place::over_mean(&loads);
-                (f64::from(shards) + 1.0, at_most)
-            })
-            .collect();
-        figure.add(format!("{size} servers"), points);
-    }
+    let most: Vec<f64> = maps.maps.iter().map(largest_over_mean).collect();
+    figure.add(
+        format!("{MAX_SHARDS} shards"),
+        zip(&maps.counts, most.iter().copied()),
+    );
+    let fewer = maps.counts.iter().filter(|&&count| count <= 4_096);
+    let fewer: Vec<u32> = fewer.copied().collect();
+    let of_fewer = fewer
+        .iter()
+        .map(|&count| largest_over_mean(&map(count, 4_096)));
+    figure.add("4096 shards", zip(&fewer, of_fewer));
     figure.note(format!(
-        "CRUSH over racks of {RACK}; powers of two, less one (a shard's number has 16 bits)"
+        "maps as `pandofs format` makes them, racks of {RACK}"
     ));
+    let largest = maps.largest();
     figure.claim(
         "10,000 servers fit the limits of the code",
-        SERVERS <= MAX_SERVERS,
-        format!(
-            "limits.rs has {MAX_SERVERS} servers and {MAX_SHARDS} shards. The arithmetic goes further, up to 65,535 shards, but that is \
-             6.5 shards for each of {SERVERS} servers"
-        ),
+        largest.servers.len() == SERVERS as usize
+            && largest.leading_servers().len() == SERVERS as usize,
+        "the map is made by the code that makes real ones, and every server leads a shard. No cluster of this size was run: \
+         the limit on servers is that of the formats, not one that was tried",
     );
+    let last = most[most.len() - 1];
     figure.claim(
-        "as many shards as 16 bits can number spread evenly over the largest of these clusters",
-        at_most <= 1.25,
+        "as many shards as there may be spread evenly over 10,000 servers (a quarter over the mean)",
+        last <= 1.25,
         format!(
-            "the fullest server leads {at_most:.2} times the mean: shards are balls thrown into servers, and about a hundred for each \
-             server are needed for 1.25. Shard numbers of 32 bits, or placement that corrects what CRUSH drew, would do"
+            "the fullest server leads {last:.2} times the mean: shards are balls thrown into servers, {:.1} for each server \
+             here, and about a hundred are needed for 1.25. Shard numbers of 32 bits, or placement that corrects what CRUSH \
+             drew, would do. (The adaptive policy goes by what servers have, and evens out what is made after)",
+            f64::from(MAX_SHARDS) / f64::from(SERVERS)
         ),
     );
     figure
 }
 
+fn encoded<T: serde::Serialize>(value: &T) -> f64 {
+    postcard::to_stdvec(value).map_or(f64::INFINITY, |bytes| bytes.len() as f64)
+}
+
+/// A directory that has spread over all servers, as far as it may.
+fn widest(map: &ClusterMap) -> DirMap {
+    let partitions = map.max_partitions();
+    DirMap::with_slots(slot_array(map, ShardId(0), partitions, 1), partitions)
+}
+
 /// Memory for maps.
-fn maps(options: &Options) -> Figure {
+fn bytes(maps: &Maps) -> Figure {
     let mut figure = Figure::new(
         "internet-maps",
         "Bytes of the maps",
         Axis::logarithmic("servers"),
         Axis::logarithmic("bytes"),
     );
-    let counts: &[u32] = if options.quick {
-        &[16, 256]
-    } else {
-        &[16, 64, 256, 1_024]
-    };
-    let mut cluster_bytes = Vec::new();
-    let mut directory_bytes = Vec::new();
-    for &count in counts {
-        let mut map = cluster::map(count as usize);
-        for (number, server) in map.servers.iter_mut().enumerate() {
-            let host = format!("tcp:server-{number:05}.example.org:7070");
-            server.addresses = vec![host];
-        }
-        let encoded = postcard::to_stdvec(&map).map_or(0, |bytes| bytes.len());
-        cluster_bytes.push(encoded as f64);
-        let partitions = count.min(MAX_PARTITIONS as u32);
-        let slots = slot_array(&map, ShardId(0), partitions, 1);
-        let directory = DirMap::with_slots(slots, partitions);
-        let encoded = postcard::to_stdvec(&directory).map_or(0, |bytes| bytes.len());
-        directory_bytes.push(encoded as f64);
-    }
+    let of_cluster: Vec<f64> = maps.maps.iter().map(encoded).collect();
+    let of_directory: Vec<f64> = maps.maps.iter().map(|map| encoded(&widest(map))).collect();
+    figure.add("cluster map", zip(&maps.counts, of_cluster.iter().copied()));
     figure.add(
-        "cluster map",
-        super::zip(counts, cluster_bytes.iter().copied()),
+        "map of a directory that has spread as far as it may",
+        zip(&maps.counts, of_directory.iter().copied()),
     );
-    figure.add(
-        "map of a directory on all servers",
-        super::zip(counts, directory_bytes.iter().copied()),
+    figure.note(
+        "encoded as on the wire; in memory a map of a directory takes 2 bytes a slot and 4 a partition besides",
     );
-    figure.note("encoded as on the wire; in memory a map of a directory takes 2 bytes a slot and 4 a partition besides");
-    let last = counts.len() - 1;
-    let per_server = cluster_bytes[last] / f64::from(counts[last]);
-    let whole = per_server * SERVERS as f64;
-    let small =
-        postcard::to_stdvec(&DirMap::single(ShardId(0))).map_or(0, |bytes| bytes.len()) + 64;
-    let client = whole + (MAX_CACHED_DIR_MAPS * small) as f64;
+    let last = maps.counts.len() - 1;
+    let (cluster, directory) = (of_cluster[last], of_directory[last]);
+    let small = encoded(&DirMap::single(ShardId(0))) + 64.0;
+    let client = cluster + MAX_CACHED_DIR_MAPS as f64 * small;
+    figure.claim(
+        "the map of 10,000 servers goes in one message",
+        cluster < MAX_FRAME_BYTES as f64,
+        format!(
+            "{:.2} MB of {:.2}",
+            cluster / 1e6,
+            MAX_FRAME_BYTES as f64 / 1e6
+        ),
+    );
     figure.claim(
         "what a client keeps does not grow with the files",
         client < 64e6,
         format!(
-            "{:.1} MB: a cluster map of {:.1} MB for {SERVERS} servers ({per_server:.0} bytes each) and {MAX_CACHED_DIR_MAPS} maps of \
-             directories of one partition; one of a directory on all servers adds {:.1} KB",
+            "{:.1} MB: a cluster map of {:.2} MB for {SERVERS} servers and {MAX_CACHED_DIR_MAPS} maps of directories of one \
+             partition; one of a directory that has spread as far as it may adds {:.1} KB",
             client / 1e6,
-            whole / 1e6,
-            directory_bytes[last] / 1e3
+            cluster / 1e6,
+            directory / 1e3
         ),
     );
     figure
 }
 
-/// A rack joins.
-fn joining(options: &Options) -> Figure {
+/// What a rack that joins gets of the directory that has spread furthest.
+fn given(before: &ClusterMap, after: &ClusterMap) -> f64 {
+    let old = widest(before);
+    let most = partitions_allowed(after, None, &old);
+    let slots = extended_slots(old.slots(), after, most);
+    let active = (slots.len() as u32).min(most);
+    let new = DirMap::with_slots(slots, active);
+    let size = |index: PartitionIndex| {
+        let (start, end) = new.range_of(index);
+        (end.0 - start.0) as f64 / Position::END.0 as f64
+    };
+    new.active()
+        .filter(|index| index.0 >= old.active_count())
+        .map(size)
+        .sum()
+}
+
+/// A rack joins, as [`ClusterMap::with_servers`] has it.
+fn joining(maps: &Maps) -> Figure {
     let mut figure = Figure::new(
         "internet-joining",
-        "A rack of servers joins: part of the shards that move",
+        format!("A rack of {RACK} servers joins"),
         Axis::logarithmic("servers before"),
-        Axis::logarithmic("per cent of the shards"),
+        Axis::logarithmic("per cent (hours)"),
     );
-    let before: &[u32] = if options.quick {
-        &[200, 1_000]
-    } else {
-        &[200, 1_000, 5_000, 10_000]
+    // Half of the shards that there may be: those that join bring some.
+    let pairs: Vec<(ClusterMap, ClusterMap)> = maps
+        .counts
+        .iter()
+        .map(|&count| {
+            let before = map(count, MAX_SHARDS / 2);
+            let after = joined(&before);
+            (before, after)
+        })
+        .collect();
+    let fair: Vec<f64> = maps
+        .counts
+        .iter()
+        .map(|&count| RACK as f64 / (f64::from(count) + RACK as f64))
+        .collect();
+    let of_new_directories: Vec<f64> = pairs
+        .iter()
+        .map(|(before, after)| {
+            let all = after.shards.len() as f64;
+            (all - before.shards.len() as f64) / all
+        })
+        .collect();
+    let of_largest: Vec<f64> = pairs
+        .iter()
+        .map(|(before, after)| given(before, after))
+        .collect();
+    // What moves is what the largest directories give by splitting.
+    let hours: Vec<f64> = of_largest
+        .iter()
+        .map(|share| share * FILES * BYTES_OF_A_FILE / RACK as f64 / MOVING_RATE / 3_600.0)
+        .collect();
+    let percent = |shares: &[f64]| {
+        zip(
+            &maps.counts,
+            shares.iter().map(|share| 100.0 * share + 1e-3),
+        )
     };
-    let shards = u16::MAX;
-    let mut moved = Vec::new();
-    for &count in before {
-        let count = count as usize;
-        let (old, new) = (servers(count), servers(count + RACK));
-        let (old, new) = (crush_map(shards, &old), crush_map(shards, &new));
-        let changed = old.iter().zip(&new).filter(|(old, new)| old != new).count();
-        moved.push(changed as f64 / f64::from(shards));
-    }
-    let percent = moved.iter().map(|share| 100.0 * share);
-    figure.add("CRUSH", super::zip(before, percent));
-    let least = |count: u32| RACK as f64 / (f64::from(count) + RACK as f64);
-    let ideal = before.iter().map(|&count| 100.0 * least(count));
-    figure.add("the new servers' part", super::zip(before, ideal));
-    let naive = before
-        .iter()
-        .map(|&count| 100.0 * (1.0 - 1.0 / (f64::from(count) + RACK as f64)));
-    figure.add("shard modulo servers", super::zip(before, naive));
-    let more = moved
-        .iter()
-        .zip(before)
-        .map(|(share, &count)| share / least(count))
-        .fold(0.0, f64::max);
-    figure.claim(
-        "what moves is about what the new servers are to have",
-        more < 1.6,
+    figure.add("the new servers' fair part", percent(&fair));
+    figure.add(
+        "their part of new directories",
+        percent(&of_new_directories),
+    );
+    figure.add(
+        "their part of a directory that had spread as far as it could",
+        percent(&of_largest),
+    );
+    figure.add(
         format!(
-            "at most {more:.2} times that. (As long as there are few shards for a server, each server that drew none is given one, \
-             and a rack that joins changes who that is)"
+            "hours until they have it of a trillion files in such directories, at {:.0} MB/s each",
+            MOVING_RATE / 1e6
+        ),
+        zip(&maps.counts, hours.iter().map(|hours| hours + 1e-3)),
+    );
+    figure.note("0.001 is added to each, so that what is 0 is seen");
+    let nothing_moves = pairs
+        .iter()
+        .all(|(before, after)| before.check_successor(after).is_ok());
+    figure.claim(
+        "nothing that is stored changes its shard, and no shard its server",
+        nothing_moves,
+        "what the new servers get is what is made after, and what large directories give by splitting",
+    );
+    let (least, most) = {
+        let both = of_new_directories.iter().zip(&fair);
+        let over: Vec<f64> = both.map(|(got, fair)| got / fair).collect();
+        range(&over)
+    };
+    figure.claim(
+        "the new servers get their fair part of new directories (within a quarter)",
+        least > 0.75 && most < 1.25,
+        format!(
+            "{} to {} of it: a new server leads a whole number of shards, and with {} shards on {SERVERS} servers the mean is \
+             between one and two",
+            times(least),
+            times(most),
+            MAX_SHARDS / 2
         ),
     );
-    let last = moved.len() - 1;
-    let bytes = moved[last] * FILES * BYTES_OF_A_FILE;
-    let to_each = bytes / RACK as f64 / MOVING_RATE;
-    figure.note(format!(
-        "a trillion files, {} servers: {:.0} TB move to {RACK} servers, {:.1} hours at {:.0} MB/s each",
-        before[last],
-        bytes / 1e12,
-        to_each / 3_600.0,
-        MOVING_RATE / 1e6
-    ));
+    let gets: Vec<u32> = maps
+        .counts
+        .iter()
+        .zip(&of_largest)
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(count, _)| *count)
+        .collect();
+    figure.claim(
+        "a directory that had spread over all servers spreads to the new ones",
+        gets.len() == maps.counts.len(),
+        format!(
+            "it does with {gets:?} servers of {:?}: a directory has at most {MAX_PARTITIONS} partitions, and one that has them \
+             all gives nothing to servers that join",
+            maps.counts
+        ),
+    );
     figure
 }
 
 /// Operations that take several servers, from a sample of the name space.
-fn messages(options: &Options) -> Figure {
+fn distributed(options: &Options) -> Figure {
     let mut figure = Figure::new(
         "internet-messages",
-        "Objects whose creation takes two shards, by shards",
-        Axis::logarithmic("shards"),
+        "Objects whose creation takes two shards, by servers (one shard each)",
+        Axis::logarithmic("servers"),
         Axis::logarithmic("per cent of the objects"),
     );
-    let shards: &[u32] = if options.quick {
-        &[64, 1_024]
+    let counts: &[u32] = if options.quick {
+        &[64, SERVERS]
     } else {
-        &[64, 1_024, 16_384, 65_535]
+        &[64, 256, 1_024, 4_096, SERVERS]
     };
     let kind = NAMESPACE_2.scaled_down(options.divisor());
     let space = Space::generate(kind, options.seed);
+    let default = Policy::Running {
+        directories: DirPolicy::default(),
+        files: FilePolicy::default(),
+    };
     let policies = [
         ("random", Policy::Random),
-        (
-            "ddg(4,16), files with their entries",
-            Policy::DdgOwnFiles {
-                dir_depth: 4,
-                dir_width: 16,
-                file_width: u32::MAX,
-            },
-        ),
-        ("adaptive", Policy::Adaptive(Bounds::default())),
+        ("ddg(4,16), files with their entries: the default", default),
+        ("adaptive", Policy::adaptive()),
     ];
     let mut of_default = 0.0;
     for (name, policy) in policies {
-        let points = shards.iter().map(|&count| {
+        let points = counts.iter().map(|&count| {
             let rng = Rng::new(options.seed, 0x147);
-            let mut placer = Placer::new(policy, count as usize, rng);
+            let every = between_tellings(count as usize, usize::MAX, options.costs);
+            let mut placer = Placer::new(policy, count as usize, rng, every);
             placer.place_all(&space);
             let (directories, files) = placer.branch_points(&space);
             let share = (directories + files) as f64 / space.len() as f64;
-            if name.starts_with("ddg") {
+            if policy == default {
                 of_default = share;
             }
             100.0 * share
         });
         let points: Vec<f64> = points.collect();
-        figure.add(name, super::zip(shards, points));
+        figure.add(name, zip(counts, points));
     }
     figure.note(format!(
         "a sample of {} objects with the shape of {}: what is a branch point follows from a directory and its parent alone, so \
@@ -258,7 +360,7 @@ fn messages(options: &Options) -> Figure {
         kind.name
     ));
     figure.claim(
-        "with the default policy nearly all creations are ordinary operations at any size",
+        "with the default policy nearly all creations are ordinary operations at any size (95 %)",
         of_default < 0.05,
         format!(
             "{:.2} % take two shards, so a trillion creations send {:.1e} messages between servers (three each) instead of {:.1e} \
@@ -266,6 +368,51 @@ fn messages(options: &Options) -> Figure {
             100.0 * of_default,
             3.0 * of_default * FILES,
             3.0 * FILES
+        ),
+    );
+    figure
+}
+
+/// Messages that servers send each other for no operation: what each has, where a policy adapts.
+fn loads(options: &Options, maps: &Maps) -> Figure {
+    let mut figure = Figure::new(
+        "internet-loads",
+        "Servers tell each other what they have (adaptive policies only)",
+        Axis::logarithmic("servers"),
+        Axis::logarithmic("messages a second to each server"),
+    );
+    // Each asks each other one, and is asked by each, every time.
+    let rates: Vec<f64> = maps
+        .maps
+        .iter()
+        .map(|map| 2.0 * (map.leading_servers().len() as f64 - 1.0) / LOADS_INTERVAL.as_secs_f64())
+        .collect();
+    figure.add(
+        "questions and answers",
+        zip(&maps.counts, rates.iter().copied()),
+    );
+    let busy: Vec<f64> = rates
+        .iter()
+        .map(|rate| 100.0 * rate * options.costs.message_us / 1e6)
+        .collect();
+    figure.add(
+        "per cent of a server's processor",
+        zip(&maps.counts, busy.iter().copied()),
+    );
+    let fine = maps
+        .counts
+        .iter()
+        .zip(&busy)
+        .filter(|(_, busy)| **busy < 5.0);
+    let fine = fine.map(|(count, _)| *count).max().unwrap_or(0);
+    let last = busy.len() - 1;
+    figure.claim(
+        "telling each other takes less than a twentieth of each of 10,000 servers",
+        busy[last] < 5.0,
+        format!(
+            "{:.0} % with {SERVERS}, less than 5 % up to {fine} servers of {:?}: all tell all. Beyond, each would have to hear \
+             from a few, and from them of the others. The policies that do not adapt send none of it",
+            busy[last], maps.counts
         ),
     );
     figure

@@ -2,11 +2,12 @@
 
 use super::times;
 use crate::costs::Costs;
-use crate::macro1::macro1;
+use crate::macro1::{Macro1, macro1};
 use crate::place::Policy;
 use crate::space::{NAMESPACE_1, Space};
-use pandofs_placement::{Bounds, DirPolicy, FileBounds, FilePolicy};
+use pandofs_placement::{DirPolicy, FilePolicy};
 use pandofs_report::{Axis, Figure};
+use std::fmt;
 
 /// A measurement. All was below one directory, whose policy this is; files were with their entries.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +20,57 @@ pub struct Live {
     pub seed: u64,
     /// Operations a second: files and directories made, looked at, removed.
     pub rates: [f64; 3],
+    /// What that took of the servers, if they were asked.
+    pub took: Option<Took>,
+}
+
+/// What operations took of the servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// Of clients, to each server.
+    pub requests: Vec<u64>,
+    /// Operations on more than one shard; in the model, on more than one server.
+    pub distributed: u64,
+    /// Between servers.
+    pub messages: u64,
+}
+
+impl Took {
+    fn of(run: &Macro1) -> Took {
+        let mut took = Took::default();
+        for phase in [&run.create, &run.stat, &run.delete] {
+            took.requests.resize(phase.requests.len(), 0);
+            for (sum, requests) in took.requests.iter_mut().zip(&phase.requests) {
+                *sum += requests;
+            }
+            took.distributed += phase.distributed;
+            took.messages += phase.messages;
+        }
+        took
+    }
+
+    /// The part of the requests that the server had which had most.
+    fn largest_part(&self) -> f64 {
+        let most = self.requests.iter().max().copied().unwrap_or(0);
+        most as f64 / self.requests.iter().sum::<u64>().max(1) as f64
+    }
+}
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} distributed operations, {} messages between servers, {:.0} % of the requests to one server",
+            self.distributed,
+            self.messages,
+            100.0 * self.largest_part()
+        )
+    }
 }
 
 impl Live {
     fn name(&self) -> String {
-        let policy = match self.policy {
-            DirPolicy::Ddg {
-                dir_depth,
-                dir_width,
-            } => format!("ddg({dir_depth},{dir_width})"),
-            DirPolicy::Random => "random".to_owned(),
-            DirPolicy::Subtree => "subtree".to_owned(),
-            DirPolicy::CrushPath => "crush-path".to_owned(),
-            DirPolicy::Adaptive(_) => "adaptive".to_owned(),
-        };
+        let policy = crate::place::name(self.policy);
         format!(
             "{policy}, {} servers, {} clients",
             self.servers, self.clients
@@ -41,40 +79,30 @@ impl Live {
 
     /// The same in the model.
     fn modelled(&self) -> Policy {
-        let own = |dir_depth, dir_width| Policy::DdgOwnFiles {
-            dir_depth,
-            dir_width,
-            file_width: u32::MAX,
-        };
-        match self.policy {
-            DirPolicy::Ddg {
-                dir_depth,
-                dir_width,
-            } => own(dir_depth, dir_width),
-            DirPolicy::Random | DirPolicy::CrushPath => own(1, 1),
+        let directories = match self.policy {
             // It is all one child of the root.
-            DirPolicy::Subtree => own(u32::MAX, u32::MAX),
-            adaptive @ DirPolicy::Adaptive(_) => {
-                let with_entries = FilePolicy::Adaptive(FileBounds {
-                    least: u32::MAX,
-                    most: u32::MAX,
-                });
-                Policy::Adaptive(Bounds::of(adaptive, with_entries))
-            }
+            DirPolicy::Subtree => DirPolicy::Ddg {
+                dir_depth: u32::MAX,
+                dir_width: u32::MAX,
+            },
+            other => other,
+        };
+        Policy::Running {
+            directories,
+            files: FilePolicy::WithEntry,
         }
     }
 
-    fn model(&self, costs: Costs) -> [f64; 3] {
+    fn model(&self, costs: Costs) -> Macro1 {
         let space = Space::generate(NAMESPACE_1.with_files(self.files), self.seed);
-        let run = macro1(
+        macro1(
             &space,
             self.modelled(),
             self.servers,
             self.clients,
             costs,
             self.seed,
-        );
-        [run.create.rate(), run.stat.rate(), run.delete.rate()]
+        )
     }
 }
 
@@ -90,7 +118,9 @@ pub fn beside(live: &[Live], costs: Costs) -> Figure {
         &names,
         Axis::logarithmic("operations a second"),
     );
-    let modelled: Vec<[f64; 3]> = live.iter().map(|one| one.model(costs)).collect();
+    let runs: Vec<Macro1> = live.iter().map(|one| one.model(costs)).collect();
+    let rates = |run: &Macro1| [run.create.rate(), run.stat.rate(), run.delete.rate()];
+    let modelled: Vec<[f64; 3]> = runs.iter().map(rates).collect();
     for (phase, name) in PHASES.iter().enumerate() {
         let column =
             |rates: &[[f64; 3]]| -> Vec<f64> { rates.iter().map(|of_all| of_all[phase]).collect() };
@@ -110,6 +140,15 @@ pub fn beside(live: &[Live], costs: Costs) -> Figure {
             same_order(&measured, &modelled),
             format!("live over modelled: {} to {}", times(least), times(most)),
         );
+    }
+    for (one, run) in live.iter().zip(&runs) {
+        if let Some(took) = &one.took {
+            figure.note(format!(
+                "{}: live {took}; modelled {}",
+                one.name(),
+                Took::of(run)
+            ));
+        }
     }
     figure.note(
         "where they differ: in the model each server has a processor and a disk of its own and clients cost nothing but \
@@ -150,15 +189,30 @@ mod tests {
             files: 2_000,
             seed: 1,
             rates: [1_000.0; 3],
+            took: None,
         };
         let adaptive = DirPolicy::Adaptive(DirBounds::default());
         let (ddg, random, subtree) = (DirPolicy::default(), DirPolicy::Random, DirPolicy::Subtree);
-        let all = [ddg, random, subtree, adaptive].map(live);
+        let mut all = [ddg, random, subtree, adaptive].map(live);
+        all[1].took = Some(Took {
+            requests: vec![1_000, 1_000, 2_000, 0],
+            distributed: 7,
+            messages: 21,
+        });
         let figure = beside(&all, Costs::MEASURED);
         assert_eq!(figure.series.len(), 2 * PHASES.len());
         assert_eq!(figure.categories[1], "random, 4 servers, 8 clients");
         let modelled = &figure.series[1].points;
         assert_eq!(modelled.len(), all.len());
+        // What was asked of the servers is beside what the model takes of its own.
+        let notes = &figure.notes;
+        let start = "random, 4 servers, 8 clients: live 7 distributed operations, 21 messages between servers, 50 % of the \
+                     requests to one server; modelled ";
+        let modelled_random = notes[0].strip_prefix(start).expect(&notes[0]);
+        assert!(
+            !modelled_random.starts_with("0 ") && notes.len() == 2,
+            "{notes:?}"
+        );
         // Subtree leaves what is below one directory to one server, so that the others have less to do.
         assert!(modelled[0].1 > modelled[2].1, "{modelled:?}");
     }

@@ -9,7 +9,7 @@ use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
 use crate::{Effect, Locks, Owned, Stop, Txn, View};
 use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step};
-use pandofs_placement::{FilePolicy, place_file};
+use pandofs_placement::{FilePolicy, place_new_file};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
 use pandofs_types::{
     Credentials, FileKind, FsError, Ino, Name, ServerId, SessionId, ShardId, Time,
@@ -71,26 +71,13 @@ pub fn check(
     );
     let policy = owned.parts.settings.file_policy;
     let policy = policy.unwrap_or(view.map.settings.file_policy);
-    let unit = match policy {
-        FilePolicy::WithEntry => None,
-        FilePolicy::Ddg { file_width } => Some((file_width, choices.random_shard(view))),
-        FilePolicy::Adaptive(bounds) => {
-            let placing = choices.placing(view);
-            Some((bounds.width(placing.granularity), placing.shard))
-        }
-    };
-    let shard = match unit {
-        None => view.shard,
-        Some((file_width, random)) => {
-            let placed = place_file(file_width, &owned.parts.grain, random);
-            owned.parts.grain = placed.parent_after;
-            placed.shard
-        }
-    };
+    let drawn = choices.drawn(view);
+    let placed = place_new_file(policy, &owned.parts.grain, view.shard, &drawn);
+    owned.parts.grain = placed.parent_after;
     Ok(Checked {
         owned,
         policy,
-        shard,
+        shard: placed.shard,
         new,
     })
 }
@@ -244,6 +231,7 @@ pub(crate) fn inode_of(view: &View<'_>, ino: Ino, new: &NewFile) -> InodeRecord 
         trail: Vec::new(),
         acls: new.acls.clone(),
         may_be_named: false,
+        cuts: 0,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
 use crate::records::PartsRecord;
 use crate::{Locks, Stop, View};
 use pandofs_api::{NewDir, Refusal, Step};
-use pandofs_placement::{DirPolicy, place_directory};
+use pandofs_placement::{DirPolicy, place_new_directory};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name};
 
 /// Where subdirectories of the directory with these partitions go.
@@ -47,16 +47,9 @@ pub fn plan(
     }
     check_dir(caller, CHANGE, &owned.parts)?;
     let mut parts = owned.parts;
-    let placed = match policy(view, &parts) {
-        DirPolicy::Adaptive(bounds) => {
-            let placing = choices.placing(view);
-            bounds.place_directory(placing.granularity, &parts.grain, placing.shard)
-        }
-        fixed => {
-            let random = choices.random_shard(view);
-            place_directory(fixed, &parts.grain, dir == Ino::ROOT, random)
-        }
-    };
+    let policy = policy(view, &parts);
+    let drawn = choices.drawn(view);
+    let placed = place_new_directory(policy, &parts.grain, dir == Ino::ROOT, &drawn);
     let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mode, umask);
     let new = NewDir {
         parent: dir,

@@ -34,7 +34,7 @@ pub mod xattr;
 use crate::made;
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
-use pandofs_placement::{DirPolicy, Granularity, Placing};
+use pandofs_placement::{DirPolicy, Drawn, Placing};
 use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -52,20 +52,18 @@ pub struct Choices {
     pub slots: Vec<ShardId>,
     /// Where the directory's policy follows the load: what is placed by.
     pub placing: Option<Placing>,
+    /// Nobody but who asks has the file open that is given a size.
+    pub alone: bool,
 }
 
 impl Choices {
-    /// A shard drawn at random.
-    fn random_shard(&self, view: &View<'_>) -> ShardId {
-        ShardId((self.random % u64::from(view.map.shard_count())) as u16)
-    }
-
-    /// What is placed by; without knowledge of any load in the smallest units.
-    fn placing(&self, view: &View<'_>) -> Placing {
-        self.placing.unwrap_or_else(|| Placing {
-            granularity: Granularity::SMALLEST,
-            shard: self.random_shard(view),
-        })
+    /// What decides where something new goes.
+    fn drawn(&self, view: &View<'_>) -> Drawn {
+        Drawn {
+            random: self.random,
+            shards: view.map.shard_count(),
+            placing: self.placing,
+        }
     }
 }
 
@@ -400,10 +398,14 @@ pub fn mutate(
             end,
             mtime,
             sparse,
+            cuts,
         } => {
             let inode = wrote_data::check(&view, locks, *ino)?;
             let range = *start..*end;
-            wrote_data::apply(txn, caller, *ino, inode, range, *mtime, *sparse)?
+            match cuts.is_none_or(|known| known == inode.cuts) {
+                true => wrote_data::apply(txn, caller, *ino, inode, range, *mtime, *sparse)?,
+                false => wrote_data::before_a_cut(txn, *ino, &inode)?,
+            }
         }
         Request::SetXattr {
             ino,
@@ -544,6 +546,7 @@ pub fn inode_reply(
         attr,
         body: file_body(inode, false),
         dir,
+        cuts: inode.cuts,
     })
 }
 

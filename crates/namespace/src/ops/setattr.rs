@@ -159,8 +159,11 @@ pub(crate) fn cut(
         Body::Striped(layout) | Body::Sparse(layout) => {
             let layout = *layout;
             let was_sparse = matches!(inode.body, Body::Sparse(_));
-            // To the size that it has: what was reserved beyond goes.
-            if size < inode.size || size == 0 || (was_sparse && size == inode.size) {
+            inode.cuts = inode.cuts.wrapping_add(1);
+            // To the size that it has: what was reserved beyond goes. To a larger one: what somebody has written beyond
+            // that and not reported.
+            let is_cut = size < inode.size || size == 0 || (was_sparse && size == inode.size);
+            if is_cut || !choices.alone {
                 let size = match txn.view().reclaim(ino)? {
                     Some(ReclaimRecord::Cut { size: pending, .. }) => pending.min(size),
                     _ => size,

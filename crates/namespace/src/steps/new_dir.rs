@@ -62,6 +62,7 @@ pub fn prepare(txn: &mut Txn<'_, '_>, new: &NewDir, choices: &Choices) -> Result
         attr: new_dir_attr(ino, new),
         body: FileBody::None,
         dir: Some(Box::new(dir)),
+        cuts: 0,
     };
     Ok(Prepared {
         result: StepResult {
@@ -104,6 +105,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, new: &NewDir, own: &StepResult) -> Result<
         trail: Vec::new(),
         acls: new.acls.clone(),
         may_be_named: false,
+        cuts: 0,
     };
     txn.add_inode(ino, &inode);
     let parts = PartsRecord {

@@ -129,5 +129,6 @@ fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRe
         trail: Vec::new(),
         acls: parts.acls.clone(),
         may_be_named: false,
+        cuts: 0,
     }
 }

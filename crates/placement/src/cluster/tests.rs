@@ -80,7 +80,7 @@ fn an_unknown_shard_has_no_server() {
 #[test]
 fn what_cannot_be_created() {
     let servers = cluster(64, 4).servers;
-    for shards in [0, 3, 63, 8_192] {
+    for shards in [0, 3, 63, MAX_SHARDS + 1] {
         let refused = create(shards, servers.clone());
         assert_eq!(refused, Err(MapError::ShardCount(usize::from(shards))));
     }
@@ -119,7 +119,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             refusal(|map| map.servers.clear()),
-            "a cluster has 1 to 1024 servers, this one has 0",
+            "a cluster has 1 to 10240 servers, this one has 0",
         ),
         (
             refusal(|map| map.servers[0].id = ServerId(1)),
@@ -131,7 +131,12 @@ fn what_is_wrong_is_named() {
         ),
         (
             refusal(|map| map.shards.clear()),
-            "a file system has 1 to 4096 shards, this one has 0",
+            "a file system has 1 to 32768 shards, this one has 0",
+        ),
+        (
+            refusal(|map| map.policy = DirPolicy::CrushPath),
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
+             cannot be chosen",
         ),
         (
             refusal(|map| {
@@ -140,7 +145,8 @@ fn what_is_wrong_is_named() {
                     dir_width: 1,
                 }
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
+             cannot be chosen",
         ),
         (
             refusal(|map| {
@@ -149,7 +155,8 @@ fn what_is_wrong_is_named() {
                     dir_width: 0,
                 }
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
+             cannot be chosen",
         ),
         (
             refusal(|map| {
@@ -158,7 +165,8 @@ fn what_is_wrong_is_named() {
                     ..DirBounds::default()
                 })
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
+             cannot be chosen",
         ),
         (
             refusal(|map| {
@@ -240,5 +248,32 @@ fn what_is_an_address() {
     assert_eq!(
         twice,
         "server 1: the address \"unix:/run/s\" is there already"
+    );
+}
+
+#[test]
+fn ten_thousand_servers_have_a_map_and_more_may_join() {
+    const SERVERS: u16 = 10_000;
+    let server = |id: u16| ServerInfo {
+        id: ServerId(id),
+        addresses: vec![format!("tcp:server-{id:05}.example.org:7070")],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: format!("rack-{}", id / 40),
+    };
+    let map = create(MAX_SHARDS / 2, (0..SERVERS).map(server).collect()).unwrap();
+    assert_eq!(map.leading_servers().len(), usize::from(SERVERS));
+    assert_eq!(ClusterMap::from_json(&map.to_json()), Ok(map.clone()));
+    let after = map
+        .with_servers((SERVERS..SERVERS + 40).map(server).collect())
+        .unwrap();
+    assert_eq!(map.check_successor(&after), Ok(()));
+    assert_eq!(after.leading_servers().len(), usize::from(SERVERS) + 40);
+    // It goes to clients and servers in one frame.
+    let bytes = after.to_json().len() + 4_096;
+    assert!(bytes < pandofs_types::limits::MAX_FRAME_BYTES, "{bytes}");
+    let too_many = (0..=MAX_SERVERS as u16).map(server).collect();
+    assert_eq!(
+        create(MAX_SHARDS / 2, too_many),
+        Err(MapError::ServerCount(MAX_SERVERS + 1))
     );
 }

@@ -223,8 +223,8 @@ fn a_broken_map_is_refused() {
     assert_eq!(decode(1, shards(4), vec![1; 1025]), Err(TooManyPartitions));
     assert_eq!(decode(0, shards(2), vec![1]), Err(SlotsBeforeFirstSplit));
     assert_eq!(
-        decode(1, vec![ShardId(4_096)], vec![1]),
-        Err(NoSuchShard(ShardId(4_096)))
+        decode(1, vec![ShardId(MAX_SHARDS)], vec![1]),
+        Err(NoSuchShard(ShardId(MAX_SHARDS)))
     );
     assert_eq!(decode(1, shards(4), vec![]), Err(ZeroInactive));
     assert_eq!(decode(1, shards(4), vec![2, 1]), Err(ZeroInactive));

@@ -1,16 +1,20 @@
 //! What is known to be damaged.
 
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_DAMAGE_LISTED;
-use std::collections::BTreeSet;
+use pandofs_types::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Damaged blocks of all of a server's objects, and what came of them.
+/// Damaged blocks of all of a server's objects, and what came of them; and the objects with which the disk failed.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     damaged: Mutex<BTreeSet<(Ino, u64)>>,
+    /// With what there is to say of each.
+    failing: Mutex<BTreeMap<Ino, String>>,
     /// How many these are; for whoever only wants to know that there are none.
     known: AtomicU64,
     refused: AtomicU64,
@@ -58,6 +62,35 @@ impl Health {
         damaged.iter().map(|&(ino, block)| (ino.0, block)).collect()
     }
 
+    fn failing(&self) -> MutexGuard<'_, BTreeMap<Ino, String>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is wrong with an object as a whole.
+    pub fn fails(&self, ino: Ino, what: String) {
+        let mut failing = self.failing();
+        if failing.len() < MAX_FAILING_LISTED || failing.contains_key(&ino) {
+            failing.insert(ino, what);
+        }
+    }
+
+    /// All of an object has been read, and nothing was wrong with it; or it is removed.
+    pub fn is_well(&self, ino: Ino) {
+        self.failing().remove(&ino);
+    }
+
+    /// Only those of which this is true fail still.
+    pub fn keep_failing(&self, is_there: impl Fn(Ino) -> bool) {
+        self.failing().retain(|&ino, _| is_there(ino));
+    }
+
+    /// Inode numbers, and what is wrong.
+    pub fn failing_list(&self) -> Vec<(u64, String)> {
+        let failing = self.failing();
+        let told = failing.iter().map(|(ino, what)| (ino.0, what.clone()));
+        told.collect()
+    }
+
     /// Blocks.
     pub fn known(&self) -> u64 {
         self.known.load(Ordering::Relaxed)
@@ -84,9 +117,50 @@ impl Health {
     }
 }
 
+/// Whether it is the disk that cannot, or that has what cannot be: not a lack of space, memory or open files, nor a
+/// file that is not there.
+pub(crate) fn is_of_the_disk(error: &io::Error) -> bool {
+    let of_the_disk = [Errno::IO, Errno::UCLEAN, Errno::BADMSG];
+    Errno::from_io_error(error).is_some_and(|errno| of_the_disk.contains(&errno))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_fails_until_it_is_well() {
+        let health = Health::default();
+        health.is_well(Ino(1));
+        health.fails(Ino(2), "cannot read it".into());
+        health.fails(Ino(1), "cannot open it".into());
+        health.fails(Ino(1), "cannot read it either".into());
+        let told = |ino, what: &str| (ino, what.to_owned());
+        assert_eq!(
+            health.failing_list(),
+            [told(1, "cannot read it either"), told(2, "cannot read it")]
+        );
+        health.is_well(Ino(1));
+        health.fails(Ino(3), "cannot write it".into());
+        health.keep_failing(|ino| ino != Ino(2));
+        assert_eq!(health.failing_list(), [told(3, "cannot write it")]);
+        for ino in 10..10 + MAX_FAILING_LISTED as u64 {
+            health.fails(Ino(ino), "it too".into());
+        }
+        assert_eq!(health.failing_list().len(), MAX_FAILING_LISTED);
+        health.fails(Ino(3), "still".into());
+        assert_eq!(health.failing_list()[0], told(3, "still"));
+    }
+
+    #[test]
+    fn what_is_no_failure_of_the_disk_is_not_taken_for_one() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(is_of_the_disk(&error(Errno::IO)) && is_of_the_disk(&error(Errno::UCLEAN)));
+        for errno in [Errno::NOSPC, Errno::NOENT, Errno::MFILE, Errno::NOMEM] {
+            assert!(!is_of_the_disk(&error(errno)));
+        }
+        assert!(!is_of_the_disk(&io::Error::other("a thread")));
+    }
 
     #[test]
     fn damage_is_news_once_and_goes_with_its_block() {

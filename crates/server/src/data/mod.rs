@@ -21,6 +21,7 @@ mod tests;
 mod worker;
 
 pub(crate) use direct::DirectFile;
+pub(crate) use health::is_of_the_disk;
 pub(crate) use listing::{list, names};
 pub(crate) use objects::{Holdings, directory, path, sums_path};
 pub(crate) use sums::{BLOCK, HEADER_BYTES, block_at, fit, has_broken_header, place};

@@ -3,7 +3,7 @@
 use super::direct;
 use super::extents::without_space;
 use super::generation::{Generations, boot_id};
-use super::health::Health;
+use super::health::{Health, is_of_the_disk};
 use super::open::{OpenObject, OpenObjects};
 use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
@@ -301,6 +301,7 @@ impl Objects {
     pub(super) fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
         self.open.remove(ino);
         self.holdings.health.gone(ino, 0..u64::MAX);
+        self.holdings.health.is_well(ino);
         // The checksums last: an object without them would look damaged. Also when there is none any
         // more: an earlier request may have removed it and crashed before that was forced.
         let root = &self.holdings.root;
@@ -544,7 +545,12 @@ impl Objects {
     }
 
     pub(super) fn failure(&self, doing: &str, ino: Ino, error: &io::Error) -> FsError {
-        failure(doing, &path(&self.holdings.root, ino), error)
+        let path = path(&self.holdings.root, ino);
+        if is_of_the_disk(error) {
+            let what = format!("cannot {doing} {}: {error}", path.display());
+            self.holdings.health.fails(ino, what);
+        }
+        failure(doing, &path, error)
     }
 }
 

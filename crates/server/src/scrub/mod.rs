@@ -92,6 +92,7 @@ impl Scrubber {
         self.shared.changed.notify_all();
         let mut report = state.report();
         report.damaged = holdings.health.list();
+        report.failing = holdings.health.failing_list();
         report.taken = holdings.health.taken();
         report.refused = holdings.health.refused();
         report

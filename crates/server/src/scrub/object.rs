@@ -43,8 +43,8 @@ impl From<ServerError> for Trouble {
 }
 
 impl Shared {
-    /// Reads an object and has another look taken at what does not fit.
-    pub(super) fn object(&self, subject: &Subject, ino: Ino) -> Result<(), Trouble> {
+    /// Reads an object and has another look taken at what does not fit; what is wrong with it as a whole.
+    pub(super) fn object(&self, subject: &Subject, ino: Ino) -> Result<Option<String>, Trouble> {
         let root = &subject.holdings.root;
         let open = |path: PathBuf| match DirectFile::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -52,14 +52,15 @@ impl Shared {
         };
         // Removed meanwhile.
         let Some(data) = open(data::path(root, ino))? else {
-            return Ok(());
+            return Ok(None);
         };
+        let mut wrong = None;
         let mut counted = 0;
         let sums = open(data::sums_path(root, ino))?;
         if let Some(sums) = &sums {
             if data::has_broken_header(&sums.read(0, data::HEADER_BYTES)?) {
                 let path = data::sums_path(root, ino);
-                self.fault(format!("the header of {} is damaged", path.display()));
+                wrong = Some(format!("the header of {} is damaged", path.display()));
             }
             let mut block = 0;
             while let Some(next) = next_block(data.buffered(), sums.buffered(), block)? {
@@ -90,7 +91,7 @@ impl Shared {
         let (reply, looked) = mpsc::channel();
         subject.workers.order(ino, Job::LookedAt { ino, reply })?;
         match looked.recv() {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(wrong),
             Ok(Err(error)) => Err(Trouble::Io(io::Error::other(error))),
             Err(_) => Err(Trouble::Cut(Cut::Ends)),
         }

@@ -39,6 +39,14 @@ impl Shared {
             self.state().report.share = SHARE_OF_METADATA + objects;
             all_read &= self.directory(subject, last_byte)?;
         }
+        // One that was removed while it was being read has failed after that.
+        let is_there = |ino| {
+            !matches!(
+                data::path(&subject.holdings.root, ino).try_exists(),
+                Ok(false)
+            )
+        };
+        subject.holdings.health.keep_failing(is_there);
         if is_whole && all_read && subject.holdings.generations.any_lost() {
             self.forget_lost(subject);
         }
@@ -55,10 +63,11 @@ impl Shared {
         state.is_running = false;
         state.report.ended = record.ended;
         tracing::info!(
-            "scrub {pass}: ended; {} objects, {} bytes, {} faults, {} damaged blocks known",
+            "scrub {pass}: ended; {} objects, {} bytes, {} faults, {} failing objects, {} damaged blocks known",
             state.report.objects,
             state.report.bytes,
             state.report.faults.len(),
+            subject.holdings.health.failing_list().len(),
             subject.holdings.health.known()
         );
         Ok(())
@@ -144,14 +153,28 @@ impl Shared {
         };
         let mut all_read = true;
         for ino in names.objects {
-            match self.object(subject, ino) {
-                Ok(()) => self.state().report.objects += 1,
+            let wrong = match self.object(subject, ino) {
+                Ok(wrong) => {
+                    self.state().report.objects += 1;
+                    wrong
+                }
                 Err(Trouble::Cut(cut)) => return Err(cut),
                 Err(Trouble::Io(error)) => {
                     all_read = false;
-                    let path = data::path(root, ino);
-                    let text = format!("cannot read {} (inode {ino}): {error}", path.display());
-                    self.fault(text);
+                    let what = format!("cannot read {}: {error}", data::path(root, ino).display());
+                    if !data::is_of_the_disk(&error) {
+                        // Nothing was learnt of the file.
+                        self.fault(what);
+                        continue;
+                    }
+                    Some(what)
+                }
+            };
+            match wrong {
+                None => subject.holdings.health.is_well(ino),
+                Some(what) => {
+                    tracing::error!("scrub: {what} (inode {ino})");
+                    subject.holdings.health.fails(ino, what);
                 }
             }
         }

@@ -95,7 +95,7 @@ impl Shard {
             self.send(to, PeerMessage::SplitChunk { from, to, chunk }, durable);
         }
         for dir in hand {
-            self.copy_on(overlay, dir)?;
+            self.copy_on(overlay, dir, Some(now))?;
         }
         let limit = before(now, STAGING_TIMEOUT);
         let mut stale = Vec::new();
@@ -111,6 +111,7 @@ impl Shard {
             self.splits.staging.remove(&split);
             self.propose(&Record::SplitDrop { split });
         }
+        self.splits.paces.forget_before(now);
         self.tick_slots(overlay, now)?;
         self.look_again(overlay, env)
     }

@@ -1,25 +1,15 @@
 //! Times of access, which clients tell some time after they have read.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Reply, Request};
+use pandofs_api::{Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Attr, Ino, SetAttr, SetTime, ShardId, Time};
 
 fn cluster() -> (Cluster, Ino) {
     let mut cluster = Cluster::new(2, DirPolicy::Subtree, Settings::default());
-    let request = Request::Create {
-        dir: Ino::ROOT,
-        name: name("file"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
-    match cluster.call(0, request) {
-        Ok(Reply::Entry(entry)) => (cluster, entry.ino),
-        other => panic!("no file was made: {other:?}"),
-    }
+    let ino = cluster.file("file");
+    (cluster, ino)
 }
 
 fn attr(cluster: &mut Cluster, ino: Ino) -> Attr {

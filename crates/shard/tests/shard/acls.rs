@@ -185,6 +185,7 @@ fn file_capabilities_go_with_what_they_were_given_to() {
             end: 9,
             mtime: Time(cluster.now),
             sparse: false,
+            cuts: None,
         },
     ];
     for change in changes {

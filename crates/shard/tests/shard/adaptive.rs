@@ -49,13 +49,36 @@ fn hear(cluster: &mut Cluster, objects: [u64; 4]) {
     }
 }
 
-fn granularity(cluster: &Cluster) -> Granularity {
-    let all = cluster.nodes.iter().map(|node| node.shard.granularity());
-    let all: BTreeSet<_> = all.map(|size| format!("{size:?}")).collect();
-    assert_eq!(all.len(), 1, "all shards of a server have heard the same");
-    let size = cluster.nodes[0].shard.granularity();
-    size.expect("it is placed by")
+/// What each server places by: its shards have all heard the same.
+fn granularities(cluster: &Cluster) -> [Granularity; 4] {
+    let of_server = |server: u16| {
+        let shards = cluster.map.shards_of(ServerId(server)).into_iter();
+        let sizes = shards.map(|shard| {
+            let node = &cluster.nodes[usize::from(shard.0)];
+            node.shard.granularity().expect("it is placed by")
+        });
+        let sizes: Vec<Granularity> = sizes.collect();
+        assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+        sizes[0]
+    };
+    [0, 1, 2, 3].map(of_server)
 }
+
+/// The server of the root directory.
+fn busy(cluster: &Cluster) -> usize {
+    usize::from(cluster.map.server_of(ShardId(0)).0)
+}
+
+const SMALL: Granularity = Granularity {
+    dir_depth: BOUNDS.least_depth,
+    dir_width: BOUNDS.least_width,
+    file_width: FILES.most,
+};
+const LARGE: Granularity = Granularity {
+    dir_depth: BOUNDS.most_depth,
+    dir_width: BOUNDS.most_width,
+    file_width: FILES.most,
+};
 
 fn mkdir(text: &str) -> Request {
     Request::Mkdir {
@@ -104,81 +127,113 @@ fn placed(cluster: &Cluster) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn the_granularity_stays_within_its_bounds_and_comes_to_rest() {
+fn units_are_small_where_a_server_has_too_much_and_large_elsewhere() {
     let mut cluster = adaptive();
-    let begun = granularity(&cluster);
-    assert_eq!(
-        (begun.dir_depth, begun.dir_width),
-        (3, 8),
-        "the nearest to 4 and 16"
-    );
-    let mut all = 0;
-    for _ in 0..20 {
-        all += 1_000;
-        hear(&mut cluster, [all, 10, 10, 10]);
-        let size = granularity(&cluster);
-        assert!((BOUNDS.least_depth..=BOUNDS.most_depth).contains(&size.dir_depth));
-        assert!((BOUNDS.least_width..=BOUNDS.most_width).contains(&size.dir_width));
-        assert!((FILES.least..=FILES.most).contains(&size.file_width));
+    let few = Granularity {
+        file_width: FILES.least,
+        ..LARGE
+    };
+    assert_eq!(granularities(&cluster), [few; 4], "nobody has anything");
+    for full in 0..4 {
+        let mut objects = [1_000; 4];
+        objects[full] = 2_000;
+        hear(&mut cluster, objects);
+        let mut expected = [LARGE; 4];
+        expected[full] = SMALL;
+        assert_eq!(granularities(&cluster), expected);
     }
-    let least = granularity(&cluster);
-    assert_eq!((least.dir_depth, least.dir_width), (2, 2));
-    for _ in 0..20 {
-        all += 1_000;
-        hear(&mut cluster, [all; 4]);
-    }
-    let most = granularity(&cluster);
-    assert_eq!((most.dir_depth, most.dir_width, most.file_width), (3, 8, 5));
-    // Neither even nor uneven, and then nothing new.
-    for _ in 0..20 {
-        all += 1_000;
-        hear(&mut cluster, [all + all / 3, all, all, all]);
-        assert_eq!(granularity(&cluster), most);
-    }
-    for _ in 0..20 {
-        hear(&mut cluster, [all * 5, 10, 10, 10]);
-    }
-    let once = granularity(&cluster).dir_width;
-    assert_eq!(once, 4, "one step: nothing was made since");
+    hear(&mut cluster, [1_000, 1_400, 1_000, 1_400]);
+    assert_eq!(granularities(&cluster), [LARGE; 4]);
+    // What is much for little is not worth a border.
+    hear(&mut cluster, [10, 100, 10, 10]);
+    assert_eq!(granularities(&cluster), [few; 4]);
 }
 
 #[test]
-fn directories_go_where_there_is_less_in_units_of_the_size_in_force() {
+fn directories_stay_until_their_server_has_too_much() {
     let mut cluster = adaptive();
-    let busy = cluster.map.server_of(ShardId(0));
+    let dirs = |cluster: &mut Cluster, numbers: std::ops::Range<u32>| -> Vec<ShardId> {
+        numbers
+            .map(|number| made(cluster, mkdir(&format!("dir {number}"))))
+            .collect()
+    };
+    assert_eq!(dirs(&mut cluster, 0..15), [ShardId(0); 15]);
+    let busy = busy(&cluster);
     let mut objects = [10; 4];
-    objects[usize::from(busy.0)] = 5_000;
+    objects[busy] = 5_000;
     hear(&mut cluster, objects);
-    // The root is on a shard that has too much: units of two children, whatever is in force.
-    assert_eq!(granularity(&cluster).dir_width, 4);
+    let shards = dirs(&mut cluster, 20..60);
+    let away = |shard: &ShardId| usize::from(cluster.map.server_of(*shard).0) != busy;
+    let stay = shards.iter().filter(|&shard| !away(shard)).count();
+    assert!(
+        stay < 10,
+        "only where both that are drawn are its own: {shards:?}"
+    );
+    // Units of two children of a directory.
+    for unit in shards.chunks(BOUNDS.least_width as usize) {
+        assert_eq!(unit[0], unit[1], "{shards:?}");
+    }
+    // And when the others have caught up, what is made stays again, once the last unit is full.
+    hear(&mut cluster, [5_000; 4]);
+    let shards = dirs(&mut cluster, 60..80);
+    assert_eq!(shards[BOUNDS.least_width as usize..], [ShardId(0); 18]);
+}
+
+/// A shard that is given a directory has it from one that has too much: it may have as much itself.
+#[test]
+fn who_is_given_a_directory_knows_what_the_giver_has() {
+    let mut cluster = adaptive();
+    let busy = busy(&cluster);
+    let mut objects = [1_000; 4];
+    objects[busy] = 2_000;
+    hear(&mut cluster, objects);
     let shards: Vec<ShardId> = (0..40)
         .map(|number| made(&mut cluster, mkdir(&format!("dir {number}"))))
         .collect();
-    assert_eq!(shards[..2], [ShardId(0); 2]);
-    let first = &shards[2..];
-    let units: Vec<_> = first.chunk_by(|one, other| one == other).collect();
-    let away = first
-        .iter()
-        .filter(|shard| cluster.map.server_of(**shard) != busy);
-    assert!(away.count() > first.len() * 3 / 4, "{shards:?}");
-    assert!(
-        units.iter().any(|unit| unit.len() >= 4),
-        "elsewhere units are of the size in force: {shards:?}"
-    );
+    let server = |shard: &ShardId| usize::from(cluster.map.server_of(*shard).0);
+    let given = *shards.iter().find(|&shard| server(shard) != busy).unwrap();
+    let other = server(&given);
+    let load = |objects| ServerLoad {
+        objects,
+        requests: 0,
+    };
+    let tell = |cluster: &mut Cluster, of_other: u64| {
+        let all = (0..4).map(|server| {
+            let objects = if server == other { of_other } else { 1_000 };
+            (ServerId(server as u16), load(objects))
+        });
+        let told = Arc::new(all.collect());
+        cluster.input(given.0, Input::Loads(told));
+    };
+    let size = |cluster: &Cluster| cluster.nodes[usize::from(given.0)].shard.granularity();
+    tell(&mut cluster, 1_500);
+    assert_eq!(size(&cluster), Some(SMALL));
+    // The root's server has 1,500 as well, by what it is seen to do.
+    for number in 100..140 {
+        made(&mut cluster, mkdir(&format!("dir {number}")));
+    }
+    assert_eq!(size(&cluster), Some(LARGE));
 }
 
 #[test]
-fn files_are_kept_together_up_to_the_width_in_force() {
+fn files_stay_as_directories_do() {
     let mut cluster = adaptive();
-    hear(&mut cluster, [10; 4]);
-    let shards: Vec<ShardId> = (0..30)
-        .map(|number| made(&mut cluster, create(&format!("file {number}"))))
-        .collect();
-    assert_eq!(shards[..3], [ShardId(0); 3]);
-    for unit in shards.chunks(FILES.least as usize) {
-        assert!(unit.iter().all(|shard| *shard == unit[0]), "{shards:?}");
+    let files = |cluster: &mut Cluster, numbers: std::ops::Range<u32>| -> Vec<ShardId> {
+        numbers
+            .map(|number| made(cluster, create(&format!("file {number}"))))
+            .collect()
+    };
+    assert_eq!(files(&mut cluster, 0..15), [ShardId(0); 15]);
+    let mut objects = [10; 4];
+    objects[busy(&cluster)] = 5_000;
+    hear(&mut cluster, objects);
+    let shards = files(&mut cluster, 30..70);
+    assert!(shards.iter().collect::<BTreeSet<_>>().len() > 3);
+    // As many as the width in force are kept together: those of a unit end with a change.
+    let units: Vec<_> = shards.chunk_by(|one, other| one == other).collect();
+    for unit in &units[1..units.len() - 1] {
+        assert_eq!(unit.len() % FILES.most as usize, 0, "{shards:?}");
     }
-    assert!(shards.iter().collect::<BTreeSet<_>>().len() > 1);
 }
 
 /// What was made where is in the log: a shard that has heard nothing, or something else, makes it there again.
@@ -199,10 +254,13 @@ fn a_replay_places_everything_where_it_was() {
         cluster.carry(outputs, &mut None);
     }
     assert_eq!(placed(&cluster), before);
-    // It begins in the middle again, and goes on from there.
-    assert_eq!(granularity(&cluster).dir_width, 8);
+    // It knows nothing of the others, and takes them to have as much.
+    let sizes = |cluster: &Cluster| granularities(cluster).map(|size| size.dir_width);
+    assert_eq!(sizes(&cluster), [BOUNDS.most_width; 4]);
     hear(&mut cluster, objects);
-    assert_eq!(granularity(&cluster).dir_width, 4);
+    let least = BOUNDS.least_width;
+    let most = BOUNDS.most_width;
+    assert_eq!(sizes(&cluster), [least, least, most, most]);
     made(&mut cluster, mkdir("later"));
     let after = placed(&cluster);
     let kept = |pair: &(Vec<u8>, Vec<u8>)| pair.0[0] == Kind::Entry as u8;

@@ -1,7 +1,7 @@
 //! Two names that change places over several shards.
 
-use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{NewNode, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name, receiver, sent};
+use pandofs_api::{Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{FileKind, FsError, Ino};
@@ -50,14 +50,7 @@ fn mkdir(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
 }
 
 fn create(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
-    let request = Request::Create {
-        dir,
-        name: name(text),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let request = create_file(dir, name(text));
     made(cluster.call(dir.birth_shard().0, request))
 }
 

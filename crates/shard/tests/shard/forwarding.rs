@@ -1,7 +1,7 @@
 //! What is left of files that have moved to another shard.
 
-use crate::support::{Cluster, name};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::RESEND_INTERVAL;
@@ -25,14 +25,7 @@ fn a_file_that_dies_before_its_source_has_given_it_up_leaves_no_record() {
     let names: Vec<String> = all.filter(moves).take(9).collect();
     let mut outputs = Vec::new();
     for text in &names {
-        let create = Request::Create {
-            dir: Ino::ROOT,
-            name: name(text),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
+        let create = create_file(Ino::ROOT, name(text));
         let input = cluster.request(0, create);
         outputs.extend(cluster.input(0, input).outputs);
     }

@@ -1,7 +1,7 @@
 //! Servers join while a large directory is in use.
 
-use crate::support::{Cluster, name};
-use pandofs_api::{DirSettings, NewNode, PeerMessage, Reply, Request};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{DirSettings, PeerMessage, Reply, Request};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{Ino, ServerId, ShardId};
@@ -23,14 +23,7 @@ fn cluster() -> Cluster {
 fn fill(cluster: &mut Cluster, map: &mut DirMap, from: usize, count: usize) {
     for number in from..from + count {
         let text = format!("file{number}");
-        let create = Request::Create {
-            dir: Ino::ROOT,
-            name: name(&text),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
+        let create = create_file(Ino::ROOT, name(&text));
         let (reply, _) = cluster.call_by_name(map, &name(&text), &create);
         assert!(matches!(reply, Ok(Reply::Entry(_))), "{reply:?}");
     }
@@ -128,6 +121,56 @@ fn every_partition_splits_when_it_is_asked_to() {
     assert_eq!(map_of_home(&mut cluster).active_count(), 4);
     let spread = entries(&cluster);
     assert!(spread.iter().all(|&count| count >= 30), "{spread:?}");
+    find_all(&mut cluster, FILES);
+}
+
+/// By ticks alone, as no other time is told to it here.
+#[test]
+fn a_directory_spreads_as_fast_as_it_is_told_to() {
+    const RATE: u32 = 5;
+    let second = 1_000_000_000;
+    let mut cluster = cluster();
+    let mut map = DirMap::single(ShardId(0));
+    fill(&mut cluster, &mut map, 0, FILES);
+    cluster.settle();
+    cluster.join();
+    cluster.join();
+    let home = map_of_home(&mut cluster);
+    let before = entries(&cluster);
+    let began = cluster.now;
+    let mut told = 0;
+    while map_of_home(&mut cluster).active_count() < 4 {
+        if cluster.now >= told {
+            for shard in home.shards() {
+                let request = Request::Spread {
+                    dir: Ino::ROOT,
+                    entries_per_second: RATE,
+                };
+                assert_eq!(cluster.call(shard.0, request), Ok(Reply::Done));
+            }
+            told = cluster.now + second;
+        }
+        cluster.now += second / 100;
+        for shard in 0..cluster.nodes.len() as u16 {
+            let outputs = cluster.input(shard, Input::Tick).outputs;
+            cluster.carry(outputs, &mut None);
+        }
+        assert!(cluster.now - began < 60 * second, "it does not end");
+    }
+    let took = (cluster.now - began) as f64 / second as f64;
+    let after = entries(&cluster);
+    let gave = before
+        .iter()
+        .zip(&after)
+        .map(|(had, has)| had.saturating_sub(*has));
+    let most = gave.max().unwrap_or_default() as f64;
+    // The last second's are on their way when the others are counted.
+    let least = most / f64::from(RATE) - 1.0;
+    assert!(most > 30.0, "{before:?} {after:?}");
+    assert!(
+        took > least && took < least + 3.0,
+        "{most} entries in {took} s"
+    );
     find_all(&mut cluster, FILES);
 }
 

@@ -1,7 +1,7 @@
 //! What a shard leases, and that it recalls before it changes.
 
-use crate::support::{Cluster, Step, name, sent};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Reply, Request};
+use crate::support::{Cluster, Step, create_file, name, sent};
+use pandofs_api::{CommitMessage, PeerMessage, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Recall, Record};
 use pandofs_types::limits::LEASE;
@@ -19,14 +19,7 @@ fn lookup(text: &str) -> Request {
 }
 
 fn create(text: &str) -> Request {
-    Request::Create {
-        dir: Ino::ROOT,
-        name: name(text),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    }
+    create_file(Ino::ROOT, name(text))
 }
 
 fn unlink(text: &str) -> Request {

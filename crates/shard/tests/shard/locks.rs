@@ -1,6 +1,6 @@
 //! Locks of files: kept waiting, given once, told again after a restart, moved with their inodes.
 
-use crate::support::{Cluster, Step, name};
+use crate::support::{Cluster, Step, create_file, name};
 use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record, Ticket};
@@ -360,14 +360,7 @@ fn locks_go_with_their_inode_and_who_waits_is_sent_after_it() {
     }
     let before = cluster.nodes[0].shard.status();
     assert_eq!((before.locks, before.lock_waiters), (8, 8));
-    let create = Request::Create {
-        dir: Ino::ROOT,
-        name: name("one too many"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let create = create_file(Ino::ROOT, name("one too many"));
     let create = cluster.request_by(8, 0, create);
     let mut sent_on = answers(&mut cluster, 0, create.clone());
     sent_on.retain(|(of, _)| *of != ticket(&create));

@@ -6,6 +6,8 @@ mod accessed;
 mod acls;
 mod adaptive;
 mod branch_files;
+mod cuts;
+mod dir_grain;
 mod distributed;
 mod exchange;
 mod forged;

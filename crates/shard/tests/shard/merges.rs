@@ -1,7 +1,7 @@
 //! Partitions that are given back while something else happens to their directory.
 
-use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Reply, Request, Step};
+use crate::support::{Cluster, create_file, name, receiver, sent};
+use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, Step};
 use pandofs_placement::{DirMap, DirPolicy, PartitionIndex, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{Ino, Name};
@@ -29,14 +29,7 @@ fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
         .map(|number| name(&format!("file{number}")))
         .collect();
     for name in &names {
-        let create = Request::Create {
-            dir,
-            name: name.clone(),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
+        let create = create_file(dir, name.clone());
         let (reply, _) = cluster.call_by_name(&mut map, name, &create);
         assert!(reply.is_ok(), "{reply:?}");
     }

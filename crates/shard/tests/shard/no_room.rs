@@ -1,8 +1,8 @@
 //! A disk that has no room: what needs some is refused, everything else goes on.
 
-use crate::support::{Cluster, name, sent};
+use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{
-    Allocation, DataReply, DataRequest, FileBody, NewNode, Refusal, Reply, Request, XattrMode,
+    Allocation, DataReply, DataRequest, FileBody, Refusal, Reply, Request, XattrMode,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -17,14 +17,7 @@ fn low(cluster: &mut Cluster, shard: u16, low: bool) {
 }
 
 fn create(text: &str) -> Request {
-    Request::Create {
-        dir: DIR,
-        name: name(text),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    }
+    create_file(DIR, name(text))
 }
 
 fn mkdir(text: &str) -> Request {

@@ -1,7 +1,7 @@
 //! Files that are open while their names go, or move to another shard.
 
-use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Reply, Request};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{MAX_MOVED_OPENS, SESSION_TIMEOUT, TICK_INTERVAL};
@@ -20,18 +20,7 @@ fn unlink(text: &str) -> Request {
 fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
     for truncate in [true, false] {
         let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
-        let create = Request::Create {
-            dir: Ino::ROOT,
-            name: name("file"),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
-        let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
-            panic!("it is made");
-        };
-        let ino = entry.ino;
+        let ino = cluster.file("file");
         let open = Request::Open {
             ino,
             access: 6,
@@ -65,6 +54,60 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
     }
 }
 
+/// A record frees a file without a name after its last close. Who had found it by its name before that went, and opened
+/// it when the record was chosen and not applied yet, was told to have it open, and it was freed.
+#[test]
+fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed() {
+    for (truncate, opens_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+        let ino = cluster.file("file");
+        let open = |truncate| Request::Open {
+            ino,
+            access: 6,
+            truncate,
+        };
+        let release = Request::Release { inos: vec![ino] };
+        let opened_before = cluster.request_by(6, 0, open(false));
+        cluster.input(0, opened_before);
+        cluster.call(0, unlink("file")).unwrap();
+
+        let opens = cluster.request_by(7, 0, open(truncate));
+        let Input::Request { ticket: asked, .. } = opens else {
+            panic!("a request");
+        };
+        let closes = cluster.request_by(6, 0, release.clone());
+        let batch = if opens_first {
+            vec![opens, closes]
+        } else {
+            vec![closes, opens]
+        };
+        let mut answers = Vec::new();
+        for output in cluster.batch(0, batch).outputs {
+            if let Output::Answer { ticket, result, .. } = output
+                && ticket == asked
+            {
+                answers.push(result.is_ok());
+            }
+        }
+        let what = format!("truncate: {truncate}, opens first: {opens_first}");
+        assert_eq!(answers, [opens_first], "{what}");
+        let there = cluster.call(0, Request::GetAttr { ino }).is_ok();
+        assert_eq!(there, opens_first, "{what}");
+
+        if there {
+            let closes = cluster.request_by(7, 0, release);
+            cluster.input(0, closes);
+            // What was in the way of freeing it at once may be looked at by the tick.
+            cluster.now += TICK_INTERVAL.as_nanos() as i64;
+            cluster.input(0, Input::Tick);
+            assert!(
+                cluster.call(0, Request::GetAttr { ino }).is_err(),
+                "nobody has it open, and it is there: {what}"
+            );
+        }
+    }
+}
+
 /// Who has a file open goes along with it in one message, which has a limit.
 #[test]
 fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
@@ -76,18 +119,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
     let mut inos = Vec::new();
     for file in 0..4 {
-        let create = Request::Create {
-            dir: Ino::ROOT,
-            name: name(&format!("file {file}")),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
-        let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
-            panic!("it is made");
-        };
-        inos.push(entry.ino);
+        inos.push(cluster.file(&format!("file {file}")));
     }
     let opens: Vec<(Ino, u32)> = inos.iter().map(|&ino| (ino, 1)).collect();
     // Each session has all files open, so that whichever move, with them move more than may.
@@ -97,14 +129,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
         let reopen = cluster.request_by(session, 0, Request::Reopen { opens });
         cluster.input(0, reopen);
     }
-    let fifth = Request::Create {
-        dir: Ino::ROOT,
-        name: name("file 4"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let fifth = create_file(Ino::ROOT, name("file 4"));
     cluster.call(0, fifth).unwrap();
     let ticks = |cluster: &mut Cluster| {
         for _ in 0..100 {
@@ -118,14 +143,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     };
     assert_eq!(ticks(&mut cluster), 0, "it waits");
     // Nobody has to wait for it.
-    let more = Request::Create {
-        dir: Ino::ROOT,
-        name: name("file 5"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let more = create_file(Ino::ROOT, name("file 5"));
     cluster.call(0, more).unwrap();
     for session in sessions.skip(100) {
         let gone = Input::SessionGone {
@@ -155,14 +173,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
 #[test]
 fn of_what_is_told_again_only_what_is_here_is_counted() {
     let mut cluster = Cluster::new(2, DirPolicy::default(), Settings::default());
-    let create = Request::Create {
-        dir: Ino::ROOT,
-        name: name("file"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let create = create_file(Ino::ROOT, name("file"));
     let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
         panic!("it is made");
     };
@@ -180,14 +191,7 @@ fn of_what_is_told_again_only_what_is_here_is_counted() {
 #[test]
 fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
-    let create = |text| Request::Create {
-        dir: Ino::ROOT,
-        name: name(text),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let create = |text| create_file(Ino::ROOT, name(text));
     let Ok(Reply::Entry(old)) = cluster.call(0, create("old")) else {
         panic!("it is made");
     };
@@ -209,18 +213,7 @@ fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
 #[test]
 fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
-    let create = Request::Create {
-        dir: Ino::ROOT,
-        name: name("file"),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
-    let Ok(Reply::Entry(entry)) = cluster.call(0, create) else {
-        panic!("it is made");
-    };
-    let ino = entry.ino;
+    let ino = cluster.file("file");
     for session in [6, 7] {
         let open = Request::Open {
             ino,

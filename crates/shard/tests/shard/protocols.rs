@@ -1,7 +1,7 @@
 //! Two-phase and three-phase commit between shards: what the coordinator answers before the others have heard of it.
 
-use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name, receiver, sent};
+use pandofs_api::{PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::CommitProtocol::{S2pcMp, ThreePhase, TwoPhase};
@@ -57,17 +57,7 @@ fn who_knows_of_a_new_directory_waits_until_its_home_has_heard_of_it() {
             if restarts {
                 cluster.restart(1);
             }
-            let requests = [
-                Request::GetAttr { ino: dir },
-                Request::Create {
-                    dir,
-                    name: name("b"),
-                    node: NewNode::File,
-                    mode: 0o644,
-                    umask: 0,
-                    open: false,
-                },
-            ];
+            let requests = [Request::GetAttr { ino: dir }, create_file(dir, name("b"))];
             for (session, request) in (7..).zip(requests) {
                 let asked = cluster.request_by(session, 1, request);
                 assert_eq!(answers(&cluster.input(1, asked).outputs), []);

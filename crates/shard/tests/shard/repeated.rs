@@ -1,7 +1,7 @@
 //! Copies of requests that come late: over a connection that its client has given up.
 
-use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{FsError, Ino};
@@ -25,14 +25,7 @@ fn a_copy_of_a_refused_request_is_refused_whatever_has_become_true() {
     let refused = answer(&cluster.input(0, input.clone()).outputs);
     assert_eq!(refused, Err(Refusal::Fs(FsError::NotFound)));
 
-    let create = Request::Create {
-        dir,
-        name,
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let create = create_file(dir, name);
     let create = cluster.request_by(6, 0, create);
     assert!(answer(&cluster.input(0, create).outputs).is_ok());
 

@@ -1,7 +1,7 @@
 //! The modification time of a directory is set after the names that an answered operation still brings.
 
-use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name, receiver, sent};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::MAX_RETRY_PAUSE;
@@ -105,14 +105,7 @@ fn set_while_a_name_is_on_its_way(home_is_late: bool) {
         (two, home)
     };
     let born = name_on(&mut cluster, dir, inode, "born");
-    let create = Request::Create {
-        dir,
-        name: born.clone(),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    };
+    let create = create_file(dir, born.clone());
     assert!(cluster.call(inode, create).is_ok());
     let from = name_on(&mut cluster, dir, one, "from");
     let moved = cluster.call(inode, rename(dir, &born, &from, one));

@@ -1,9 +1,8 @@
 //! A directory grows over several shards while it is in use.
 
-use crate::support::{Cluster, name};
+use crate::support::{Cluster, create_file, name};
 use pandofs_api::{
-    CommitMessage, NewNode, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step,
-    XattrMode,
+    CommitMessage, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step, XattrMode,
 };
 use pandofs_namespace::split::size;
 use pandofs_placement::{DirMap, DirPolicy, Settings};
@@ -24,14 +23,7 @@ fn cluster() -> Cluster {
 }
 
 fn create(text: &str) -> Request {
-    Request::Create {
-        dir: Ino::ROOT,
-        name: name(text),
-        node: NewNode::File,
-        mode: 0o644,
-        umask: 0,
-        open: false,
-    }
+    create_file(Ino::ROOT, name(text))
 }
 
 fn lookup(text: &str) -> Request {

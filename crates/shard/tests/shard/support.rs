@@ -1,6 +1,6 @@
 //! Shards on memory stores whose messages the test carries itself.
 
-use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
@@ -194,6 +194,14 @@ impl Cluster {
         answer.expect("the request is answered")
     }
 
+    /// A new file in the root, of which shard 0 has a part.
+    pub fn file(&mut self, text: &str) -> Ino {
+        match self.call(0, create_file(Ino::ROOT, name(text))) {
+            Ok(Reply::Entry(entry)) => entry.ino,
+            other => panic!("{text} is not made: {other:?}"),
+        }
+    }
+
     /// Asks the shard that holds the name, following what the wrong ones say; how many were wrong.
     pub fn call_by_name(
         &mut self,
@@ -287,6 +295,18 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
         shard: ShardId(shard),
         map: Arc::clone(map),
         force_every_batch: false,
+    }
+}
+
+/// What makes a file, and leaves it closed.
+pub fn create_file(dir: Ino, name: Name) -> Request {
+    Request::Create {
+        dir,
+        name,
+        node: NewNode::File,
+        mode: 0o644,
+        umask: 0,
+        open: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Inputs that need what is not in memory.
 
-use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Refusal, Reply, Request};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit};
@@ -125,14 +125,7 @@ fn submit(
 fn cluster_with(files: usize) -> (Cluster, Vec<Ino>) {
     let mut cluster = Cluster::new(1, DirPolicy::Subtree, Settings::default());
     let made = (0..files).map(|number| {
-        let request = Request::Create {
-            dir: Ino::ROOT,
-            name: name(&format!("file-{number}")),
-            node: NewNode::File,
-            mode: 0o644,
-            umask: 0,
-            open: false,
-        };
+        let request = create_file(Ino::ROOT, name(&format!("file-{number}")));
         match cluster.call(0, request) {
             Ok(Reply::Entry(entry)) => entry.ino,
             other => panic!("no file was made: {other:?}"),

@@ -69,7 +69,13 @@ fn leasing(rng: &mut Rng, servers: u16, clients: usize) -> Leasing {
     let servers = (0..servers).map(|_| drift()).collect();
     let clients = (0..clients).map(|_| drift()).collect();
     Leasing {
-        room: *rng.pick(&[(1_000, 2_000), (1_000, 2_000), (0, 2_000), (3, 40), (4, 9)]),
+        room: *rng.pick(&[
+            (1_000, 1_500, 2_000),
+            (2, 1_500, 2_000),
+            (0, 0, 2_000),
+            (3, 6, 40),
+            (4, 6, 9),
+        ]),
         servers,
         clients,
     }

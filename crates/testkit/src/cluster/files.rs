@@ -104,6 +104,7 @@ impl Cluster {
             end: written.end,
             mtime: self.now,
             sparse,
+            cuts: None,
         };
         self.expect(client, by, Target::Inode(ino), request)?;
         Ok(())

@@ -18,6 +18,9 @@ pub struct Config {
     /// This enables more efficient request processing
     /// when multiple threads are used. Requires Linux 4.5+.
     pub clone_fd: bool,
+    /// Threads that are started beside those at most, each in place of one whose request
+    /// [waits for long](crate::waits_long); it ends when that has been answered.
+    pub spare_threads: usize,
 }
 
 /// Mount options accepted by the FUSE filesystem type

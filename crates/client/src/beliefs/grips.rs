@@ -1,0 +1,206 @@
+//! Writing to data objects while somebody else may cut the file.
+//!
+//! What is written to data objects is reported to the inode's shard later, and the shard cannot tell by itself whether
+//! that was before or after another client has cut the file: A writes 3 MB, B cuts the file to nothing, A reports its
+//! 3 MB, and the file is 3 MB of zeros, which no order of the two gives. So who writes does it under a lease of the
+//! inode's attributes, and tells with the report how many cuts it knew of. Before a cut the lease is recalled, and the
+//! recall is answered when the writes that began under the lease have ended: whatever of them lies beyond the new end is
+//! cut away with the rest, and a report of them changes nothing. The next write asks for a lease first, and there is none
+//! before the cut has ended: it comes after the cut, and the file ends where it does.
+//!
+//! Where no lease is given, or one ended by its time while the write was under way, the report is made without such a
+//! number, and makes the file longer whatever was cut.
+
+use super::{Beliefs, State};
+use pandofs_api::Reply;
+use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED, MAX_GRIPS};
+use pandofs_types::{Ino, ServerId};
+use std::time::Instant;
+
+/// How it is with one file that is written to.
+#[derive(Debug, Default)]
+pub(super) struct Grip {
+    held: Option<Held>,
+    /// Writes under way that began while it was held.
+    under_way: u32,
+    /// How often it was let go of.
+    lost: u64,
+    /// A recall waits for the writes under way.
+    is_wanted: bool,
+    recalled: Option<Instant>,
+    /// It is not asked for before.
+    not_before: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    cuts: u32,
+    until: Instant,
+    server: ServerId,
+}
+
+/// A write that began under a lease.
+#[derive(Debug)]
+#[must_use]
+pub struct Hold {
+    lost: u64,
+    cuts: u32,
+}
+
+/// Whether a write may begin.
+#[derive(Debug)]
+pub enum Begun {
+    Held(Hold),
+    /// Not under a lease, and there is no hope for one.
+    Without,
+    /// Not before a lease was asked for.
+    Ask,
+    /// The same after a pause: the one there was has just been recalled.
+    AskLater,
+}
+
+impl Grip {
+    #[cfg(test)]
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    fn let_go(&mut self) {
+        self.held = None;
+        self.lost += 1;
+    }
+}
+
+impl State {
+    /// An answer leases the attributes of the inode, which has been cut so often.
+    pub(super) fn grip(&mut self, ino: Ino, cuts: u32, until: Instant, server: ServerId) {
+        if let Some(grip) = self.grips.get_mut(&ino) {
+            // Answers overtake one another; there are never fewer cuts than there were.
+            let known = grip.held.filter(|held| held.server == server);
+            grip.held = Some(Held {
+                cuts: known.map_or(cuts, |held| held.cuts.max(cuts)),
+                until: known.map_or(until, |held| held.until.max(until)),
+                server,
+            });
+        }
+    }
+
+    /// This session has changed the inode itself and was answered with `reply`, or not at all. Nobody recalls its lease
+    /// for its own cut. (A cuts the file, the answer leases nothing, A writes under the lease from before: the write is
+    /// reported as older than the cut, and what was written is gone.)
+    pub(super) fn own_change(&mut self, ino: Ino, reply: Option<&Reply>) {
+        let Some(grip) = self.grips.get_mut(&ino) else {
+            return;
+        };
+        let may_be_cut = match reply {
+            Some(Reply::Inode(inode)) => grip.held.is_some_and(|held| held.cuts != inode.cuts),
+            Some(_) => false,
+            None => true,
+        };
+        if may_be_cut {
+            grip.let_go();
+        }
+    }
+
+    /// A recall is to let go of it: whether it has to wait for writes under way.
+    pub(super) fn want_grip(&mut self, ino: Ino) -> bool {
+        let Some(grip) = self.grips.get_mut(&ino) else {
+            return false;
+        };
+        grip.is_wanted = true;
+        grip.under_way > 0
+    }
+
+    pub(super) fn recall_grip(&mut self, ino: Ino, now: Instant) {
+        if let Some(grip) = self.grips.get_mut(&ino) {
+            grip.let_go();
+            grip.is_wanted = false;
+            grip.recalled = Some(now);
+        }
+    }
+
+    pub(super) fn lose_grips(&mut self, server: ServerId) {
+        for grip in self.grips.values_mut() {
+            if grip.held.is_some_and(|held| held.server == server) {
+                grip.let_go();
+            }
+        }
+    }
+}
+
+impl Beliefs {
+    /// Begins a write to data objects of an inode that this client has open.
+    pub fn begin_write(&self, ino: Ino, now: Instant) -> Begun {
+        if !self.is_on() {
+            return Begun::Without;
+        }
+        let mut state = self.state();
+        if state.grips.len() >= MAX_GRIPS && !state.grips.contains_key(&ino) {
+            let is_used =
+                |grip: &Grip| grip.under_way > 0 || grip.held.is_some_and(|held| held.until > now);
+            state.grips.retain(|_, grip| is_used(grip));
+            if state.grips.len() >= MAX_GRIPS {
+                return Begun::Without;
+            }
+        }
+        let believed = state.inodes.get(&ino).map(|inode| Held {
+            cuts: inode.reply.cuts,
+            until: inode.until,
+            server: inode.server,
+        });
+        let grip = state.grips.entry(ino).or_default();
+        if grip.held.is_none_or(|held| held.until <= now) {
+            grip.held = believed;
+        }
+        if let Some(held) = grip.held
+            && held.until > now
+            && !grip.is_wanted
+        {
+            grip.under_way += 1;
+            return Begun::Held(Hold {
+                lost: grip.lost,
+                cuts: held.cuts,
+            });
+        }
+        if grip.not_before.is_some_and(|not_before| not_before > now) {
+            return Begun::Without;
+        }
+        let is_recent = |recalled: Instant| now.duration_since(recalled) < GRIP_RECALLED;
+        match grip.is_wanted || grip.recalled.is_some_and(is_recent) {
+            true => Begun::AskLater,
+            false => Begun::Ask,
+        }
+    }
+
+    /// It has ended: the cuts that it knew of, if the lease lasted until now.
+    pub fn end_write(&self, ino: Ino, hold: Hold, now: Instant) -> Option<u32> {
+        let mut state = self.state();
+        let Some(grip) = state.grips.get_mut(&ino) else {
+            panic!("a write to inode {ino} ends after the file was closed");
+        };
+        assert!(grip.under_way > 0, "a write ends that did not begin");
+        grip.under_way -= 1;
+        let is_held = grip.lost == hold.lost && grip.held.is_some_and(|held| held.until > now);
+        self.written.notify_all();
+        is_held.then_some(hold.cuts)
+    }
+
+    /// No lease was given, although one was asked for.
+    pub fn asked_in_vain(&self, ino: Ino, now: Instant) {
+        if let Some(grip) = self.state().grips.get_mut(&ino) {
+            grip.not_before = Some(now + GRIP_IN_VAIN);
+        }
+    }
+
+    /// The file is written to no more.
+    pub fn forget_grip(&self, ino: Ino) {
+        let mut state = self.state();
+        if state
+            .grips
+            .get(&ino)
+            .is_some_and(|grip| grip.under_way == 0)
+        {
+            state.grips.remove(&ino);
+        }
+    }
+}

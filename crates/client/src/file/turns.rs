@@ -1,0 +1,211 @@
+//! Who waits for whom at one file: reports, reading and appending, each of which asks servers in its turn.
+//!
+//! No mutex is held over that. A server may be away, and who waited for the mutex could neither be killed nor would
+//! others be served in its place.
+
+use super::{File, Known};
+use crate::asker;
+use crate::error::ClientError;
+use pandofs_types::limits::ASKER_INTERVAL;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Instant;
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// Pending writes are being reported.
+    flushing: bool,
+    readers: usize,
+    /// The shard makes the file longer and the bytes are put there.
+    appending: bool,
+    /// Those who wait to append: readers let them go first.
+    appenders: usize,
+    /// Threads that wait for anything of the file.
+    waiting: usize,
+}
+
+/// Something that others wait for, until it is dropped.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub(crate) struct Turn<'a> {
+    file: &'a File,
+    end: fn(&mut Turns),
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut known = self.file.known();
+        (self.end)(&mut known.turns);
+        self.file.has_settled(known);
+    }
+}
+
+impl File {
+    /// Waits as long as something is in the way.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    pub(super) fn wait_while(
+        &self,
+        in_the_way: impl Fn(&Known) -> bool,
+    ) -> Result<MutexGuard<'_, Known>, ClientError> {
+        let since = Instant::now();
+        let mut known = self.known();
+        while in_the_way(&known) {
+            known.turns.waiting += 1;
+            let (woken, waited) = self
+                .settled
+                .wait_timeout_while(known, ASKER_INTERVAL, |known| in_the_way(known))
+                .unwrap_or_else(PoisonError::into_inner);
+            known = woken;
+            known.turns.waiting -= 1;
+            if waited.timed_out() {
+                // Without the lock: those that are waited for need it to end.
+                drop(known);
+                if !asker::waits_on(since.elapsed()) {
+                    return Err(ClientError::GivenUp);
+                }
+                known = self.known();
+            }
+        }
+        Ok(known)
+    }
+
+    /// Something has ended that somebody may wait for.
+    pub(super) fn has_settled(&self, known: MutexGuard<'_, Known>) {
+        let is_waited_for = known.turns.waiting > 0;
+        drop(known);
+        if is_waited_for {
+            self.settled.notify_all();
+        }
+    }
+
+    /// One at a time reports, so that whoever asks meanwhile waits for the report.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more.
+    pub fn flushing(&self) -> Result<Turn<'_>, ClientError> {
+        let known = self.wait_while(|known| known.turns.flushing)?;
+        Ok(self.flush(known))
+    }
+
+    /// As [`File::flushing`], if nobody does.
+    pub fn try_flushing(&self) -> Option<Turn<'_>> {
+        let known = self.known();
+        (!known.turns.flushing).then(|| self.flush(known))
+    }
+
+    fn flush(&self, mut known: MutexGuard<'_, Known>) -> Turn<'_> {
+        known.turns.flushing = true;
+        Turn {
+            file: self,
+            end: |turns| turns.flushing = false,
+        }
+    }
+
+    /// Nothing is appended from here meanwhile: who reads while it is would see zeros.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more.
+    pub fn reading(&self) -> Result<Turn<'_>, ClientError> {
+        let mut known =
+            self.wait_while(|known| known.turns.appending || known.turns.appenders > 0)?;
+        known.turns.readers += 1;
+        Ok(Turn {
+            file: self,
+            end: |turns| turns.readers -= 1,
+        })
+    }
+
+    /// Nothing is read or appended from here meanwhile.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more.
+    pub fn appending(&self) -> Result<Turn<'_>, ClientError> {
+        self.known().turns.appenders += 1;
+        let waits = Turn {
+            file: self,
+            end: |turns| turns.appenders -= 1,
+        };
+        let mut known =
+            self.wait_while(|known| known.turns.appending || known.turns.readers > 0)?;
+        known.turns.appending = true;
+        drop(known);
+        drop(waits);
+        Ok(Turn {
+            file: self,
+            end: |turns| turns.appending = false,
+        })
+    }
+}
+
+/// Does something for a program that is killed meanwhile.
+#[cfg(test)]
+pub(super) fn as_killed<T>(work: impl FnOnce() -> T) -> T {
+    asker::ask_for(Some(crate::Asker {
+        id: 0,
+        wait_on: |_| false,
+        goes_on: |_| panic!("there is nothing that has to go on"),
+    }));
+    let done = work();
+    asker::ask_for(None);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::tests::striped;
+    use pandofs_types::Ino;
+    use std::thread;
+
+    fn file() -> File {
+        File::new(Ino(5), &striped(100))
+    }
+
+    fn is_given_up(turn: Result<Turn<'_>, ClientError>) -> bool {
+        matches!(turn, Err(ClientError::GivenUp))
+    }
+
+    #[test]
+    fn who_waits_for_a_report_or_a_reader_can_be_killed() {
+        let file = file();
+        let reports = file.flushing().unwrap();
+        assert!(file.try_flushing().is_none());
+        assert!(as_killed(|| is_given_up(file.flushing())));
+        drop(reports);
+        drop(file.try_flushing().unwrap());
+        let reads = file.reading().unwrap();
+        assert!(as_killed(|| is_given_up(file.appending())));
+        // It is not in anybody's way any more.
+        drop(file.reading().unwrap());
+        drop(reads);
+        let appends = file.appending().unwrap();
+        assert!(as_killed(|| is_given_up(file.reading())));
+        assert!(as_killed(|| is_given_up(file.appending())));
+        drop(appends);
+        drop(file.reading().unwrap());
+    }
+
+    #[test]
+    fn who_appends_waits_for_readers_and_those_for_it() {
+        let file = file();
+        let first = file.reading().unwrap();
+        thread::scope(|scope| {
+            let append = scope.spawn(|| {
+                let _appends = file.appending().unwrap();
+                assert_eq!(file.known().turns.readers, 0);
+            });
+            while file.known().turns.appenders == 0 {
+                thread::yield_now();
+            }
+            let read = scope.spawn(|| {
+                let _reads = file.reading().unwrap();
+                let known = file.known();
+                assert!(!known.turns.appending && known.turns.appenders == 0);
+            });
+            drop(first);
+            append.join().unwrap();
+            read.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,230 @@
+//! Closing what may be locked, and the order of what one owner asks about its locks.
+//!
+//! A program that is killed is gone before its locks are let go, when their server is away, and the next one may be
+//! given its owner's number. What is asked for one owner's locks of one file is therefore asked in the order in which it
+//! came up: a lock of the next program after the unlocking of all that the last one had. But for those who wait for a
+//! lock until others unlock: the owner may do so itself.
+
+use crate::Client;
+use crate::asker;
+use crate::call::Target;
+use crate::core::Core;
+use crate::error::{ClientError, Result};
+use hashbrown::HashMap;
+use pandofs_api::Request;
+use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::{Credentials, Ino, LockKind, LockRange};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The owner of locks of one file.
+type Owner = (Ino, LockKind, u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct LockTurns {
+    lines: Mutex<Lines>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    last: u64,
+    /// Who waits for each owner's turn, by number; the first has it.
+    waiting: HashMap<Owner, VecDeque<u64>>,
+}
+
+/// A place in an owner's line.
+#[derive(Debug)]
+#[must_use = "it is given up when it is dropped"]
+pub(crate) struct Turn<'a> {
+    turns: &'a LockTurns,
+    owner: Owner,
+    number: u64,
+}
+
+impl LockTurns {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place behind those who came before.
+    fn line_up(&self, owner: Owner) -> Turn<'_> {
+        let mut lines = self.lines();
+        lines.last += 1;
+        let number = lines.last;
+        lines.waiting.entry(owner).or_default().push_back(number);
+        Turn {
+            turns: self,
+            owner,
+            number,
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Waits until it is the first.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    fn wait(&self) -> Result<()> {
+        let since = Instant::now();
+        let is_behind = |lines: &mut Lines| {
+            let line = lines.waiting.get(&self.owner);
+            line.and_then(VecDeque::front) != Some(&self.number)
+        };
+        loop {
+            let (lines, waited) = self
+                .turns
+                .ended
+                .wait_timeout_while(self.turns.lines(), ASKER_INTERVAL, is_behind)
+                .unwrap_or_else(PoisonError::into_inner);
+            drop(lines);
+            if !waited.timed_out() {
+                return Ok(());
+            }
+            if !asker::waits_on(since.elapsed()) {
+                return Err(ClientError::GivenUp);
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.turns.lines();
+        let Some(line) = lines.waiting.get_mut(&self.owner) else {
+            return;
+        };
+        line.retain(|&number| number != self.number);
+        let is_waited_for = !line.is_empty();
+        if !is_waited_for {
+            lines.waiting.remove(&self.owner);
+        }
+        drop(lines);
+        if is_waited_for {
+            self.turns.ended.notify_all();
+        }
+    }
+}
+
+impl Core {
+    /// Waits until nothing is asked any more of what came up before about this owner's locks of the file.
+    ///
+    /// # Errors
+    /// `GivenUp` when nobody waits any more.
+    pub fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
+        let turn = self.lock_turns.line_up((ino, kind, owner));
+        turn.wait()?;
+        Ok(turn)
+    }
+}
+
+impl Client {
+    /// A process closes a descriptor of the open file. What was written is reported, as by [`Client::flush`], and what
+    /// it has locked with `fcntl()` through any of the file is unlocked, also if it is killed meanwhile. What the
+    /// open file itself has locked may be unlocked next, and whoever tries to lock meanwhile is kept until that is known.
+    ///
+    /// # Errors
+    /// Those of [`Client::flush`] and of [`Client::unlock`].
+    pub fn close_descriptor(&self, ino: Ino, handle: u64, owner: u64) -> Result<()> {
+        let core = self.core();
+        if !core.locks.is_used() {
+            return self.flush(ino);
+        }
+        // Before anything is waited for: what comes next is not to be unlocked by this.
+        let turn = (core.lock_turns).line_up((ino, LockKind::Record, owner));
+        let flushed = self.flush(ino);
+        let unlocked = asker::to_the_end(|| {
+            turn.wait()?;
+            self.unlock_process(ino, handle, owner)
+        });
+        flushed.and(unlocked)
+    }
+
+    fn unlock_process(&self, ino: Ino, handle: u64, owner: u64) -> Result<()> {
+        let core = self.core();
+        let result = core.unlock(ino, LockKind::Record, owner, LockRange::WHOLE);
+        core.locks.closed_by(ino, owner);
+        let owners = core.locks.owners_through(ino, handle);
+        if !owners.is_empty() {
+            let request = Request::Closing { ino, owners };
+            // What comes of it is no matter of whether the lock is kept or not.
+            if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
+                tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");
+            }
+        }
+        self.check_locks(ino, handle).and(result)
+    }
+
+    /// An open file is closed by all who had it, which unlocks what was locked in its own name.
+    ///
+    /// # Errors
+    /// Those of [`Client::unlock`].
+    pub fn unlock_handle(&self, ino: Ino, handle: u64) -> Result<()> {
+        let core = self.core();
+        if !core.locks.is_used() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        // Processes have closed it before. What is left is what is owned by the open file.
+        for (kind, owner) in core.locks.closed(ino, handle) {
+            let unlocked = core.lock_turn(ino, kind, owner).and_then(|_turn| {
+                asker::to_the_end(|| core.unlock(ino, kind, owner, LockRange::WHOLE))
+            });
+            result = result.and(unlocked);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Asker;
+    use std::thread;
+
+    const OWNER: Owner = (Ino(5), LockKind::Record, 7);
+
+    #[test]
+    fn an_owners_turns_come_in_order() {
+        let turns = LockTurns::default();
+        let first = turns.line_up(OWNER);
+        first.wait().unwrap();
+        let second = turns.line_up(OWNER);
+        let third = turns.line_up(OWNER);
+        turns
+            .line_up((OWNER.0, LockKind::Flock, OWNER.2))
+            .wait()
+            .unwrap();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                third.wait().unwrap();
+                turns.lines().waiting[&OWNER].len()
+            });
+            drop(first);
+            second.wait().unwrap();
+            drop(second);
+            assert_eq!(waits.join().unwrap(), 1, "it did not wait");
+        });
+        drop(third);
+        assert!(turns.lines().waiting.is_empty());
+    }
+
+    #[test]
+    fn who_is_killed_leaves_the_line() {
+        let turns = LockTurns::default();
+        let first = turns.line_up(OWNER);
+        let second = turns.line_up(OWNER);
+        crate::ask_for(Some(Asker {
+            id: 0,
+            wait_on: |_| false,
+            goes_on: |_| panic!("nothing was asked"),
+        }));
+        assert_eq!(second.wait(), Err(ClientError::GivenUp));
+        crate::ask_for(None);
+        drop(second);
+        assert_eq!(turns.lines().waiting[&OWNER].len(), 1);
+        drop(first);
+    }
+}

@@ -1,0 +1,238 @@
+//! Operations that go on though the program that asked for them was killed.
+//!
+//! What may have reached a server is done to its end ([`pandofs_client::Asker::goes_on`]), by the thread that took the
+//! request. The program need not wait for that: the kernel is answered with `EINTR`, and the program ends. What comes of
+//! the operation nobody is told then. What was opened is closed again, as the kernel knows of no open file, and what the
+//! kernel has in its caches of what was changed it is to ask for again.
+//!
+//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is answered, so that of
+//! two changes of the same the second begins when the first has ended. For an operation that was left the mount does
+//! that: a change waits for those of the same name or the same inode that were left before. So a file that is copied
+//! anew does not get bytes of the old copy.
+//!
+//! At most [`MAX_LEFT_REQUESTS`] are left at once, as each has a thread. When there are as many a program waits, killed
+//! or not, until its operation is done or one of the others is.
+
+use crate::askers;
+use crate::ops::{PandoFs, Result};
+use fuser::Errno;
+use pandofs_types::limits::{ASKER_INTERVAL, MAX_LEFT_REQUESTS};
+use pandofs_types::{Ino, Name};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The length that means all from the offset on to the kernel.
+const TO_THE_LAST_BYTE: u64 = 0;
+
+/// What a request changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Changed {
+    Inode(Ino),
+    Name(Ino, Name),
+}
+
+/// The operations of one mount that were left.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// As many as in `state`; looked at before that is locked.
+    count: AtomicUsize,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: usize,
+    /// How many of them change it.
+    changed: HashMap<Changed, usize>,
+}
+
+/// The request that a thread handles.
+struct Handled {
+    left: Arc<Left>,
+    thread: u32,
+    changes: Vec<Changed>,
+}
+
+thread_local! {
+    static HANDLED: RefCell<Option<Handled>> = const { RefCell::new(None) };
+}
+
+impl Left {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This thread handles a request that this thread of a program has made, 0 if none that this process can see.
+    pub fn begin(left: &Arc<Left>, thread: u32) {
+        HANDLED.set(Some(Handled {
+            left: Arc::clone(left),
+            thread,
+            changes: Vec::new(),
+        }));
+    }
+
+    /// What the request of this thread is about to change. Waits for operations that were left and change the same.
+    ///
+    /// # Errors
+    /// `EINTR` when the program is killed meanwhile.
+    pub fn changes(&self, changes: Vec<Changed>) -> Result<()> {
+        self.wait_for(&changes)?;
+        HANDLED.with_borrow_mut(|handled| {
+            if let Some(handled) = handled {
+                handled.changes = changes;
+            }
+        });
+        Ok(())
+    }
+
+    /// Waits for operations that were left and change any of these.
+    ///
+    /// # Errors
+    /// `EINTR` when the program is killed meanwhile.
+    pub fn wait_for(&self, changes: &[Changed]) -> Result<()> {
+        // One that was left is counted before the kernel hears that it may go on with the next.
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return Ok(());
+        }
+        let thread =
+            HANDLED.with_borrow(|handled| handled.as_ref().map_or(0, |handled| handled.thread));
+        let is_changed = |state: &mut State| {
+            changes
+                .iter()
+                .any(|change| state.changed.contains_key(change))
+        };
+        loop {
+            let (state, waited) = self
+                .ended
+                .wait_timeout_while(self.state(), ASKER_INTERVAL, is_changed)
+                .unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            if !waited.timed_out() {
+                return Ok(());
+            }
+            if !askers::waits_on(thread) {
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+
+    /// One more, if there may be.
+    fn add(&self, changes: &[Changed]) -> bool {
+        let mut state = self.state();
+        if state.count >= MAX_LEFT_REQUESTS {
+            return false;
+        }
+        state.count += 1;
+        self.count.store(state.count, Ordering::SeqCst);
+        for change in changes {
+            *state.changed.entry(change.clone()).or_default() += 1;
+        }
+        true
+    }
+
+    fn take_off(&self, changes: &[Changed]) {
+        let mut state = self.state();
+        state.count -= 1;
+        self.count.store(state.count, Ordering::SeqCst);
+        for change in changes {
+            if let Some(times) = state.changed.get_mut(change) {
+                *times -= 1;
+                if *times == 0 {
+                    state.changed.remove(change);
+                }
+            }
+        }
+        drop(state);
+        self.ended.notify_all();
+    }
+}
+
+/// The operation of this thread goes on, and nobody wants it any more: lets the program go, if that may be.
+pub(crate) fn leave() {
+    HANDLED.with_borrow(|handled| {
+        if let Some(handled) = handled {
+            fuser::answer_early(Errno::EINTR, || handled.left.add(&handled.changes));
+        }
+    });
+}
+
+/// The request of this thread is handled. If it was left: what it has changed, unknown to the kernel.
+pub(crate) fn end() -> Vec<Changed> {
+    match HANDLED.take() {
+        Some(handled) if fuser::is_answered_early() => {
+            handled.left.take_off(&handled.changes);
+            handled.changes
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl PandoFs {
+    /// The kernel is to ask again for all that it has of this.
+    pub fn forget_left(&self, changed: Vec<Changed>) {
+        for changed in changed {
+            match changed {
+                Changed::Inode(ino) => {
+                    self.dir_attrs.forget(ino);
+                    self.no_xattrs.forget(ino);
+                    self.kernel.forget_content(ino, 0, TO_THE_LAST_BYTE);
+                }
+                // Not here: the directory may be locked by who waits for a server. With time-outs it is believed until
+                // they are over.
+                Changed::Name(dir, name) => {
+                    let key = self.client.entry_key(dir, &name);
+                    let names = self.cached.told.take_names(std::iter::once(key));
+                    self.cached.notices.take_back_later(names);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn name(text: &str) -> Changed {
+        Changed::Name(Ino(1), Name::new(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_change_waits_for_what_was_left_of_the_same() {
+        let left = Arc::new(Left::default());
+        let (file, other) = (Changed::Inode(Ino(5)), Changed::Inode(Ino(6)));
+        assert!(left.add(&[name("a"), name("b")]));
+        assert!(left.add(std::slice::from_ref(&file)));
+        assert!(left.add(std::slice::from_ref(&file)));
+        left.changes(vec![other, name("c")]).unwrap();
+        left.take_off(std::slice::from_ref(&file));
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                left.changes(vec![name("c"), Changed::Inode(Ino(5))])
+                    .unwrap();
+                assert_eq!(left.state().count, 1, "it did not wait");
+            });
+            left.take_off(std::slice::from_ref(&file));
+            waits.join().unwrap();
+        });
+        left.take_off(&[name("a"), name("b")]);
+        assert!(left.state().changed.is_empty());
+        assert_eq!(left.count.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn only_so_many_are_left() {
+        let left = Left::default();
+        for _ in 0..MAX_LEFT_REQUESTS {
+            assert!(left.add(&[]));
+        }
+        assert!(!left.add(&[name("a")]));
+        assert!(left.state().changed.is_empty());
+        left.take_off(&[]);
+        assert!(left.add(&[name("a")]));
+    }
+}

@@ -1,0 +1,178 @@
+//! Files that are given a size while sessions write to their data objects.
+
+use crate::support::{Cluster, Step, name};
+use pandofs_api::{DataReply, DataRequest, InodeReply, Reply, Request};
+use pandofs_placement::{DirPolicy, Settings};
+use pandofs_shard::{Input, Output};
+use pandofs_types::limits::TICK_INTERVAL;
+use pandofs_types::{Ino, Leased, SessionId, SetAttr, Time};
+
+const WRITER: u64 = 7;
+const OTHER: u64 = 8;
+const MIB: u64 = 1 << 20;
+
+fn ask(cluster: &mut Cluster, session: u64, request: Request) -> Step {
+    let input = cluster.request_by(session, 0, request);
+    cluster.input(0, input)
+}
+
+/// What the last answer among these says of the inode, and what it leases.
+fn answer(outputs: &[Output]) -> Option<(InodeReply, Vec<Leased>)> {
+    outputs.iter().rev().find_map(|output| match output {
+        Output::Answer { result, leased, .. } => match result {
+            Ok(Reply::Inode(inode)) => Some((inode.clone(), leased.clone())),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    })
+}
+
+/// To what sizes data objects are to be cut, and the numbers of the orders.
+fn cuts(outputs: &[Output]) -> Vec<(u64, u64)> {
+    let cut = |output: &Output| match output {
+        Output::Data {
+            ticket,
+            request: DataRequest::Truncate { length, .. },
+            ..
+        } => Some((*length, *ticket)),
+        _ => None,
+    };
+    outputs.iter().filter_map(cut).collect()
+}
+
+/// Two sessions that take leases, and a striped file of 1 MiB that the first has written.
+fn cluster() -> (Cluster, Ino) {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    for session in [WRITER, OTHER] {
+        let takes = Input::TakesLeases {
+            session: SessionId(session),
+        };
+        cluster.input(0, takes);
+        let lookup = Request::Lookup {
+            dir: Ino::ROOT,
+            name: name("nothing"),
+        };
+        let step = ask(&mut cluster, session, lookup);
+        cluster.carry(step.outputs, &mut None);
+    }
+    let ino = cluster.file("file");
+    let striped = ask(&mut cluster, WRITER, Request::Stripe { ino });
+    assert!(answer(&striped.outputs).is_some(), "{striped:?}");
+    assert_eq!(wrote(&mut cluster, ino, MIB, Some(0)).size, MIB);
+    (cluster, ino)
+}
+
+/// The writer has written up to `end`, knowing of so many cuts: the attributes after it has said so.
+fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, cuts: Option<u32>) -> pandofs_types::Attr {
+    let request = Request::WroteData {
+        ino,
+        start: 0,
+        end,
+        mtime: Time(cluster.now),
+        sparse: false,
+        cuts,
+    };
+    let step = ask(cluster, WRITER, request);
+    let outputs = recalled(cluster, step);
+    answer(&outputs).expect("it is answered").0.attr
+}
+
+/// Whoever has leases gives them back.
+fn recalled(cluster: &mut Cluster, step: Step) -> Vec<Output> {
+    let mut outputs = step.outputs;
+    let recalls: Vec<_> = outputs
+        .extract_if(.., |output| matches!(output, Output::Recall(_)))
+        .collect();
+    for recall in recalls {
+        let Output::Recall(recall) = recall else {
+            unreachable!("only these were taken out");
+        };
+        let (session, number) = (recall.session, recall.number);
+        let step = cluster.input(0, Input::Recalled { session, number });
+        outputs.extend(step.outputs);
+    }
+    outputs
+}
+
+fn resize(cluster: &mut Cluster, session: u64, ino: Ino, size: u64) -> Vec<Output> {
+    let set = SetAttr {
+        size: Some(size),
+        ..SetAttr::default()
+    };
+    let step = ask(cluster, session, Request::SetAttr { ino, set });
+    recalled(cluster, step)
+}
+
+/// The data objects are cut: what comes of that.
+fn done(cluster: &mut Cluster, outputs: &[Output]) -> Vec<Output> {
+    let mut after = Vec::new();
+    for (_, ticket) in cuts(outputs) {
+        let reply = DataReply::Done;
+        let step = cluster.input(0, Input::DataDone { ticket, reply });
+        after.extend(step.outputs);
+    }
+    cluster.now += TICK_INTERVAL.as_nanos() as i64;
+    after.extend(cluster.input(0, Input::Tick).outputs);
+    after
+}
+
+#[test]
+fn a_report_of_what_was_cut_away_changes_nothing() {
+    let (mut cluster, ino) = cluster();
+    let outputs = resize(&mut cluster, OTHER, ino, 10);
+    assert_eq!(cuts(&outputs).first().map(|cut| cut.0), Some(10));
+    assert_eq!(answer(&outputs), None, "it is not cut yet");
+    let outputs = done(&mut cluster, &outputs);
+    let (inode, _) = answer(&outputs).expect("it is cut");
+    assert_eq!((inode.attr.size, inode.cuts), (10, 1));
+
+    let late = wrote(&mut cluster, ino, 2 * MIB, Some(0));
+    assert_eq!(late, inode.attr);
+    // Those who know of the cut, or cannot say, have written after it.
+    assert_eq!(wrote(&mut cluster, ino, 20, Some(1)).size, 20);
+    assert_eq!(wrote(&mut cluster, ino, 30, None).size, 30);
+}
+
+#[test]
+fn nobody_writes_under_a_lease_while_a_cut_is_pending() {
+    let (mut cluster, ino) = cluster();
+    let leased = |cluster: &mut Cluster| {
+        let step = ask(cluster, WRITER, Request::GetAttr { ino });
+        let (inode, leased) = answer(&step.outputs).expect("it is answered");
+        (inode.cuts, leased)
+    };
+    assert_eq!(leased(&mut cluster), (0, vec![Leased::ATTRIBUTES]));
+    let outputs = resize(&mut cluster, OTHER, ino, 10);
+    assert_eq!(leased(&mut cluster), (1, vec![]));
+    done(&mut cluster, &outputs);
+    assert_eq!(leased(&mut cluster), (1, vec![Leased::ATTRIBUTES]));
+}
+
+/// What others have written beyond the end and not reported is cut away before the file ends there.
+#[test]
+fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
+    for others in [false, true] {
+        let (mut cluster, ino) = cluster();
+        let sessions = if others {
+            &[WRITER, OTHER][..]
+        } else {
+            &[OTHER]
+        };
+        for session in sessions {
+            let open = Request::Open {
+                ino,
+                access: 6,
+                truncate: false,
+            };
+            ask(&mut cluster, *session, open);
+        }
+        let outputs = resize(&mut cluster, OTHER, ino, 3 * MIB);
+        assert_eq!(!cuts(&outputs).is_empty(), others);
+        let outputs = match others {
+            true => done(&mut cluster, &outputs),
+            false => outputs,
+        };
+        let (inode, _) = answer(&outputs).expect("it is done");
+        assert_eq!((inode.attr.size, inode.cuts), (3 * MIB, 1));
+    }
+}
