@@ -2,8 +2,8 @@
 # e2e.sh PANDOFS [NAME...]: runs the end-to-end tests in tests/e2e, or those named (without .sh), as many at once as
 # there are processors, PANDOFS_JOBS=N at once if that is set. Each is a script that gets the binary's path in
 # $PANDOFS and an empty scratch folder in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs
-# something that is not there, as root's rights, and is left out. A test with a line '# alone' and the reason runs
-# when no other does. Files that begin with '_' are parts of tests, not tests.
+# something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). A test
+# with a line '# alone' and the reason runs when no other does. Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
 # Each test is a process group of its own, so that it can be ended with all that it started, and is told of
 # SIGINT, which a shell keeps from what it runs in the background otherwise.
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../tests/e2e" || exit 1
 JOBS=${PANDOFS_JOBS:-$(nproc)}
 # Seconds after which a test is taken to hang (PANDOFS_LIMIT=N for another number). On slow machines the longest take a
 # quarter of an hour.
-LIMIT=${PANDOFS_LIMIT:-3000}
+LIMIT=${PANDOFS_LIMIT:-1800}
 
 if [[ $# -gt 0 ]]; then
     tests=("${@/%/.sh}")
@@ -107,5 +107,9 @@ count() {
 passed=$(count passed)
 echo
 echo "e2e: $passed passed, $((${#tests[@]} - passed - $(count skipped))) failed, $(count skipped) skipped"
+if [[ -n ${PANDOFS_NO_SKIP:-} && $(count skipped) -gt 0 ]]; then
+    find "$RESULTS" -name '*.skipped' -printf 'left out, and none was to be: %f\n' | sed 's/\.sh\.skipped$//' | sort
+    exit 1
+fi
 find "$RESULTS" -name '*.failed' -printf 'failed: %f\n' | sed 's/\.sh\.failed$//' | sort
 [[ $((passed + $(count skipped))) -eq ${#tests[@]} && $passed -gt 0 ]]

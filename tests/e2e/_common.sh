@@ -183,10 +183,13 @@ all_servers_answer() {
     "$PANDOFS" status --data "$DATA" --json >/dev/null 2>&1
 }
 
-# kill_server NUMBER: kills that server, and waits until `up` has started it again and it answers.
+# kill_server NUMBER: kills that server, and waits until `up` has started it again and it answers. Just before it was
+# killed the time was $KILLED_AT.
 kill_server() {
     local killed
     killed=$(server_pid "$1")
+    # shellcheck disable=SC2034 # A test uses it.
+    KILLED_AT=$EPOCHREALTIME
     kill -KILL "$killed"
     wait_until "the end of server $1" has_ended "$killed"
     wait_until 'all servers to answer' all_servers_answer

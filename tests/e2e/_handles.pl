@@ -1,6 +1,7 @@
 # handles.pl make PATH               prints a handle of PATH, in hexadecimal
 # handles.pl open DIR HANDLE         opens it on the file system that DIR is on
 # handles.pl read DIR HANDLE         and prints what is in it
+# handles.pl where DIR HANDLE        and prints the path under which the kernel has it then, a directory's
 use strict;
 use warnings;
 use Fcntl;
@@ -23,7 +24,9 @@ sysopen(my $mount, $path, O_RDONLY) or die "$path: $!\n";
 my $buffer = pack 'H*', $handle;
 my $fd = syscall $OPEN_BY, fileno $mount, $buffer, O_RDONLY;
 $fd >= 0 or die "$!\n";
-if ($what eq 'read') {
+if ($what eq 'where') {
+    print readlink("/proc/self/fd/$fd"), "\n";
+} elsif ($what eq 'read') {
     open my $file, '<&=', $fd or die "$!\n";
     print <$file>;
 }

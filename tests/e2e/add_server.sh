@@ -75,6 +75,7 @@ wait_until 'the directory in use to spread to the new servers' used_spreads
 say 'the directory in use has spread by use'
 expect_equal 'entries of the other on server 2' "$(server_entries "$MNT/still" 2)" 0
 
+changed=$(stat -c %z "$MNT/still")
 report=$("$PANDOFS" rebalance --data "$DATA" --json 2>"$SCRATCH/rebalance.txt")
 expect_equal 'what rebalance said on standard error' "$(cat "$SCRATCH/rebalance.txt")" ''
 say "rebalance: $(jq -c . <<<"$report")"
@@ -83,6 +84,7 @@ for server in 0 1 2 3; do
     expect_above "entries on server $server" "$count" $((FILES / 5))
     expect_below "entries on server $server" "$count" $((FILES * 3 / 10))
 done
+expect_equal 'time of change of what has spread' "$(stat -c %z "$MNT/still")" "$changed"
 expect_equal 'partitions after' "$("$PANDOFS" dir --json "$MNT/still" | jq .partitions)" 4
 expect_above 'entries that moved' "$(jq .moved <<<"$report")" $((FILES / 3))
 again=$("$PANDOFS" rebalance --data "$DATA" --json)

@@ -1,13 +1,15 @@
 #!/bin/bash
 # A server goes away under running programs, killed once and once stopped: they wait and go on, the
-# mount's log says for whom, and what does not need that server is not held up. A mount with --soft gives
-# programs an error instead.
+# mount's log says for whom, and what does not need that server is not held up, however many wait. They can be
+# killed. A mount with --soft gives programs an error instead.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
 MIB=$((1 << 20))
 DIRS=64
 FILES=5
+READERS=40
+AT_ONE_FILE=20
 
 # home_of PATH: the server with the directory's inode.
 home_of() {
@@ -26,6 +28,53 @@ state_of() {
 # has_state SERVER STATE
 has_state() {
     [[ $(state_of "$1") == "$2" ]]
+}
+
+# start_waiting: READERS programs, more than the mount has threads, of which each reads all of a file, and so needs every
+# server; and one that writes such a file.
+start_waiting() {
+    waiting=()
+    for ((reader = 0; reader < READERS; reader++)); do
+        dd if="$MNT/striped" iflag=direct bs=1M of=/dev/null status=none 2>/dev/null &
+        waiting+=("$!")
+    done
+    dd if=/dev/zero of="$MNT/never-whole" bs=1M count=64 conv=notrunc status=none 2>/dev/null &
+    waiting+=("$!")
+    started+=("${waiting[@]}")
+}
+
+# kill_waiting: each ends by the signal that it gets, while the server is still away.
+kill_waiting() {
+    local index signals=(KILL TERM HUP)
+    for index in "${!waiting[@]}"; do
+        ! has_ended "${waiting[index]}" || fail 'a program that needs the server has ended'
+        kill -"${signals[index % 3]}" "${waiting[index]}"
+    done
+    for index in "${!waiting[@]}"; do
+        wait_until 'a program that was killed to end' has_ended "${waiting[index]}"
+    done
+}
+
+# start_at_one_file: programs that append to one file, and as many that read it, once the server is gone: they have opened
+# it before.
+start_at_one_file() {
+    waiting=()
+    for ((program = 0; program < AT_ONE_FILE; program++)); do
+        (
+            exec 3>>"$1"
+            until [[ -e $SCRATCH/go ]]; do sleep 0.2; done
+            echo appended >&3
+        ) 2>/dev/null &
+        waiting+=("$!")
+        (
+            exec 3<"$1"
+            until [[ -e $SCRATCH/go ]]; do sleep 0.2; done
+            exec dd iflag=direct bs=1M status=none <&3 >/dev/null
+        ) 2>/dev/null &
+        waiting+=("$!")
+    done
+    started+=("${waiting[@]}")
+    sleep 2
 }
 
 # start_programs NAME: a dd that has written a quarter of what it is to write and gets the rest from
@@ -99,6 +148,7 @@ for ((i = 0; i < DIRS; i++)); do
     if [[ $(home_of "/tree/$i") == "$victim" ]]; then away=$i; else here=$i; fi
     [[ -z $away || -z $here ]] || break
 done
+head -c $((8 * MIB)) /dev/zero >"$MNT/never-whole"
 [[ -n $away && -n $here ]] || fail "all or none of $DIRS directories are on server $victim"
 say "server $victim is to go away; it has /tree/$away, but not /tree/$here"
 
@@ -138,6 +188,17 @@ says "$victim" 'does not answer' "$SOFT-log.txt" || fail 'the log of the soft mo
 say "programs on the soft mount were told, the first three after $((SECONDS - began)) s"
 still_wait
 
+# Many wait.
+start_waiting
+expect_equal 'a file on another server, while many wait' "$(timeout 60 cat "$MNT/tree/$here/1")" "file 1 of $here"
+for ((i = 0; i < 5; i++)); do
+    expect 'a change on another server, while many wait' timeout 60 touch "$MNT/tree/$here/while-$i"
+done
+began=$SECONDS
+kill_waiting
+say "$READERS programs that read and one that writes waited, and ended within $((SECONDS - began)) s when they were killed"
+still_wait
+
 "$PANDOFS" serve --cluster "$DATA/cluster.json" --id "$victim" --data "$DATA/server-$victim/data" \
     2>>"$DATA/server-$victim/log.txt" &
 served=$!
@@ -150,6 +211,20 @@ say 'it is back: dd and find went on to their ends'
 
 # 2. Stopped: its connections stay, but nothing comes over them.
 : >"$DATA/mount-log.txt"
+# Its inode is on that server, and find does not look there.
+for ((i = 0; ; i++)); do
+    mkdir "$MNT/beside-$i"
+    [[ $(home_of "/beside-$i") != "$victim" ]] || break
+done
+one_file=$MNT/beside-$i/one
+head -c $((8 * MIB)) /dev/urandom >"$one_file"
+cp "$one_file" "$SCRATCH/one"
+rm -f "$SCRATCH/go"
+start_at_one_file "$one_file"
+at_one_file=("${waiting[@]}")
+# Two versions of one file, of which the first is being written.
+head -c $((8 * MIB)) /dev/urandom >"$SCRATCH/v1"
+head -c $((8 * MIB)) /dev/urandom >"$SCRATCH/v2"
 start_programs stopped
 kill -STOP "$served"
 feed_programs
@@ -160,9 +235,45 @@ wait_until 'the log to name the server' says "$victim" 'does not answer: waiting
 still_wait
 expect_equal 'a file on another server' "$(cat "$MNT/tree/$here/1")" "file 1 of $here"
 say "server $victim was stopped: dd and find wait"
+start_waiting
+expect_equal 'a file on another server, while many wait' "$(timeout 60 cat "$MNT/tree/$here/2")" "file 2 of $here"
+began=$SECONDS
+kill_waiting
+say "the others ended within $((SECONDS - began)) s when they were killed"
+still_wait
+
+# Many wait at one file, each for another one of them.
+touch "$SCRATCH/go"
+sleep 3
+expect_equal 'a file on another server, while many wait at one file' \
+    "$(timeout 60 cat "$MNT/tree/$here/3")" "file 3 of $here"
+waiting=("${at_one_file[@]}")
+began=$SECONDS
+kill_waiting
+say "$((2 * AT_ONE_FILE)) programs at one file ended within $((SECONDS - began)) s when they were killed"
+
+# What was killed has its data under way; what is copied next comes after it.
+dd if="$SCRATCH/v1" of="$MNT/striped" bs=1M oflag=direct conv=notrunc status=none 2>/dev/null &
+first=$!
+started+=("$first")
+sleep 3
+! has_ended "$first" || fail 'a program that needs the server has ended'
+kill -KILL "$first"
+wait_until 'a program that was killed to end' has_ended "$first"
+dd if="$SCRATCH/v2" of="$MNT/striped" bs=1M oflag=direct conv=notrunc status=none &
+second=$!
+started+=("$second")
+still_wait
 kill -CONT "$served"
 have_gone_on
 say 'it goes on, and so did they'
+wait_for_end "$second"
+expect_equal 'the exit code of the second dd' "$CODE" 0
+expect 'a comparison of the second version' cmp "$SCRATCH/v2" "$MNT/striped"
+# Whoever of the killed programs had begun to append has appended a line, and nobody a part of one.
+expect 'a comparison of what had been in the file that they appended to' cmp -n $((8 * MIB)) "$SCRATCH/one" "$one_file"
+expect_equal 'other lines in it' "$(tail -c +$((8 * MIB + 1)) "$one_file" | grep -cvx appended || true)" 0
+say 'what killed programs had begun was done before what came next'
 
 check_online
 expect umount "$PANDOFS" umount "$SOFT"

@@ -75,20 +75,23 @@ expect_equal 'recoveries with undecided operations' "$(jq -s 'map(select(.figure
 real=()
 if command -v mpirun >/dev/null && [[ -x $programs/pandofs-mpi ]]; then
     export TMPDIR=/tmp
-    real=(--real "$SCRATCH/tree" --pandofs-mpi "$programs/pandofs-mpi" --ranks 1,3 --runs 1)
+    real=(--real "$SCRATCH/tree" --pandofs-mpi "$programs/pandofs-mpi" --processes 1,3 --rounds 1)
 fi
 "$programs/pandofs-walk-bench" figures --divide 10000 --out "$SCRATCH/figures.html" "${real[@]}" 2>"$SCRATCH/log" ||
     fail "$(cat "$SCRATCH/log")"
 for figure in 'Figure 3a' 'Figure 3b' 'Figure 4' 'Figure 5' 'Figure 6'; do
     grep -q "$figure" "$SCRATCH/figures.html" || fail "no $figure"
 done
+# Two charts of time and of traffic, and four maps and histograms, of each kind of ranks; two of simulated ones alone.
+sides=$((${#real[@]} > 0 ? 2 : 1))
+expect_equal charts "$(grep -o '<svg' "$SCRATCH/figures.html" | wc -l)" $((12 * sides + 2))
 CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
     "$SCRATCH/walked" >"$SCRATCH/table"
 cat "$SCRATCH/table"
-for walker in find pandofs floor uring ignore du; do
+for walker in find pandofs floor uring2 uring8 ignore du; do
     expect_equal "trees of $walker" "$(grep -c "^  $walker " "$SCRATCH/table")" 3
 done
-expect_equal 'trees with a cold cache' "$(grep -c 'cold cache:' "$SCRATCH/table")" 0
+expect_equal 'trees with a cold cache' "$(grep -c 'cold cache' "$SCRATCH/table")" 0
 grep -q '^  1 process .*, 8 processes .* times as much$' "$SCRATCH/table" ||
     grep -q '^processes were not measured' "$SCRATCH/table" || fail 'nothing on processes'
 

@@ -55,6 +55,66 @@ is_accessed() {
     [[ $(stat -c %X "$MNT/file") -gt 1000 ]]
 }
 wait_until 'the first mount to see the time of access' is_accessed
+# Every write of a mount with -o sync is on disk when it has ended, and of a file that was opened so: also those that go
+# past the kernel's cache, of which the kernel does not ask for it.
+forces() {
+    "$PANDOFS" status --data "$DATA" --json | jq '[.servers[].log_forces] | add'
+}
+# The file is there before, so that nothing else is forced.
+for written in 'sync append' 'sync direct' 'async append,dsync' 'async direct,sync' 'sync nonblock'; do
+    read -r option how <<<"$written"
+    rm -f "$MNT/forced"
+    cp /dev/null "$MNT/forced"
+    expect "a mount with $option" mount -t fuse.pandofs -o "$option" "$DATA" "$second"
+    before=$(forces)
+    expect "writing with $how" dd if=/dev/zero of="$second/forced" bs=4096 count=20 oflag="$how" conv=notrunc status=none
+    expect_above "forces of the log by 20 writes with $how on a mount with $option" $(($(forces) - before)) 19
+    expect 'umount' "$PANDOFS" umount "$second"
+done
+# What noatime keeps of a directory and a link, nodiratime of a directory alone. This mount sees a time at once.
+mkdir "$MNT/times"
+cp "$(type -P true)" "$MNT/times/program"
+for kept in 'noatime 1000 1000 1000' 'nodiratime 1000 now now'; do
+    read -r option directory link file <<<"$kept"
+    # Of a new link, as the kernel remembers where one leads.
+    ln -s nowhere "$MNT/times/link-$option"
+    touch -a -h -d @1000 "$MNT/times" "$MNT/times/link-$option" "$MNT/times/program"
+    expect "a mount with $option" mount -t fuse.pandofs -o "$option" "$DATA" "$second"
+    [[ -n $(ls "$second/times") && $(readlink "$second/times/link-$option") == nowhere ]] || fail 'what was made is not there'
+    cat "$second/times/program" >/dev/null
+    for found in "times $directory" "times/link-$option $link" "times/program $file"; do
+        read -r name wanted <<<"$found"
+        time=$(stat -c %X "$second/$name")
+        if [[ $wanted == now ]]; then
+            expect_above "the time of access of $name with $option" "$time" 1000
+        else
+            expect_equal "the time of access of $name with $option" "$time" "$wanted"
+        fi
+    done
+    expect 'umount' "$PANDOFS" umount "$second"
+done
+
+# relatime: the second reading since a change does not count. It counts when servers are told, which the first mount sees.
+touch -a -d @1000 "$MNT/file"
+expect 'a mount with relatime' mount -t fuse.pandofs -o relatime "$DATA" "$second"
+expect_equal 'a file that is read' "$(cat "$second/file")" content
+wait_until 'the first mount to see the time of access' is_accessed
+accessed=$(stat -c %x "$second/file")
+expect 'umount' "$PANDOFS" umount "$second"
+expect 'a mount with relatime' mount -t fuse.pandofs -o relatime "$DATA" "$second"
+expect_equal 'a file that is read again' "$(cat "$second/file")" content
+expect_equal 'its time of access' "$(stat -c %x "$second/file")" "$accessed"
+expect 'umount' "$PANDOFS" umount "$second"
+expect 'a mount with strictatime' mount -t fuse.pandofs -o strictatime "$DATA" "$second"
+expect_equal 'a file that is read strictly' "$(cat "$second/file")" content
+[[ $(stat -c %x "$second/file") > $accessed ]] || fail 'strictatime: a reading was not counted'
+expect 'umount' "$PANDOFS" umount "$second"
+
+expect 'a mount with noexec' mount -t fuse.pandofs -o noexec "$DATA" "$second"
+expect_refused 'Permission denied' "$second/times/program"
+expect 'umount' "$PANDOFS" umount "$second"
+expect 'a program' "$MNT/times/program"
+
 expect_refused 'no such option' mount -t fuse.pandofs -o nosuch "$DATA" "$second"
 expect_refused 'there is no cluster map' mount -t fuse.pandofs "$SCRATCH/no-map.json" "$second"
 
@@ -89,13 +149,50 @@ expect_equal 'the size of a program that runs' "$(stat -c %s "$second/sleep")" "
 kill "$sleeper"
 wait "$sleeper" || true
 
-# 5. Handles that outlive what the kernel remembers, as an NFS server's do.
+# 5. Handles that outlive what the kernel remembers, as an NFS server's do: another mount later, and after all servers
+# were killed. Of a directory the kernel looks for the way up, from each `..` to the next.
+mkdir -p "$second/directory/a/b/c"
+echo deep >"$second/directory/a/b/c/file"
 handle=$(perl ./_handles.pl make "$second/file")
-handle_of_directory=$(perl ./_handles.pl make "$second/directory")
+declare -A handles
+for path in '' directory directory/a/b/c directory/a/b/c/file; do
+    handles[x$path]=$(perl ./_handles.pl make "$second/$path")
+done
+# handles_lead_where_they_did WHEN
+handles_lead_where_they_did() {
+    local path
+    for path in directory/a/b/c directory ''; do
+        expect_equal "the directory '$path' by its handle $1" \
+            "$(perl ./_handles.pl where "$second" "${handles[x$path]}")" "$second${path:+/$path}"
+    done
+    expect_equal "a file by its handle $1" "$(perl ./_handles.pl read "$second" "$handle")" content
+    expect_equal "a file far down by its handle $1" \
+        "$(perl ./_handles.pl read "$second" "${handles[xdirectory/a/b/c/file]}")" deep
+}
 expect 'umount' "$PANDOFS" umount "$second"
 expect 'mount again' mount --fstab "$SCRATCH/fstab" "$second"
-expect_equal 'a file opened by its handle' "$(perl ./_handles.pl read "$second" "$handle")" content
-expect 'a directory opened by its handle' perl ./_handles.pl open "$second" "$handle_of_directory"
+handles_lead_where_they_did 'on another mount'
+expect 'umount' "$PANDOFS" umount "$second"
+kill_cluster
+start_cluster
+expect 'mount again' mount --fstab "$SCRATCH/fstab" "$second"
+handles_lead_where_they_did 'after all servers were killed'
+# Those who have the mount meanwhile wait.
+killed=$(cat "$DATA"/server-*/pid)
+for pid in $killed; do
+    kill -KILL "$pid"
+done
+handles_lead_where_they_did 'while all servers are started again'
+wait_until 'all servers to answer' all_servers_answer
+for pid in $killed; do
+    ! grep -qx "$pid" "$DATA"/server-*/pid || fail "server process $pid was not killed"
+done
+# A directory that was moved is found where it is now.
+mv "$MNT/directory/a/b" "$MNT/directory/moved"
+expect 'umount' "$PANDOFS" umount "$second"
+expect 'mount again' mount --fstab "$SCRATCH/fstab" "$second"
+expect_equal 'a directory that was moved, by its handle' \
+    "$(perl ./_handles.pl where "$second" "${handles[xdirectory/a/b/c]}")" "$second/directory/moved/c"
 rm "$MNT/file"
 # The second mount tells a little later that it has closed the file.
 is_stale() {
@@ -105,19 +202,3 @@ wait_until 'the handle to be stale' is_stale
 expect 'umount' "$PANDOFS" umount "$second"
 check_online
 stop_cluster
-
-# 6. A service manager hears once that all is up, from the one that it has started.
-DATA=$SCRATCH/data-notify
-perl -MIO::Socket::UNIX -e '
-    my $socket = IO::Socket::UNIX->new(Local => $ARGV[0], Type => SOCK_DGRAM) or die "$!\n";
-    $| = 1;
-    while (defined $socket->recv(my $said, 4096)) { print "$said\n" }' "$SCRATCH/notify" >"$SCRATCH/said" &
-started+=("$!")
-wait_until 'a socket to notify' test -S "$SCRATCH/notify"
-NOTIFY_SOCKET=$SCRATCH/notify start_cluster
-said_ready() {
-    [[ -s $SCRATCH/said ]]
-}
-wait_until 'READY=1' said_ready
-stop_cluster
-expect_equal 'what the service manager heard' "$(cat "$SCRATCH/said")" READY=1

@@ -32,17 +32,35 @@ expect_refused 'Input/output error' cp "$MNT/large" "$SCRATCH/copy"
 expect_equal 'another file' "$(sha256sum <"$MNT/other")" "$(cat "$SCRATCH/other")"
 grep -Eq "cannot (read|open) .*$object: Input/output error" "$DATA/server-1/log.txt" ||
     fail "the log of server 1 does not name the object: $(tail -n 5 "$DATA/server-1/log.txt")"
-code=0
-output=$("$PANDOFS" scrub --data "$DATA" 2>&1) || code=$?
-[[ $code -ne 0 ]] || fail "scrub found nothing: $output"
-say "scrub: ${output##*$'\n'}"
+# names_it COMMAND: it says which file it is.
+names_it() {
+    local code=0 output
+    output=$("$PANDOFS" "$1" --data "$DATA" 2>&1) || code=$?
+    expect_equal "the exit code of $1 ($output)" "$code" 4
+    expect_contains "what $1 said" "$output" "/large: cannot "
+    expect_contains "what $1 said" "$output" "$object: Input/output error"
+    say "$1: ${output%%$'\n'*}"
+}
+# fsck knows it from whoever has met it, and still when scrub has.
+names_it fsck
+names_it scrub
+names_it fsck
 # What is still in memory is told: no part is written over what cannot be read.
 expect_refused 'Input/output error' dd if=/dev/zero of="$MNT/large" bs=1000 count=400 conv=notrunc,fsync
 fault eio
 head -c $((400 * KIB)) /dev/zero | dd of="$MNT/large" bs=64K conv=notrunc,fsync status=none
 expect_equal 'it, with a disk that reads again' "$(sha256sum <"$MNT/large")" \
     "$(head -c $((400 * KIB)) /dev/zero | sha256sum)"
+expect 'scrub, with a disk that reads again' "$PANDOFS" scrub --data "$DATA"
+check_online
+expect_equal 'the servers' "$(cat "$DATA"/server-*/pid)" "$pids"
 say 'an object that could not be read'
+# What fsck has read of the store is in memory.
+stop_cluster
+start_cluster --memory 96M
+pids=$(cat "$DATA"/server-*/pid)
+# But for the first directory, without which nothing is found.
+expect 'a listing' ls "$MNT" >/dev/null
 
 # 2. The store: whoever walks all of it comes to what cannot be read.
 table=$(cd "$DATA/server-1/data" && ls -S store/*.sst | sed -n 1p)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Flipped bits in data objects, in their checksums and in the tables of the store: they are found when they are read
-# and by `pandofs scrub`, which names the file; whoever reads them gets EIO, and the rest is read. Servers that
-# are killed while files are written leave no block that looks damaged, and neither does a start of the machine.
+# and by `pandofs scrub`, which names the file, as `pandofs fsck` does from then on; whoever reads them gets EIO, and
+# the rest is read. Servers that are killed while files are written leave no block that looks damaged, and neither does
+# a start of the machine.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
@@ -20,6 +21,22 @@ scrub() {
     local code=0
     "$PANDOFS" scrub --data "$DATA" --rate 0 --json >"$REPORT" 2>"$SCRATCH/errors" || code=$?
     expect_equal "the exit code of scrub ($(cat "$REPORT" "$SCRATCH/errors"))" "$code" "$1"
+}
+
+# fsck CODE [TEXT]...: of the running cluster; the exit code is to be that, and each text is to be in what it prints.
+fsck() {
+    local code=0 wanted=$1 output text
+    shift
+    output=$("$PANDOFS" fsck --data "$DATA" 2>&1) || code=$?
+    expect_equal "the exit code of fsck ($output)" "$code" "$wanted"
+    for text in "$@"; do
+        expect_contains 'what fsck says' "$output" "$text"
+    done
+}
+
+# grouped NUMBER: as it is printed for people.
+grouped() {
+    sed -E ':next; s/^([0-9]+)([0-9]{3})/\1,\2/; t next' <<<"$1"
 }
 
 # remount: so that nothing is read from the kernel's memory.
@@ -72,6 +89,7 @@ expect_refused 'Input/output error' get one $((at / BLOCK))
 grep -q "damage: block 2 (bytes $((2 * BLOCK)) to $((3 * BLOCK - 1))) of $one (inode " "$DATA/server-0/log.txt" ||
     fail "the log does not name the block: $(tail -n 5 "$DATA/server-0/log.txt")"
 expect_equal 'damaged blocks in status' "$("$PANDOFS" status --data "$DATA" --json | jq -c '[.servers[].damaged]')" '[1,0]'
+fsck 4 "data: /one: bytes $(grouped "$at") to $(grouped $((at + BLOCK - 1))) are damaged (server 0, inode " '1 problem;'
 for ((i = 0; i < 8 * 65536 / BLOCK; i++)); do
     if [[ $i -ne $((at / BLOCK)) ]]; then
         get one "$i" | cmp - <(dd if="$SCRATCH/one" bs=$BLOCK skip="$i" count=1 status=none) || fail "block $i of one"
@@ -96,6 +114,7 @@ scrub 4
 dd if="$SCRATCH/one" of="$MNT/one" bs=$BLOCK skip=$((at / BLOCK)) seek=$((at / BLOCK)) count=1 conv=notrunc,fsync status=none
 remount
 expect 'the file after the block was written again' cmp "$MNT/one" "$SCRATCH/one"
+fsck 0
 scrub 0
 say 'written again, it is right'
 
@@ -110,8 +129,12 @@ scrub 4
 expect_equal 'what is damaged' "$(jq -c '[.damaged[] | [.server, .block, (.paths | sort)]] | sort' "$REPORT")" \
     '[[0,63,["/dir/second","/two"]],[1,5,["/dir/three"]]]'
 expect_equal 'what else is wrong' "$(jq -r '.servers[1].faults[]' "$REPORT")" "the header of $two.sums is damaged"
+expect_equal 'the files of it' "$(jq -c '[.failing[] | [.server, .what, (.paths | sort)]]' "$REPORT")" \
+    "[[1,\"the header of $two.sums is damaged\",[\"/dir/second\",\"/two\"]]]"
+fsck 4 'data: /dir/three: bytes ' ": the header of $two.sums is damaged (server 1, inode " '3 problems;'
 rm "$MNT/dir/three" "$MNT/two" "$MNT/dir/second"
 wait_until 'removed files to be gone' eval '[[ ! -e $three && ! -e $two ]]'
+fsck 0
 scrub 0
 [[ ! -e $three.sums && ! -e $two.sums ]] || fail 'checksums of removed files are left'
 say 'damaged checksums were found, and went with their files'
@@ -121,6 +144,10 @@ expect umount "$PANDOFS" umount "$MNT"
 stop_cluster
 flip "$one" 100
 start_cluster
+# fsck reads no data; it tells of what somebody has met.
+fsck 0
+expect_refused 'Input/output error' cmp "$MNT/one" "$SCRATCH/one"
+fsck 4 'data: /one: bytes '
 scrub 4
 expect_equal 'what is damaged' "$(jq -c '.damaged[] | [.server, .block, .paths]' "$REPORT")" '[0,0,["/one"]]'
 cat "$SCRATCH/one" >"$MNT/one"
@@ -219,6 +246,7 @@ flip "$table" 200
 scrub 4
 expect_contains 'what is wrong' "$(jq -r '.servers[0].faults[]' "$REPORT")" 'the store is damaged'
 expect_contains 'what is wrong' "$(jq -r '.servers[0].faults[]' "$REPORT")" "$table"
+fsck 4 "server 0: " "$table"
 dd if="$SCRATCH/table" of="$table" conv=notrunc status=none
 scrub 0
 say 'a flipped bit in a table was found before anybody read it'

@@ -9,6 +9,14 @@ if [[ $(id -u) -ne 0 ]]; then
     exit 77
 fi
 
+taken() {
+    find "$1" ! -type d -printf '%i %k\n' | sort -u | awk '{ sum += $2 } END { print sum }'
+}
+
+extended() {
+    (cd "$1" && find . -print0 | sort -z | xargs -0 getfattr -h -d -m -)
+}
+
 # What rsync would still have to do to make the second tree what the first is: nothing.
 same() {
     local left
@@ -19,8 +27,10 @@ same() {
         exit 1
     }
     diff -r --no-dereference --exclude fifo --exclude device "$1" "$2"
-    # As far as du sees holes, and names of one file.
-    [[ $(du -s "$1" | cut -f 1) -eq $(du -s "$2" | cut -f 1) ]]
+    # Of links, pipes and devices as well, which not every rsync looks at.
+    diff <(extended "$1") <(extended "$2")
+    # As far as disk usage shows holes, and names of one file. What a directory takes depends on what was in it before.
+    [[ $(taken "$1") -eq $(taken "$2") ]]
 }
 
 mkdir -p from/a/b from/closed from/empty from/acl
@@ -43,6 +53,10 @@ head -c 3M /dev/urandom >from/a/medium
 setfattr -n user.comment -v 'some words' from/a/f2 from/a
 setfacl -m u:1234:rw from/a/f3
 setfacl -d -m u:1234:rwx from/acl
+# Only root may give links and the like attributes, and none of users'.
+setfattr -h -n trusted.note -v 'on a link' from/a/link from/a/longlink
+setfattr -h -n trusted.note -v 'on a pipe' from/a/fifo
+setfacl -m u:1234:rw from/a/fifo from/a/device
 chown 1234:4321 from/a/f4
 chown -h 1234:4321 from/a/link
 chmod 4755 from/a/f5
@@ -83,6 +97,15 @@ grep -q 'it is what is copied to' error
 rm -r from/a/b/from
 touch -d '2001-02-03 04:05:06.789' from/a/b
 
+# A file is not made empty by copying it to itself.
+echo kept >self && ln self other-self
+if "$PANDOFS" cp self self 2>error || [[ $(cat self) != kept ]]; then
+    echo "a file was copied to itself"
+    exit 1
+fi
+grep -q 'same file' error
+rm self other-self
+
 echo "--- sync"
 "$PANDOFS" sync --json from to >done.json
 [[ $(jq '.files + .directories + .links + .removed' done.json) -eq 0 ]]
@@ -97,6 +120,9 @@ change() {
     chmod 600 to/a/f13
     chown 5 to/a/f14
     setfattr -x user.comment to/a/f2
+    setfattr -h -x trusted.note to/a/longlink
+    setfattr -h -n trusted.note -v other to/a/fifo
+    setfacl -b to/a/device
 }
 change
 find to -printf '%p %s %T@ %m\n' | sort >before
@@ -152,6 +178,9 @@ fi
 [[ -s target/kept/file ]]
 
 echo "--- cmp and sum"
+setfattr -h -n trusted.note -v other to/a/fifo
+[[ $("$PANDOFS" cmp --attributes from to || true) == 'extended attributes differs: from/a/fifo' ]]
+setfattr -h -n trusted.note -v 'on a pipe' to/a/fifo
 "$PANDOFS" cmp --attributes from to
 [[ $("$PANDOFS" sum --attributes from | cut -c 1-64) == $("$PANDOFS" sum --attributes to | cut -c 1-64) ]]
 "$PANDOFS" sum --files from >sums
@@ -176,6 +205,30 @@ for mode in u+rwX,go-w 750 a-x+X g=u,o= ug+s; do
     "$PANDOFS" chmod "$mode" to
     diff <(cd theirs && find . -printf '%p %m\n' | sort) <(cd to && find . -printf '%p %m\n' | sort)
 done
+# A user whose login group has another number, and the attributes of another file.
+user=$(getent passwd | awk -F: '$3 != $4 { print $1; exit }')
+for owner in "$user:" :"$(id -gn "$user")" "$user"; do
+    chown -R -h "$owner" theirs
+    "$PANDOFS" chown -h "$owner" to
+    diff <(cd theirs && find . -printf '%p %u %g %m\n' | sort) <(cd to && find . -printf '%p %u %g %m\n' | sort)
+done
+touch model && chown 12:34 model && chmod 2750 model
+chown -R -h --reference model theirs && chmod -R --reference model theirs
+"$PANDOFS" chown --reference model to && "$PANDOFS" chmod --reference model to
+diff <(cd theirs && find . -printf '%p %u %g %m\n' | sort) <(cd to && find . -printf '%p %u %g %m\n' | sort)
+for root in / // /. /usr/.. /proc/self/root/; do
+    for tool in 'chown 77:88' 'chmod 755' rm; do
+        # shellcheck disable=SC2086 # words
+        if "$PANDOFS" $tool --dry-run "$root" >planned 2>error || [[ -s planned ]]; then
+            echo "$tool did not refuse $root"
+            exit 1
+        fi
+        grep -q 'refusing' error
+    done
+done
+code=0
+"$PANDOFS" chown -f 77:88 missing 2>error || code=$?
+[[ $code -eq 1 && ! -s error ]]
 chown -R -h 77:88 theirs
 "$PANDOFS" chown --dry-run 77:88 to >planned
 [[ $(wc -l <planned) -eq $(find to -printf '.' | wc -c) ]]
@@ -199,8 +252,32 @@ for format in gnu posix oldgnu; do
     rm -rf ours/*
     tar --create --sparse --format $format --file theirs.tar from
     "$PANDOFS" tar -xf theirs.tar -C ours
+    "$PANDOFS" tar tvf theirs.tar | diff - <(tar -tvf theirs.tar)
     diff -r --no-dereference --exclude fifo --exclude device from ours/from
     [[ $(stat -c %h ours/from/third) -eq 3 && $(du -s ours | cut -f 1) -lt 20000 ]]
+done
+# Compressed, in the words without a dash, and some of it.
+rm -rf ours/*
+"$PANDOFS" tar czfC ours.tar.gz . from
+"$PANDOFS" tar xf ours.tar.gz -C ours
+same from ours/from
+rm -rf gnu/*
+tar --extract --file ours.tar.gz --directory gnu --strip-components=2 from/a/b
+rm -rf ours/*
+"$PANDOFS" tar xf ours.tar.gz -C ours --strip-components=2 from/a/b
+same gnu/b ours/b
+# Somebody who is not root: the umask counts, unless -p is given.
+chmod 777 ours && rm -rf ours/*
+for options in '' -p; do
+    rm -rf ours/*
+    for tar in tar "$PANDOFS tar"; do
+        mkdir -p "ours/${tar##*/}" && chmod 777 "ours/${tar##*/}"
+        # shellcheck disable=SC2086 # words
+        (umask 027 && setpriv --reuid 1234 --regid 1234 --clear-groups \
+            $tar -x $options -C "ours/${tar##*/}" --exclude device <theirs.tar)
+    done
+    modes() { (cd "$1" && find . -printf '%p %y %m %U %G\n' | sort); }
+    diff <(modes ours/tar) <(modes "ours/${PANDOFS##*/} tar")
 done
 head -c 100000 ours.tar >cut.tar
 if "$PANDOFS" tar -xf cut.tar -C ours 2>error; then
@@ -262,4 +339,8 @@ if command -v mpirun >/dev/null && [[ -x $PANDOFS-mpi ]]; then
     mpirun -n 3 "$PANDOFS" chmod u+w,g=u to
     chmod -R u+w,g=u from
     same from to
+else
+    # Said so that nobody takes it to have been tried.
+    echo "all but several processes was tried: there is no mpirun, or no $PANDOFS-mpi beside it (make build makes it)"
+    exit 77
 fi
