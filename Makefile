@@ -8,20 +8,23 @@ TAR ?=
 FILES ?= 100000
 # Further options of `pandofs-bench run`, of `pandofs-bench data` and of `pandofs-bench commit`.
 BENCH ?=
-# Trees of the paper's figures on tree walks are smaller than its own by this; 1 takes hours.
-DIVIDE ?= 20
+# Trees of the paper's figures on tree walks are smaller than its own by this; 1 takes ten minutes of a processor.
+DIVIDE ?= 1
 BENCH_DATA ?=
 BENCH_COMMIT ?=
 # What walks trees over MPI is linked to it, and so behind a feature.
 MPI = --features pandofs-walk-mpi/mpi
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
+# Seconds after which the tests of one binary are taken to hang: it is ended and named, and the others still run.
+UNIT_LIMIT ?= 1200
+LIMITED = --config 'target."cfg(unix)".runner=["timeout", "--verbose", "--kill-after=30", "$(UNIT_LIMIT)"]'
 
 # The benchmarks of single parts, and the file system in memory that the whole is compared with.
 BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-store-rocksdb \
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim soak fuzz bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install run test lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -58,7 +61,7 @@ lint: ## Formatting, clippy and the house rules only
 
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
-	cargo test --workspace --release $(MPI) --no-fail-fast
+	cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
@@ -101,6 +104,10 @@ bench-commit: ## The commit protocols side by side, the log's price and recovery
 		--pandofs $$target/release/pandofs --commit "$$(git describe --always --dirty)" \
 		--json $$target/commit/figures.jsonl --plots $$target/commit $(BENCH_COMMIT)
 
+model: ## The papers' figures at their sizes, and whether their claims are as docs/placement.md has them
+	scripts/deps.sh build
+	PANDOFS_MODEL=full cargo test --release --package pandofs-model --test claims -- --nocapture
+
 bench-placement: ## Measure placement policies, and put the model beside (report in target/placement)
 	scripts/deps.sh build run
 	cargo build --release --package pandofs-cli
@@ -109,10 +116,12 @@ bench-placement: ## Measure placement policies, and put the model beside (report
 bench-walk: ## The paper's figures on tree walks as an HTML page, and the walk beside find, fd and others
 	scripts/deps.sh build bench-walk
 	cargo build --release --package pandofs-walk-bench --package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
-	target=$$(scripts/cargo-target.sh)/release && scratch=$$(mktemp -d) && \
-		$$target/pandofs-walk-bench tree balanced --files 200000 $$scratch/tree && \
-		$$target/pandofs-walk-bench figures --out walk-figures.html --divide $(DIVIDE) --real $$scratch/tree \
-			--pandofs-mpi $$target/pandofs-mpi; rm -rf "$$scratch"
+	set -e; target=$$(scripts/cargo-target.sh)/release; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+		for files in 20000 60000 200000; do \
+			$$target/pandofs-walk-bench tree balanced --files $$files $$scratch/$$files; \
+		done; \
+		$$target/pandofs-walk-bench figures --out walk-figures.html --divide $(DIVIDE) \
+			--real $$scratch/20000,$$scratch/60000,$$scratch/200000 --pandofs-mpi $$target/pandofs-mpi
 	target=$$(scripts/cargo-target.sh)/release && \
 		PATH=$$(scripts/cargo-target.sh)/programs/bin:$$PATH scripts/bench-walk.sh $$target/pandofs-walk-bench \
 			$$target/pandofs-walk "$$(mktemp -u -d)"
