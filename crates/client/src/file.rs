@@ -103,10 +103,14 @@ impl Known {
         self.size.max(written).max(behind.unwrap_or(0))
     }
 
+    /// Writes are added in any order. (A has written before a cut and stands still; B writes after it; A's write is added
+    /// to B's. Were it not for the cut taken to be gone, what the cut took away would be reported with what B wrote, and
+    /// come back as zeros.)
     fn add_pending(&mut self, write: Pending) {
-        let is_gone = |pending: &Pending| is_cut(pending.cuts, write.cuts);
-        if self.pending.as_ref().is_some_and(is_gone) {
-            self.pending = None;
+        self.forget_cut(write.cuts);
+        let is_older = |pending: &Pending| is_cut(write.cuts, pending.cuts);
+        if self.pending.as_ref().is_some_and(is_older) {
+            return;
         }
         match &mut self.pending {
             Some(pending) => {
@@ -121,6 +125,14 @@ impl Known {
                 }
             }
             none => *none = Some(write),
+        }
+    }
+
+    /// Forgets what was cut away since it was written: the shard would change nothing for a report of it.
+    fn forget_cut(&mut self, now: Option<u32>) {
+        let is_gone = |pending: &Pending| is_cut(pending.cuts, now);
+        if self.pending.as_ref().is_some_and(is_gone) {
+            self.pending = None;
         }
     }
 }
@@ -201,14 +213,7 @@ impl File {
             }
         }
         known.generation += 1;
-        let now = Some(inode.cuts);
-        if known
-            .pending
-            .as_ref()
-            .is_some_and(|pending| is_cut(pending.cuts, now))
-        {
-            known.pending = None;
-        }
+        known.forget_cut(Some(inode.cuts));
     }
 
     /// The file is striped.
@@ -603,6 +608,23 @@ mod tests {
         assert_eq!(wrote(200, None), Some((300, None)));
         assert_eq!(wrote(600, Some(10)), Some((600, None)));
         assert_eq!(learn(11), 600);
+    }
+
+    /// It stood still between the end of the write and here.
+    #[test]
+    fn what_was_written_before_a_cut_is_not_added_to_what_was_written_after_it() {
+        let ended = |file: &File| file.pending().map(|pending| (pending.end, pending.cuts));
+        let wrote = |file: &File, end, cuts| {
+            file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
+        };
+        let file = File::new(Ino(5), &striped(100));
+        let begun = file.begin_behind(400..500, Time(20), &Credentials::ROOT);
+        assert!(begun.unwrap());
+        wrote(&file, 300, Some(8));
+        wrote(&file, 500, Some(7));
+        assert_eq!(ended(&file), Some((300, Some(8))));
+        file.end_behind(400, Ok(Some(7)));
+        assert_eq!(ended(&file), Some((300, Some(8))));
     }
 
     #[test]
