@@ -527,7 +527,7 @@ impl Beliefs {
             state.forget(key);
             state.note(key, event);
             if let LeaseKey::Inode(ino) = key {
-                state.own_change(ino, reply);
+                state.own_change(ino, event, reply);
             }
         }
         let also = match reply {

@@ -15,12 +15,17 @@ use super::{Beliefs, State};
 use pandofs_api::Reply;
 use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED, MAX_GRIPS};
 use pandofs_types::{Ino, ServerId};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// How it is with one file that is written to.
 #[derive(Debug, Default)]
 pub(super) struct Grip {
     held: Option<Held>,
+    /// There were so many cuts when this session was last told of a change of its own.
+    least: u32,
+    /// What was asked before this event leases nothing.
+    since: u64,
     /// Writes under way that began while it was held.
     under_way: u32,
     /// How often it was let go of.
@@ -65,6 +70,14 @@ impl Grip {
         self.is_wanted
     }
 
+    /// From when on answers are taken in: none that was asked for before.
+    fn new(since: u64) -> Grip {
+        Grip {
+            since,
+            ..Grip::default()
+        }
+    }
+
     fn let_go(&mut self) {
         self.held = None;
         self.lost += 1;
@@ -72,11 +85,29 @@ impl Grip {
 }
 
 impl State {
-    /// An answer leases the attributes of the inode, which has been cut so often.
-    pub(super) fn grip(&mut self, ino: Ino, cuts: u32, until: Instant, server: ServerId) {
-        if let Some(grip) = self.grips.get_mut(&ino) {
+    /// The answer to what was asked after this event leases the attributes of the inode, which has been cut so often.
+    ///
+    /// Nobody recalls this session's lease for a cut of its own, so that an answer may come late without having been
+    /// recalled. (A asks, is told of 3 cuts, and stands still; B, of the same session, cuts, and is told of 4; A takes in
+    /// its 3, C writes under that and reports it: the shard takes what C has written for cut away.)
+    pub(super) fn grip(
+        &mut self,
+        ino: Ino,
+        events: u64,
+        cuts: u32,
+        until: Instant,
+        server: ServerId,
+    ) {
+        if let Some(grip) = self.grips.get_mut(&ino)
+            && events >= grip.since
+            && cuts >= grip.least
+        {
             // Answers overtake one another; there are never fewer cuts than there were.
             let known = grip.held.filter(|held| held.server == server);
+            if known.is_some_and(|held| held.cuts < cuts) {
+                // Whatever is being written under it knows of too few.
+                grip.let_go();
+            }
             grip.held = Some(Held {
                 cuts: known.map_or(cuts, |held| held.cuts.max(cuts)),
                 until: known.map_or(until, |held| held.until.max(until)),
@@ -85,20 +116,25 @@ impl State {
         }
     }
 
-    /// This session has changed the inode itself and was answered with `reply`, or not at all. Nobody recalls its lease
-    /// for its own cut. (A cuts the file, the answer leases nothing, A writes under the lease from before: the write is
-    /// reported as older than the cut, and what was written is gone.)
-    pub(super) fn own_change(&mut self, ino: Ino, reply: Option<&Reply>) {
+    /// This session has changed the inode itself and was answered with `reply`, or not at all, which is the event. Nobody
+    /// recalls its lease for its own cut. (A cuts the file, the answer leases nothing, A writes under the lease from
+    /// before: the write is reported as older than the cut, and what was written is gone.)
+    pub(super) fn own_change(&mut self, ino: Ino, event: u64, reply: Option<&Reply>) {
         let Some(grip) = self.grips.get_mut(&ino) else {
             return;
         };
-        let may_be_cut = match reply {
-            Some(Reply::Inode(inode)) => grip.held.is_some_and(|held| held.cuts != inode.cuts),
-            Some(_) => false,
-            None => true,
-        };
-        if may_be_cut {
-            grip.let_go();
+        match reply {
+            Some(Reply::Inode(inode)) => {
+                grip.least = grip.least.max(inode.cuts);
+                if grip.held.is_some_and(|held| held.cuts < grip.least) {
+                    grip.let_go();
+                }
+            }
+            Some(_) => {}
+            None => {
+                grip.since = event;
+                grip.let_go();
+            }
         }
     }
 
@@ -121,6 +157,8 @@ impl State {
 
     pub(super) fn lose_grips(&mut self, server: ServerId) {
         for grip in self.grips.values_mut() {
+            // It may come back without the last cuts, which were not forced. No answer is taken in to what was asked before.
+            grip.least = 0;
             if grip.held.is_some_and(|held| held.server == server) {
                 grip.let_go();
             }
@@ -148,7 +186,9 @@ impl Beliefs {
             until: inode.until,
             server: inode.server,
         });
-        let grip = state.grips.entry(ino).or_default();
+        // An answer that is on its way may be from before a cut of this session's that left no trace here.
+        let events = self.events.load(Ordering::SeqCst);
+        let grip = state.grips.entry(ino).or_insert_with(|| Grip::new(events));
         if grip.held.is_none_or(|held| held.until <= now) {
             grip.held = believed;
         }

@@ -392,6 +392,78 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
 }
 
+/// A question is answered, the thread that asked stands still, and another one of the same client cuts the file meanwhile.
+#[test]
+fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
+    let now = Instant::now();
+    let is_cut = |beliefs: &Beliefs, reply: Option<Reply>| {
+        let own = change(beliefs, &chmod());
+        let mut cut = send(beliefs, chmod());
+        cut.leased.clear();
+        beliefs.changed(own, reply.as_ref(), cut.told(), now);
+    };
+    let asks = |beliefs: &Beliefs| matches!(beliefs.begin_write(FILE, now), Begun::Ask);
+    // The file is written to before the cut, or for the first time after it; the cut is answered or not.
+    for (is_written, is_answered) in [(true, true), (true, false), (false, true)] {
+        let beliefs = beliefs();
+        if is_written {
+            assert!(asks(&beliefs));
+        }
+        let late = send(&beliefs, getattr());
+        is_cut(&beliefs, is_answered.then(|| cut_inode(4).unwrap()));
+        assert!(asks(&beliefs));
+        learn(&beliefs, &late, &cut_inode(3));
+        assert!(asks(&beliefs), "{is_written} {is_answered}");
+        learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(4));
+        assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+    }
+}
+
+/// It was cut, and that was not forced when the power failed.
+#[test]
+fn a_server_may_come_back_with_fewer_cuts() {
+    let beliefs = beliefs();
+    let now = Instant::now();
+    assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
+    let own = change(&beliefs, &chmod());
+    changed(
+        &beliefs,
+        &send(&beliefs, chmod()),
+        own,
+        &cut_inode(4).unwrap(),
+    );
+    let late = send(&beliefs, getattr());
+    beliefs.lost(SERVER);
+    beliefs.subscribed(SERVER, now);
+    learn(&beliefs, &late, &cut_inode(4));
+    assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
+    // It is not believed, as it is being changed, and is leased all the same.
+    let own = change(&beliefs, &chmod());
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+    beliefs.changed(own, cut_inode(3).ok().as_ref(), None, now);
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+}
+
+/// The cut is not answered yet when a question is that was asked after it.
+#[test]
+fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
+    let beliefs = beliefs();
+    let now = Instant::now();
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
+    let under_way = hold(&beliefs);
+    let own = change(&beliefs, &chmod());
+    learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(4));
+    changed(
+        &beliefs,
+        &send(&beliefs, chmod()),
+        own,
+        &cut_inode(4).unwrap(),
+    );
+    assert_eq!(beliefs.end_write(FILE, under_way, now), None);
+    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+}
+
 #[test]
 fn a_recall_waits_for_what_is_written_under_the_lease() {
     let beliefs = beliefs();
