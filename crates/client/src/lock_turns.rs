@@ -169,8 +169,10 @@ impl Client {
         let mut result = Ok(());
         // Processes have closed it before. What is left is what is owned by the open file.
         for (kind, owner) in core.locks.closed(ino, handle) {
-            let unlocked = core.lock_turn(ino, kind, owner).and_then(|_turn| {
-                asker::to_the_end(|| core.unlock(ino, kind, owner, LockRange::WHOLE))
+            // With its turn: nobody knows any more from here on that there is something to unlock.
+            let unlocked = asker::to_the_end(|| {
+                let _turn = core.lock_turn(ino, kind, owner)?;
+                core.unlock(ino, kind, owner, LockRange::WHOLE)
             });
             result = result.and(unlocked);
         }

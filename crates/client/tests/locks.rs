@@ -272,6 +272,56 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
     );
 }
 
+/// A program is killed while it closes a file, and waits for what another thread asks for the same owner.
+#[test]
+fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
+    static IS_LET_GO: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let is_asked = Arc::new(AtomicBool::new(false));
+    let server = Fake::start(&map, 0, {
+        let is_asked = Arc::clone(&is_asked);
+        move |request| match request {
+            RequestBody::Shard(asked) => match &asked.request {
+                // Only what is unlocked in part has somebody before it.
+                Request::Unlock { range, .. } if *range != LockRange::WHOLE => {
+                    is_asked.store(true, Ordering::SeqCst);
+                    eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
+                    ok(Reply::Done)
+                }
+                Request::SetLock { .. } | Request::Unlock { .. } => ok(Reply::Done),
+                Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+                _ => unexpected(request),
+            },
+            _ => unexpected(request),
+        }
+    });
+    let client = client(&map);
+    assert_eq!(client.try_lock(FILE, 1, lock(7)), Ok(Tried::Locked));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let part = LockRange { first: 0, last: 4 };
+            client.unlock(FILE, 1, LockKind::Record, 7, part).unwrap();
+        });
+        eventually("a part is being unlocked", || {
+            is_asked.load(Ordering::SeqCst)
+        });
+        ask_for(Some(Asker {
+            id: 0,
+            wait_on: |_| false,
+            goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+        }));
+        let closed = client.unlock_handle(FILE, 1);
+        ask_for(None);
+        // Not stuck, where it was given up.
+        IS_LET_GO.store(true, Ordering::SeqCst);
+        assert_eq!(closed, Ok(()));
+    });
+    let asked = server.asked();
+    let is_whole = |request: &Request| matches!(request, Request::Unlock { range, .. } if *range == LockRange::WHOLE);
+    assert!(asked.iter().any(|asked| is_whole(&asked.request)));
+}
+
 /// The program is killed while it asks, and never hears that it was given the lock.
 #[test]
 fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
