@@ -8,7 +8,7 @@
 //! What this session changes it knows by itself: from before the request is sent until it is answered
 //! nothing is believed about that, and afterwards what the answer says.
 //!
-//! Invariant: no I/O and no clock; `now` is never earlier than it was.
+//! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 
 mod changes;
 mod grips;
@@ -34,7 +34,7 @@ use pandofs_types::{
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
@@ -73,8 +73,6 @@ pub struct Beliefs {
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
-    /// A write to data objects has ended.
-    written: Condvar,
 }
 
 #[derive(Debug)]
@@ -128,6 +126,8 @@ struct State {
     dirs: HashMap<Ino, Vec<DirLease>>,
     /// Of files that are written to.
     grips: HashMap<Ino, Grip>,
+    /// Until then it is not looked again for grips that make room for others.
+    full_until: Option<Instant>,
     /// The last recalls.
     recalled: HashMap<LeaseKey, u64>,
     heard: HashMap<LeaseKey, u64>,
@@ -278,7 +278,6 @@ impl Beliefs {
             answered: AtomicU64::new(0),
             recalled: AtomicU64::new(0),
             state: Mutex::default(),
-            written: Condvar::new(),
         }
     }
 

@@ -216,6 +216,18 @@ impl Connection {
         self.next(ReadBuffer::next_message)
     }
 
+    /// As [`Connection::receive`], if there is anything of an answer within this time.
+    pub fn receive_within(&mut self, limit: Duration) -> Result<Option<AnswerFrame>, LostAnswer> {
+        let there = self.incoming.next_message();
+        if let Some(answer) = there.map_err(LostAnswer::Broken)? {
+            return Ok(Some(answer));
+        }
+        match self.stream.has_input_within(limit) {
+            true => self.receive().map(Some),
+            false => Ok(None),
+        }
+    }
+
     fn next<T>(
         &mut self,
         mut take: impl FnMut(&mut ReadBuffer) -> Result<Option<T>, FrameError>,

@@ -1,7 +1,8 @@
 //! Taking leases: one request is always with each server, which answers it when leases end. With the next one
 //! it is told that they are believed no longer.
 //!
-//! Each server has a thread for this. When the connection is lost nothing that the server leased is believed
+//! Each server has a thread for this. A recall that waits for a write to data objects is answered when that has ended;
+//! others that come meanwhile are answered before it. When the connection is lost nothing that the server leased is believed
 //! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
 
 use crate::beliefs::ListedUntil;
@@ -11,9 +12,11 @@ use crate::error::Result;
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
-use pandofs_types::limits::{LEASE, MAX_GRIP_WAIT, MIN_RECONNECT_PAUSE, RECALL_WAIT};
+use pandofs_types::limits::{
+    LEASE, MAX_GRIP_PAUSE, MAX_GRIP_WAIT, MIN_GRIP_PAUSE, MIN_RECONNECT_PAUSE, RECALL_WAIT,
+};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
-use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
+use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -191,11 +194,16 @@ fn run(core: &Weak<Core>, id: ServerId) {
         let connected = server.map(|server| (server.connect(&strong.who), server));
         drop(strong);
         if let Some((Ok((mut connection, _)), server)) = connected {
-            let ended = converse(core, &server, &mut connection);
+            let mut waiting = Vec::new();
+            let ended = converse(core, &server, &mut connection, &mut waiting);
             tracing::debug!("server {id} tells of recalls no longer: {ended:?}");
             let Some(core) = core.upgrade() else {
                 return;
             };
+            // Or nobody could ever write under a lease of these again.
+            for recall in waiting {
+                core.beliefs.recall(&recall.keys, Instant::now(), false);
+            }
             core.beliefs.lost(id);
             core.listening.tell(Recall::Everything);
         }
@@ -212,13 +220,71 @@ enum End {
     Session,
 }
 
-fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> End {
+/// The number of a server's first answer, which is about nothing.
+const ABOUT_NOTHING: u64 = 0;
+
+/// A recall that waits for writes which began under its leases.
+struct Waiting {
+    number: u64,
+    keys: Vec<LeaseKey>,
+    until: Instant,
+}
+
+enum Next {
+    Answer(AnswerFrame),
+    /// What this answer was about is let go of now.
+    LetGo(u64),
+}
+
+/// The next thing to do: an answer, or a recall whose writes have ended or that has waited for long enough.
+fn next(
+    core: &Weak<Core>,
+    connection: &mut Connection,
+    waiting: &mut Vec<Waiting>,
+) -> std::result::Result<Next, End> {
+    let mut pause = MIN_GRIP_PAUSE;
+    while !waiting.is_empty() {
+        let core = core.upgrade().ok_or(End::Session)?;
+        let now = Instant::now();
+        let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now, now < recall.until);
+        // These before answers: there may always be a next answer.
+        if let Some(place) = waiting.iter().position(is_over) {
+            return Ok(Next::LetGo(waiting.swap_remove(place).number));
+        }
+        drop(core);
+        if let Some(answer) = connection.receive_within(pause).map_err(End::Lost)? {
+            return Ok(Next::Answer(answer));
+        }
+        pause = MAX_GRIP_PAUSE.min(pause * 2);
+    }
+    connection.receive().map(Next::Answer).map_err(End::Lost)
+}
+
+/// Nobody believes these any more; false if first a write is to end that began under them.
+fn let_go(core: &Core, keys: &[LeaseKey], now: Instant, waits: bool) -> bool {
+    let Some(own) = core.beliefs.recall(keys, now, waits) else {
+        return false;
+    };
+    let others = |key: &LeaseKey| !own.contains(key);
+    let keys: Vec<_> = keys.iter().copied().filter(others).collect();
+    let (keys, own) = (&keys, &own);
+    core.listening.tell(Recall::Keys { keys, own });
+    true
+}
+
+fn converse(
+    core: &Weak<Core>,
+    server: &Server,
+    connection: &mut Connection,
+    waiting: &mut Vec<Waiting>,
+) -> End {
     // The server answers at least this often.
     if connection.be_patient(RECALL_WAIT * 3).is_err() {
         return End::Unsent;
     }
     let mut done = None;
     loop {
+        // It takes the place of the last one, if that is still with the server.
         let mut frame = RequestFrame {
             id: 0,
             body: RequestBody::AwaitRecalls { done },
@@ -226,27 +292,38 @@ fn converse(core: &Weak<Core>, server: &Server, connection: &mut Connection) -> 
         if connection.push(&mut frame, &[]).is_err() || connection.send().is_err() {
             return End::Unsent;
         }
-        let answer = match connection.receive() {
-            Ok(answer) if answer.id == frame.id => answer.body,
-            Ok(_) => return End::Odd,
-            Err(lost) => return End::Lost(lost),
+        let answer = match next(core, connection, waiting) {
+            Ok(Next::Answer(answer)) if answer.id <= frame.id => answer,
+            Ok(Next::Answer(_)) => return End::Odd,
+            Ok(Next::LetGo(number)) => {
+                done = Some(number);
+                continue;
+            }
+            Err(end) => return end,
         };
-        let AnswerBody::Recalls { number, keys } = answer else {
+        // What was said last it need not have heard when it answered something else.
+        if answer.id == frame.id {
+            server.heard(connection.asked());
+        }
+        let AnswerBody::Recalls { number, keys } = answer.body else {
             return End::Odd;
         };
         let Some(core) = core.upgrade() else {
             return End::Session;
         };
+        let now = Instant::now();
         if done.is_none() {
-            core.beliefs.subscribed(server.id, Instant::now());
-        } else if !keys.is_empty() {
-            let own = core.beliefs.recall(&keys, Instant::now, MAX_GRIP_WAIT);
-            let others = |key: &LeaseKey| !own.contains(key);
-            let keys: Vec<_> = keys.into_iter().filter(others).collect();
-            let (keys, own) = (&keys, &own);
-            core.listening.tell(Recall::Keys { keys, own });
+            core.beliefs.subscribed(server.id, now);
         }
-        server.heard(connection.asked());
         done = Some(number);
+        if !keys.is_empty() && !let_go(&core, &keys, now, true) {
+            done = Some(ABOUT_NOTHING);
+            let until = now + MAX_GRIP_WAIT;
+            waiting.push(Waiting {
+                number,
+                keys,
+                until,
+            });
+        }
     }
 }

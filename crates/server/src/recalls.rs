@@ -1,5 +1,6 @@
 //! Telling clients that leases end. A client always has one request here, which is answered when there is
-//! something to tell; with the next one it says that it has done so.
+//! something to tell; with the next one it says that it has done so, or, where that takes a while, waits for more
+//! and says so later: a further request takes the place of the one that is here.
 //!
 //! Such a request costs nothing while it waits, neither a thread nor a slot. It is answered with nothing after
 //! [`RECALL_WAIT`], so that both sides notice when the other is gone.
@@ -9,7 +10,7 @@
 //! have no leases of those that it was given since.)
 
 use pandofs_shard::Recall;
-use pandofs_types::limits::{MAX_KEYS_PER_RECALL, RECALL_WAIT};
+use pandofs_types::limits::{MAX_KEYS_PER_RECALL, MAX_RECALLS_UNDER_WAY, RECALL_WAIT};
 use pandofs_types::{LeaseKey, SessionId, ShardId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -28,8 +29,10 @@ struct Session<A> {
     waiting: Option<(A, Instant)>,
     /// To be told.
     queue: VecDeque<(ShardId, u64, Vec<LeaseKey>)>,
-    /// The number of the last answer, and which recalls it was about.
-    told: (u64, Vec<(ShardId, u64)>),
+    /// The number of the last answer.
+    last: u64,
+    /// Answers of which it has not said that it has let go of what they were about, and which recalls that were.
+    told: BTreeMap<u64, Vec<(ShardId, u64)>>,
 }
 
 /// An answer to a request that waited.
@@ -67,20 +70,25 @@ impl<A> Session<A> {
     /// The answer to the request that waits, if there is one and something to tell; with `even_nothing` there need
     /// not be.
     fn answer(&mut self, even_nothing: bool) -> Option<Answer<A>> {
-        if self.queue.is_empty() && !even_nothing {
+        let may_tell = !self.queue.is_empty() && self.told.len() < MAX_RECALLS_UNDER_WAY;
+        if !may_tell && !even_nothing {
             return None;
         }
         let (to, _) = self.waiting.take()?;
         let (mut keys, mut about) = (Vec::new(), Vec::new());
-        while let Some((_, _, next)) = self.queue.front()
+        while may_tell
+            && let Some((_, _, next)) = self.queue.front()
             && (keys.is_empty() || keys.len() + next.len() <= MAX_KEYS_PER_RECALL)
             && let Some((shard, number, next)) = self.queue.pop_front()
         {
             keys.extend(next);
             about.push((shard, number));
         }
-        let number = self.told.0 + 1;
-        self.told = (number, about);
+        self.last += 1;
+        let number = self.last;
+        if !about.is_empty() {
+            self.told.insert(number, about);
+        }
         Some(Answer { to, number, keys })
     }
 }
@@ -108,7 +116,8 @@ impl<A> Recalls<A> {
                 connected,
                 waiting: None,
                 queue: VecDeque::new(),
-                told: (0, Vec::new()),
+                last: 0,
+                told: BTreeMap::new(),
             };
             self.sessions.insert(session, begun);
             return Said::Begins;
@@ -116,10 +125,7 @@ impl<A> Recalls<A> {
         let Some(known) = known else {
             return Said::Late;
         };
-        let recalls = match done == known.told.0 {
-            true => std::mem::take(&mut known.told.1),
-            false => Vec::new(),
-        };
+        let recalls = known.told.remove(&done).unwrap_or_default();
         known.waiting = Some((to, now));
         let answer = known.answer(false);
         Said::LetGo { recalls, answer }
@@ -194,6 +200,49 @@ mod tests {
             answer: Some(answer(3, 2, &[6])),
         };
         assert_eq!(recalls.wait(SESSION, start, 3, Some(1), start), done);
+    }
+
+    #[test]
+    fn what_takes_a_while_to_let_go_of_holds_up_nothing_else() {
+        let mut recalls = Recalls::default();
+        let start = Instant::now();
+        recalls.wait(SESSION, start, 1, None, start);
+        recalls.wait(SESSION, start, 2, Some(0), start);
+        assert_eq!(recalls.tell(SHARD, recall(5)), Some(answer(2, 1, &[5])));
+        let let_go = |number: &[u64], answer| Said::LetGo {
+            recalls: number.iter().map(|&number| (SHARD, number)).collect(),
+            answer,
+        };
+        let mut wait = |to, done| recalls.wait(SESSION, start, to, Some(done), start);
+        // Not of the first yet.
+        assert_eq!(wait(3, 0), let_go(&[], None));
+        assert_eq!(recalls.tell(SHARD, recall(6)), Some(answer(3, 2, &[6])));
+        let mut wait = |to, done| recalls.wait(SESSION, start, to, Some(done), start);
+        assert_eq!(wait(4, 2), let_go(&[6], None));
+        assert_eq!(wait(5, 1), let_go(&[5], None));
+        assert_eq!(wait(6, 1), let_go(&[], None), "it was said before");
+        assert_eq!(recalls.tell(SHARD, recall(7)), Some(answer(6, 3, &[7])));
+    }
+
+    #[test]
+    fn only_so_much_is_told_to_who_lets_go_of_nothing() {
+        let mut recalls = Recalls::default();
+        let start = Instant::now();
+        recalls.wait(SESSION, start, 0, None, start);
+        for number in 1..=MAX_RECALLS_UNDER_WAY as u64 {
+            recalls.wait(SESSION, start, 1, Some(0), start);
+            assert!(recalls.tell(SHARD, recall(number)).is_some());
+        }
+        recalls.wait(SESSION, start, 2, Some(0), start);
+        assert_eq!(recalls.tell(SHARD, recall(500)), None);
+        assert_eq!(recalls.overdue(start + RECALL_WAIT).len(), 1);
+        let Said::LetGo { recalls, answer } = recalls.wait(SESSION, start, 3, Some(7), start)
+        else {
+            panic!("it is known");
+        };
+        assert_eq!(recalls, [(SHARD, 7)]);
+        let keys = answer.map(|answer| answer.keys);
+        assert_eq!(keys, Some(vec![LeaseKey::Inode(Ino(500))]));
     }
 
     #[test]

@@ -463,6 +463,8 @@ pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
 pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
+/// Recalls told to one session of which it has not said that it has let go: of some it says so when writes have ended.
+pub const MAX_RECALLS_UNDER_WAY: usize = 256;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
 /// are none and the client asks again.
 pub const RECALL_WAIT: Duration = Duration::from_secs(5);

@@ -269,12 +269,18 @@ impl Stream {
 
     /// Whether there is something to read, or the end.
     pub fn has_input(&self) -> bool {
+        self.has_input_within(Duration::ZERO)
+    }
+
+    /// Whether there is, within about this time.
+    pub fn has_input_within(&self, limit: Duration) -> bool {
         let fd = match self {
             Stream::Tcp(stream) => PollFd::new(stream, PollFlags::IN),
             Stream::Unix(stream) => PollFd::new(stream, PollFlags::IN),
         };
-        let at_once = Timespec::default();
-        poll(&mut [fd], Some(&at_once)).is_ok_and(|ready| ready > 0)
+        // A limit beyond what the system counts is as good as none.
+        let limit = Timespec::try_from(limit).ok();
+        poll(&mut [fd], limit.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
     /// How long a blocking write waits before it fails with `WouldBlock`; `None` is for ever.

@@ -65,11 +65,6 @@ pub enum Begun {
 }
 
 impl Grip {
-    #[cfg(test)]
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted
-    }
-
     /// From when on answers are taken in: none that was asked for before.
     fn new(since: u64) -> Grip {
         Grip {
@@ -155,6 +150,21 @@ impl State {
         }
     }
 
+    /// Whether there may be one more. With all in use each of them is looked at only every now and then.
+    fn has_room_for_grip(&mut self, now: Instant) -> bool {
+        if self.grips.len() < MAX_GRIPS {
+            return true;
+        }
+        if self.full_until.is_some_and(|until| until > now) {
+            return false;
+        }
+        let is_used =
+            |grip: &Grip| grip.under_way > 0 || grip.held.is_some_and(|held| held.until > now);
+        self.grips.retain(|_, grip| is_used(grip));
+        self.full_until = Some(now + GRIP_IN_VAIN);
+        self.grips.len() < MAX_GRIPS
+    }
+
     pub(super) fn lose_grips(&mut self, server: ServerId) {
         for grip in self.grips.values_mut() {
             // It may come back without the last cuts, which were not forced. No answer is taken in to what was asked before.
@@ -173,13 +183,8 @@ impl Beliefs {
             return Begun::Without;
         }
         let mut state = self.state();
-        if state.grips.len() >= MAX_GRIPS && !state.grips.contains_key(&ino) {
-            let is_used =
-                |grip: &Grip| grip.under_way > 0 || grip.held.is_some_and(|held| held.until > now);
-            state.grips.retain(|_, grip| is_used(grip));
-            if state.grips.len() >= MAX_GRIPS {
-                return Begun::Without;
-            }
+        if !state.grips.contains_key(&ino) && !state.has_room_for_grip(now) {
+            return Begun::Without;
         }
         let believed = state.inodes.get(&ino).map(|inode| Held {
             cuts: inode.reply.cuts,
@@ -221,7 +226,6 @@ impl Beliefs {
         assert!(grip.under_way > 0, "a write ends that did not begin");
         grip.under_way -= 1;
         let is_held = grip.lost == hold.lost && grip.held.is_some_and(|held| held.until > now);
-        self.written.notify_all();
         is_held.then_some(hold.cuts)
     }
 

@@ -3,7 +3,7 @@ use crate::call::Call;
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{BRIEF_LEASE, MANY_CACHED_LEASES};
+use pandofs_types::limits::{BRIEF_LEASE, GRIP_IN_VAIN, MANY_CACHED_LEASES, MAX_GRIPS};
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,8 @@ fn entry_key(beliefs: &Beliefs) -> LeaseKey {
 
 /// Without waiting for writes.
 fn recall(beliefs: &Beliefs, keys: &[LeaseKey]) {
-    beliefs.recall(keys, Instant::now, Duration::ZERO);
+    let own = beliefs.recall(keys, Instant::now(), false);
+    assert_eq!(own, Some(Vec::new()), "nothing is being changed");
 }
 
 #[test]
@@ -330,20 +331,6 @@ fn hold_of(beliefs: &Beliefs, ino: Ino) -> Hold {
     }
 }
 
-/// So long that a test that ends by it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Until a recall of this inode waits for writes.
-fn await_wanted<R>(beliefs: &Beliefs, ino: Ino, recall: &std::thread::ScopedJoinHandle<'_, R>) {
-    let begun = Instant::now();
-    let is_wanted = || beliefs.state().grips.get(&ino).is_some_and(Grip::is_wanted);
-    while !is_wanted() {
-        assert!(!recall.is_finished(), "it waits for no write to {ino}");
-        assert!(begun.elapsed() < PATIENCE, "nobody recalls {ino}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
     let beliefs = beliefs();
@@ -464,6 +451,11 @@ fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
     assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
 }
 
+/// Whether a recall has to wait for a write.
+fn waits(beliefs: &Beliefs, keys: &[LeaseKey]) -> bool {
+    beliefs.recall(keys, Instant::now(), true).is_none()
+}
+
 #[test]
 fn a_recall_waits_for_what_is_written_under_the_lease() {
     let beliefs = beliefs();
@@ -471,16 +463,17 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     let early = send(&beliefs, getattr());
     let (first, second) = (hold(&beliefs), hold(&beliefs));
     let keys = [LeaseKey::Inode(FILE)];
-    std::thread::scope(|scope| {
-        let recall = scope.spawn(|| beliefs.recall(&keys, Instant::now, PATIENCE));
-        let is_wanted = || matches!(beliefs.begin_write(FILE, Instant::now()), Begun::AskLater);
-        await_wanted(&beliefs, FILE, &recall);
-        assert!(is_wanted(), "a write begins after it was recalled");
-        assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
-        assert_eq!(beliefs.end_write(FILE, second, Instant::now()), Some(3));
-        recall.join().unwrap();
-        assert!(is_wanted());
-    });
+    let is_wanted = || matches!(beliefs.begin_write(FILE, Instant::now()), Begun::AskLater);
+    assert!(waits(&beliefs, &keys));
+    assert!(is_wanted(), "a write begins after it was recalled");
+    assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+    assert!(waits(&beliefs, &keys));
+    assert_eq!(mode(&beliefs), Some(0o644), "it is believed meanwhile");
+    assert_eq!(beliefs.recalled(), 0);
+    assert_eq!(beliefs.end_write(FILE, second, Instant::now()), Some(3));
+    assert!(!waits(&beliefs, &keys));
+    assert_eq!((mode(&beliefs), beliefs.recalled()), (None, 1));
+    assert!(is_wanted());
     // An answer that was on its way then leases nothing.
     learn(&beliefs, &early, &cut_inode(3));
     let begun = beliefs.begin_write(FILE, Instant::now());
@@ -498,31 +491,56 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     assert!(beliefs.state().grips.is_empty());
 }
 
+/// An answer about this inode.
+fn cut_inode_of(ino: Ino, cuts: u32) -> Result<Reply, Refusal> {
+    let attr = Attr {
+        ino,
+        ..inode(0o644).attr
+    };
+    Ok(Reply::Inode(InodeReply {
+        attr,
+        cuts,
+        ..inode(0o644)
+    }))
+}
+
 /// A recall of two files waits for writes to the one, when a first write to the other begins.
 #[test]
 fn a_recall_waits_for_what_begins_while_it_waits() {
     const OTHER: Ino = Ino(6);
     let beliefs = beliefs();
-    let of_other = Ok(Reply::Inode(InodeReply {
-        attr: Attr {
-            ino: OTHER,
-            ..inode(0o644).attr
-        },
-        cuts: 8,
-        ..inode(0o644)
-    }));
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
     let asked = send(&beliefs, call(Request::GetAttr { ino: OTHER }));
-    learn(&beliefs, &asked, &of_other);
+    learn(&beliefs, &asked, &cut_inode_of(OTHER, 8));
     let first = hold(&beliefs);
     let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
-    std::thread::scope(|scope| {
-        let recall = scope.spawn(|| beliefs.recall(&keys, Instant::now, PATIENCE));
-        await_wanted(&beliefs, FILE, &recall);
-        let other = hold_of(&beliefs, OTHER);
-        assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
-        await_wanted(&beliefs, OTHER, &recall);
-        assert_eq!(beliefs.end_write(OTHER, other, Instant::now()), Some(8));
-        recall.join().unwrap();
-    });
+    assert!(waits(&beliefs, &keys));
+    let other = hold_of(&beliefs, OTHER);
+    assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+    assert!(waits(&beliefs, &keys));
+    assert_eq!(beliefs.end_write(OTHER, other, Instant::now()), Some(8));
+    assert!(!waits(&beliefs, &keys));
+}
+
+#[test]
+fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
+    let beliefs = beliefs();
+    let now = Instant::now();
+    let mut holds = Vec::new();
+    for serial in 1..=MAX_GRIPS as u64 {
+        let ino = Ino(serial);
+        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        learn(&beliefs, &asked, &cut_inode_of(ino, 1));
+        holds.push(hold_of(&beliefs, ino));
+    }
+    let begin = |after| beliefs.begin_write(Ino(0), now + after);
+    assert!(matches!(begin(Duration::ZERO), Begun::Without));
+    assert_eq!(beliefs.end_write(Ino(1), holds.remove(0), now), Some(1));
+    recall(&beliefs, &[LeaseKey::Inode(Ino(1))]);
+    assert!(matches!(begin(GRIP_IN_VAIN / 2), Begun::Without));
+    assert!(matches!(begin(GRIP_IN_VAIN), Begun::Ask));
+    // One that is closed makes room at once.
+    assert!(matches!(beliefs.begin_write(Ino(1), now), Begun::Without));
+    beliefs.forget_grip(Ino(0));
+    assert!(matches!(beliefs.begin_write(Ino(1), now), Begun::Ask));
 }

@@ -11,7 +11,6 @@ use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
     Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
 };
-use std::time::Duration;
 
 /// Where recalls are told: a connection of a client to one server, and the request there that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +112,7 @@ impl Client {
             _ => {}
         }
         if !keys.is_empty() {
-            self.beliefs.recall(&keys, || self.clock(), Duration::ZERO);
+            self.beliefs.recall(&keys, self.clock(), false);
         }
         self.wait_for_recalls(server, Some(number), todo);
     }
