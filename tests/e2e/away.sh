@@ -9,7 +9,12 @@ MIB=$((1 << 20))
 DIRS=64
 FILES=5
 READERS=40
+# More than the mount has threads, each with more than a socket takes under way.
+WRITERS=20
 AT_ONE_FILE=20
+# Seconds within which a program that was killed ends, and others are served while many wait: it is noticed within one,
+# and at once where it waits; less than the 30 for which a request waits for its answer.
+SOON=20
 
 # home_of PATH: the server with the directory's inode.
 home_of() {
@@ -30,22 +35,46 @@ has_state() {
     [[ $(state_of "$1") == "$2" ]]
 }
 
+# waits PID: it is within a call of the mount's, for a file that another one has, or does not run for whatever reason where
+# the kernel does not say why.
+waits() {
+    case $(cat "/proc/$1/wchan" 2>/dev/null) in
+    *request_wait* | *fuse* | *rwsem* | *folio* | *inode_lock*) ;;
+    0 | '') grep -qs '^State:[[:space:]]*[SD]' "/proc/$1/status" ;;
+    *) false ;;
+    esac
+}
+
+# all_wait PID...: each of them, whenever it is looked: what a server that is there is asked is over soon.
+all_wait() {
+    local look pid
+    for ((look = 0; look < 5; look++)); do
+        for pid in "$@"; do
+            waits "$pid" || return 1
+        done
+        sleep 0.1
+    done
+}
+
 # start_waiting: READERS programs, more than the mount has threads, of which each reads all of a file, and so needs every
-# server; and one that writes such a file.
+# server; and WRITERS that write a file each.
 start_waiting() {
     waiting=()
     for ((reader = 0; reader < READERS; reader++)); do
         dd if="$MNT/striped" iflag=direct bs=1M of=/dev/null status=none 2>/dev/null &
         waiting+=("$!")
     done
-    dd if=/dev/zero of="$MNT/never-whole" bs=1M count=64 conv=notrunc status=none 2>/dev/null &
-    waiting+=("$!")
+    for ((writer_of = 0; writer_of < WRITERS; writer_of++)); do
+        dd if=/dev/zero of="$MNT/never-whole-$writer_of" bs=1M count=64 conv=notrunc status=none 2>/dev/null &
+        waiting+=("$!")
+    done
     started+=("${waiting[@]}")
+    wait_until 'all of them to wait' all_wait "${waiting[@]}"
 }
 
 # kill_waiting: each ends by the signal that it gets, while the server is still away.
 kill_waiting() {
-    local index signals=(KILL TERM HUP)
+    local PATIENCE=$SOON index signals=(KILL TERM HUP)
     for index in "${!waiting[@]}"; do
         ! has_ended "${waiting[index]}" || fail 'a program that needs the server has ended'
         kill -"${signals[index % 3]}" "${waiting[index]}"
@@ -74,7 +103,9 @@ start_at_one_file() {
         waiting+=("$!")
     done
     started+=("${waiting[@]}")
-    sleep 2
+    for program in "${waiting[@]}"; do
+        wait_until 'a program to have opened the file' test -e "/proc/$program/fd/3"
+    done
 }
 
 # start_programs NAME: a dd that has written a quarter of what it is to write and gets the rest from
@@ -148,7 +179,9 @@ for ((i = 0; i < DIRS; i++)); do
     if [[ $(home_of "/tree/$i") == "$victim" ]]; then away=$i; else here=$i; fi
     [[ -z $away || -z $here ]] || break
 done
-head -c $((8 * MIB)) /dev/zero >"$MNT/never-whole"
+for ((i = 0; i < WRITERS; i++)); do
+    head -c $((8 * MIB)) /dev/zero >"$MNT/never-whole-$i"
+done
 [[ -n $away && -n $here ]] || fail "all or none of $DIRS directories are on server $victim"
 say "server $victim is to go away; it has /tree/$away, but not /tree/$here"
 
@@ -190,13 +223,13 @@ still_wait
 
 # Many wait.
 start_waiting
-expect_equal 'a file on another server, while many wait' "$(timeout 60 cat "$MNT/tree/$here/1")" "file 1 of $here"
+expect_equal 'a file on another server, while many wait' "$(timeout $SOON cat "$MNT/tree/$here/1")" "file 1 of $here"
 for ((i = 0; i < 5; i++)); do
-    expect 'a change on another server, while many wait' timeout 60 touch "$MNT/tree/$here/while-$i"
+    expect 'a change on another server, while many wait' timeout $SOON touch "$MNT/tree/$here/while-$i"
 done
 began=$SECONDS
 kill_waiting
-say "$READERS programs that read and one that writes waited, and ended within $((SECONDS - began)) s when they were killed"
+say "$READERS programs that read and $WRITERS that write waited, and ended within $((SECONDS - began)) s when they were killed"
 still_wait
 
 "$PANDOFS" serve --cluster "$DATA/cluster.json" --id "$victim" --data "$DATA/server-$victim/data" \
@@ -236,7 +269,7 @@ still_wait
 expect_equal 'a file on another server' "$(cat "$MNT/tree/$here/1")" "file 1 of $here"
 say "server $victim was stopped: dd and find wait"
 start_waiting
-expect_equal 'a file on another server, while many wait' "$(timeout 60 cat "$MNT/tree/$here/2")" "file 2 of $here"
+expect_equal 'a file on another server, while many wait' "$(timeout $SOON cat "$MNT/tree/$here/2")" "file 2 of $here"
 began=$SECONDS
 kill_waiting
 say "the others ended within $((SECONDS - began)) s when they were killed"
@@ -244,9 +277,9 @@ still_wait
 
 # Many wait at one file, each for another one of them.
 touch "$SCRATCH/go"
-sleep 3
+wait_until 'all of them to wait' all_wait "${at_one_file[@]}"
 expect_equal 'a file on another server, while many wait at one file' \
-    "$(timeout 60 cat "$MNT/tree/$here/3")" "file 3 of $here"
+    "$(timeout $SOON cat "$MNT/tree/$here/3")" "file 3 of $here"
 waiting=("${at_one_file[@]}")
 began=$SECONDS
 kill_waiting
@@ -256,7 +289,7 @@ say "$((2 * AT_ONE_FILE)) programs at one file ended within $((SECONDS - began))
 dd if="$SCRATCH/v1" of="$MNT/striped" bs=1M oflag=direct conv=notrunc status=none 2>/dev/null &
 first=$!
 started+=("$first")
-sleep 3
+wait_until 'it to wait' all_wait "$first"
 ! has_ended "$first" || fail 'a program that needs the server has ended'
 kill -KILL "$first"
 wait_until 'a program that was killed to end' has_ended "$first"

@@ -8,11 +8,12 @@ use pandofs_types::limits::{
 };
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
-use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
+use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
 use pandofs_wire::message::{AnswerFrame, RequestFrame};
-use std::io::{self, ErrorKind};
+use std::cell::Cell;
+use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,6 +72,15 @@ pub(crate) enum LostAnswer {
     GivenUp,
 }
 
+/// Why not all was sent. What is not sent whole is not executed, and nothing else can be sent behind a part of it.
+#[derive(Debug)]
+pub(crate) enum Unsent {
+    /// The connection is gone, or nothing is taken from it.
+    Connection(io::Error),
+    /// Nobody wants it any more ([`crate::Asker`]).
+    GivenUp,
+}
+
 /// A connection after its handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -78,7 +88,7 @@ pub(crate) struct Connection {
     incoming: ReadBuffer,
     outgoing: WriteBuffer,
     next_id: u64,
-    /// How long to wait for something to read.
+    /// How long to wait for something to read, or for something to be taken.
     patience: Duration,
     /// When requests were sent last.
     asked: Instant,
@@ -96,18 +106,20 @@ impl Connection {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
-        let stream = address::connect(address, who.timeouts.connect).map_err(|error| {
-            if error.kind() == OUT_OF_FILES {
-                ConnectError::OutOfFiles(error.to_string())
-            } else {
-                lost(error)
-            }
+        let is_given_up = Cell::new(false);
+        let waits_on = |waited| {
+            is_given_up.set(!asker::waits_on(waited));
+            !is_given_up.get()
+        };
+        let stream =
+            address::connect_while(address, who.timeouts.connect, ASKER_INTERVAL, &waits_on);
+        let stream = stream.map_err(|error| match error.kind() {
+            _ if is_given_up.get() => ConnectError::GivenUp,
+            OUT_OF_FILES => ConnectError::OutOfFiles(error.to_string()),
+            _ => lost(error),
         })?;
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
-        stream
-            .set_write_timeout(Some(who.timeouts.answer))
-            .map_err(lost)?;
         let mut connection = Connection {
             incoming: ReadBuffer::of(&stream),
             outgoing: WriteBuffer::of(&stream),
@@ -125,7 +137,10 @@ impl Connection {
         };
         connection.be_patient(left).map_err(lost)?;
         connection.outgoing.push(&hello).map_err(broken)?;
-        connection.send().map_err(lost)?;
+        connection.send().map_err(|unsent| match unsent {
+            Unsent::Connection(error) => lost(error),
+            Unsent::GivenUp => ConnectError::GivenUp,
+        })?;
         let answer = match connection.next(|incoming| {
             let body = incoming.next_frame()?;
             Ok(body.map(HelloAnswer::decode))
@@ -161,11 +176,12 @@ impl Connection {
         }
     }
 
-    /// Waits this long for an answer from now on.
+    /// Waits this long for an answer from now on, and for requests to be taken.
     pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         self.patience = patience;
-        self.stream
-            .set_read_timeout(Some(patience.min(ASKER_INTERVAL)))
+        let step = Some(patience.min(ASKER_INTERVAL));
+        self.stream.set_write_timeout(step)?;
+        self.stream.set_read_timeout(step)
     }
 
     /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
@@ -190,25 +206,26 @@ impl Connection {
     }
 
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
-    pub fn send_with(&mut self, payload: &[&[u8]]) -> io::Result<()> {
+    pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
         self.asked = Instant::now();
-        if payload.is_empty() {
-            return self.send();
-        }
-        let sent = self.outgoing.write_with_tail(&mut self.stream, payload);
-        sent.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => takes_nothing(),
-            _ => error,
+        let mut socket = Patient {
+            stream: &mut self.stream,
+            patience: self.patience,
+            is_given_up: false,
+        };
+        let sent = match payload {
+            [] => self.outgoing.write_to(&mut socket).map(drop),
+            payload => self.outgoing.write_with_tail(&mut socket, payload),
+        };
+        sent.map_err(|error| match socket.is_given_up {
+            true => Unsent::GivenUp,
+            false => Unsent::Connection(error),
         })
     }
 
     /// Sends all that was pushed. All that was sent before is answered.
-    pub fn send(&mut self) -> io::Result<()> {
-        self.asked = Instant::now();
-        match self.outgoing.write_to(&mut self.stream)? {
-            Progress::Done => Ok(()),
-            Progress::Blocked => Err(takes_nothing()),
-        }
+    pub fn send(&mut self) -> Result<(), Unsent> {
+        self.send_with(&[])
     }
 
     /// The next answer, to whichever request.
@@ -260,8 +277,53 @@ impl Connection {
     }
 }
 
-fn takes_nothing() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "it takes no requests")
+/// A socket that takes little: who writes to it waits until it takes more, and is heard by askers. Never `WouldBlock`.
+///
+/// (A server stands still and many write 1 MiB each, more than a socket takes. Were it not for the askers, nobody of
+/// them could be killed, and no other thread would take the requests of those who need other servers.)
+struct Patient<'a> {
+    stream: &'a mut Stream,
+    /// From one byte to the next.
+    patience: Duration,
+    is_given_up: bool,
+}
+
+impl Patient<'_> {
+    fn write_once(
+        &mut self,
+        mut write: impl FnMut(&mut Stream) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let since = Instant::now();
+        loop {
+            match write(self.stream) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            let waited = since.elapsed();
+            if waited >= self.patience {
+                let error = "it takes no requests";
+                return Err(io::Error::new(ErrorKind::TimedOut, error));
+            }
+            if !asker::waits_on(waited) {
+                self.is_given_up = true;
+                return Err(io::Error::other("nobody wants the answer"));
+            }
+        }
+    }
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_once(|stream| stream.write(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_once(|stream| stream.write_vectored(parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One server, and the connections to it that nobody uses at the moment.
@@ -455,6 +517,9 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::AtomicBool;
 
     fn info(addresses: &[&str]) -> ServerInfo {
         ServerInfo {
@@ -491,6 +556,82 @@ mod tests {
         assert!(!server.is_away() && server.was_reached());
         server.note_away(server.times_seen(), "refused");
         assert!(server.is_away());
+    }
+
+    /// More than any socket takes.
+    const MUCH: usize = 64 << 20;
+
+    /// A connection to nobody who reads, and its other end.
+    fn unread(patience: Duration) -> (Connection, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let stream = Stream::Unix(near);
+        let mut connection = Connection {
+            incoming: ReadBuffer::of(&stream),
+            outgoing: WriteBuffer::of(&stream),
+            stream,
+            next_id: 0,
+            patience,
+            asked: Instant::now(),
+            registration: 0,
+        };
+        connection.be_patient(patience).unwrap();
+        (connection, far)
+    }
+
+    fn ask_for(wait_on: fn(u32) -> bool) {
+        crate::ask_for(Some(crate::Asker {
+            id: 0,
+            wait_on,
+            goes_on: |_| panic!("it may be given up"),
+        }));
+    }
+
+    #[test]
+    fn who_is_killed_does_not_wait_until_a_server_takes_what_is_sent() {
+        let (mut connection, _far) = unread(ANSWER_TIMEOUT);
+        ask_for(|_| false);
+        let sent = connection.send_with(&[&[7; MUCH]]);
+        crate::ask_for(None);
+        assert!(matches!(sent, Err(Unsent::GivenUp)), "{sent:?}");
+    }
+
+    #[test]
+    fn a_server_that_takes_nothing_is_given_up_in_the_end() {
+        let (mut connection, _far) = unread(ASKER_INTERVAL / 4);
+        let sent = connection.send_with(&[&[7; MUCH]]);
+        let Err(Unsent::Connection(error)) = sent else {
+            panic!("{sent:?}");
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn who_is_asked_meanwhile_goes_on_where_it_was() {
+        static IS_ASKED: AtomicBool = AtomicBool::new(false);
+        let (mut connection, mut far) = unread(ANSWER_TIMEOUT);
+        let data: Vec<u8> = (0..MUCH).map(|place| (place % 251) as u8).collect();
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(move || {
+                while !IS_ASKED.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                let mut read = Vec::new();
+                far.read_to_end(&mut read).unwrap();
+                read
+            });
+            ask_for(|_| {
+                IS_ASKED.store(true, Ordering::SeqCst);
+                true
+            });
+            let (first, rest) = data.split_at(MUCH / 3);
+            connection.send_with(&[first, rest]).unwrap();
+            crate::ask_for(None);
+            drop(connection);
+            assert!(
+                reads.join().unwrap() == data,
+                "other bytes came than were sent"
+            );
+        });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::beliefs::Change;
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
-use crate::pool::{ConnectError, Connection, LostAnswer, Server};
+use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
 use crate::router::Router;
 use pandofs_api::{Reply, Request};
 use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
@@ -195,12 +195,9 @@ impl Core {
         self.sends(call);
         if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
-            return Outcome::Lost {
-                server: server.id,
-                cause: error.to_string(),
-                sent: false,
-            };
+            return unsent(&server, error, false);
         }
+        cannot_be_given_up(call);
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
                 server.answered(connection.asked());
@@ -263,6 +260,7 @@ impl Core {
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     self.sends(call);
+                    cannot_be_given_up(call);
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -278,14 +276,8 @@ impl Core {
             Ok(()) => group.connection = Some(connection),
             Err(error) => {
                 // Some of them may have gone out whole.
-                let server = group.server.id;
+                let lost = unsent(&group.server, error, true);
                 let all = group.waiting.drain(..);
-                let cause = error.to_string();
-                let lost = Outcome::Lost {
-                    server,
-                    cause,
-                    sent: true,
-                };
                 outcomes.extend(all.map(|index| (index, lost.again())));
             }
         }
@@ -328,9 +320,6 @@ impl Core {
     /// A request is about to be sent.
     fn sends(&self, call: &mut Call) {
         count(&self.counts.requests);
-        if call.leaves_something() {
-            asker::cannot_be_given_up();
-        }
         let is_on = self.beliefs.is_on();
         call.sent = is_on.then(|| self.beliefs.sent(Instant::now()));
     }
@@ -436,6 +425,25 @@ fn unreachable(server: &Server, error: ConnectError) -> Outcome {
         }
         ConnectError::Refused(cause) => Outcome::Hopeless(cause),
         ConnectError::GivenUp => Outcome::GivenUp,
+    }
+}
+
+/// `sent`: some of it may have gone out whole.
+fn unsent(server: &Server, error: Unsent, sent: bool) -> Outcome {
+    match error {
+        Unsent::Connection(error) => Outcome::Lost {
+            server: server.id,
+            cause: error.to_string(),
+            sent,
+        },
+        Unsent::GivenUp => Outcome::GivenUp,
+    }
+}
+
+/// The server may have got this.
+fn cannot_be_given_up(call: &Call) {
+    if call.leaves_something() {
+        asker::cannot_be_given_up();
     }
 }
 

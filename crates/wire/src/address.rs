@@ -5,12 +5,14 @@ use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_send_buffer_size, set_socket_timeout, socket_error,
+};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -119,12 +121,59 @@ pub enum Stream {
 /// The system's, with the address in the message; `TimedOut` also where a Unix socket's queue of
 /// connections to be accepted stays full.
 pub fn connect(address: &Address, timeout: Duration) -> io::Result<Stream> {
-    let deadline = Instant::now() + timeout;
+    connect_while(address, timeout, timeout, &|_| true)
+}
+
+/// As [`connect`]; each time that it has waited for `interval` more `goes_on` is asked, with how long it has waited.
+///
+/// # Errors
+/// Those of [`connect`]; `Interrupted` when it is not to go on.
+pub fn connect_while(
+    address: &Address,
+    timeout: Duration,
+    interval: Duration,
+    goes_on: &dyn Fn(Duration) -> bool,
+) -> io::Result<Stream> {
+    let begun = Instant::now();
+    let wait = Wait {
+        begun,
+        deadline: begun + timeout,
+        interval,
+        goes_on,
+    };
     match address {
-        Address::Tcp { host, port } => connect_tcp(host, *port, deadline).map(Stream::Tcp),
-        Address::Unix(path) => connect_unix(path, deadline).map(Stream::Unix),
+        Address::Tcp { host, port } => connect_tcp(host, *port, &wait).map(Stream::Tcp),
+        Address::Unix(path) => connect_unix(path, &wait).map(Stream::Unix),
     }
     .map_err(|error| in_context(error, "connect to", address))
+}
+
+/// How a connection is waited for.
+struct Wait<'a> {
+    begun: Instant,
+    deadline: Instant,
+    interval: Duration,
+    goes_on: &'a dyn Fn(Duration) -> bool,
+}
+
+impl Wait<'_> {
+    /// How long to wait until it is asked next whether to go on.
+    fn step(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // The system reads a limit of 0, which a microsecond's fraction becomes, as none.
+        if left < Duration::from_micros(1) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(left.min(self.interval.max(Duration::from_micros(1))))
+    }
+
+    /// A step was waited for in vain.
+    fn go_on(&self) -> io::Result<()> {
+        match (self.goes_on)(self.begun.elapsed()) {
+            true => Ok(()),
+            false => Err(ErrorKind::Interrupted.into()),
+        }
+    }
 }
 
 /// Lets a Unix socket take a message full of file data at once: with the 208 KiB that it takes otherwise (Linux)
@@ -137,16 +186,15 @@ fn make_room(stream: &UnixStream) -> io::Result<()> {
 /// The kind of the error when this process, or the system, has as many files open as it may.
 pub const OUT_OF_FILES: ErrorKind = ErrorKind::QuotaExceeded;
 
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+fn connect_tcp(host: &str, port: u16, wait: &Wait<'_>) -> io::Result<TcpStream> {
     let mut last_error = None;
     for candidate in (host, port).to_socket_addrs()? {
-        let attempt =
-            time_left(deadline).and_then(|left| TcpStream::connect_timeout(&candidate, left));
-        match attempt {
+        match connect_to(&candidate, wait) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => last_error = Some(error),
         }
     }
@@ -154,9 +202,37 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
         .unwrap_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address")))
 }
 
+fn connect_to(candidate: &SocketAddr, wait: &Wait<'_>) -> io::Result<TcpStream> {
+    let family = match candidate {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    match net::connect(&socket, candidate) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            loop {
+                let step = Timespec::try_from(wait.step()?).ok();
+                match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], step.as_ref()) {
+                    Ok(0) => wait.go_on()?,
+                    Ok(_) => break,
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// A blocking `connect` waits for room in the listener's queue, for ever in std. On Linux the time
 /// limit for sending bounds that wait.
-fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+fn connect_unix(path: &Path, wait: &Wait<'_>) -> io::Result<UnixStream> {
     let peer = SocketAddrUnix::new(path)?;
     let socket = net::socket_with(
         AddressFamily::UNIX,
@@ -165,11 +241,11 @@ fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
         None,
     )?;
     loop {
-        set_socket_timeout(&socket, Timeout::Send, Some(time_left(deadline)?))?;
+        set_socket_timeout(&socket, Timeout::Send, Some(wait.step()?))?;
         match net::connect(&socket, &peer) {
             Ok(()) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return Err(ErrorKind::TimedOut.into()),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait.go_on()?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -177,16 +253,6 @@ fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
     let stream = UnixStream::from(socket);
     make_room(&stream)?;
     Ok(stream)
-}
-
-fn time_left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    // The system reads a limit of 0, which a microsecond's fraction becomes, as none.
-    if left < Duration::from_micros(1) {
-        Err(ErrorKind::TimedOut.into())
-    } else {
-        Ok(left)
-    }
 }
 
 fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
@@ -488,7 +554,14 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
             "the path is taken, and not by a socket",
         ));
     }
-    match connect_unix(path, Instant::now() + PROBE_TIMEOUT) {
+    let begun = Instant::now();
+    let probe = Wait {
+        begun,
+        deadline: begun + PROBE_TIMEOUT,
+        interval: PROBE_TIMEOUT,
+        goes_on: &|_| true,
+    };
+    match connect_unix(path, &probe) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
         Err(error) if error.kind() != ErrorKind::TimedOut => return Err(error),
         Ok(_) | Err(_) => {

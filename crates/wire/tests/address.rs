@@ -6,11 +6,12 @@
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use pandofs_types::{Epoch, FsId, ServerId};
-use pandofs_wire::address::{Address, AddressError, Listener, Stream, connect};
+use pandofs_wire::address::{Address, AddressError, Listener, Stream, connect, connect_while};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use proptest::prelude::*;
 use rustix::net::{self, AddressFamily, SocketType};
+use std::cell::RefCell;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddrV4};
@@ -271,6 +272,40 @@ fn nobody_there_is_an_error_that_names_the_address() {
 
     let error = connect(&gone, Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn who_waits_to_be_accepted_is_asked_now_and_then_whether_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let unix = socket_in(folder.path());
+    for address in [unix, loopback()] {
+        let listener = Listener::bind(&address).unwrap();
+        net::listen(&listener, 0).unwrap();
+        let address = listener.local_address().unwrap();
+        let interval = Duration::from_millis(10);
+        let mut taken = Vec::new();
+        loop {
+            let asked = RefCell::new(Vec::new());
+            let connected = connect_while(&address, PATIENCE, interval, &|waited| {
+                asked.borrow_mut().push(waited);
+                asked.borrow().len() < 3
+            });
+            match connected {
+                Ok(stream) => taken.push(stream),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Interrupted);
+                    let asked = asked.into_inner();
+                    assert_eq!(asked.len(), 3);
+                    assert!(
+                        asked[0] >= interval / 2 && asked[2] >= 2 * interval,
+                        "{asked:?}"
+                    );
+                    break;
+                }
+            }
+            assert!(taken.len() < 10, "the queue of length 0 never fills");
+        }
+    }
 }
 
 #[test]
