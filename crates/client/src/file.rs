@@ -564,6 +564,7 @@ mod tests {
                 file.await_behind(&(99..100)).unwrap();
                 file.pending().is_some()
             });
+            turns::await_waiting(&file, 1);
             file.end_behind(0, Ok(None));
             assert!(waiting.join().unwrap(), "it did not wait");
         });

@@ -30,6 +30,8 @@ pub(crate) struct LockTurns {
 #[derive(Debug, Default)]
 struct Lines {
     last: u64,
+    /// Threads that wait for their turns.
+    asleep: usize,
     /// Who waits for each owner's turn, by number; the first has it.
     waiting: HashMap<Owner, VecDeque<u64>>,
 }
@@ -74,11 +76,14 @@ impl Turn<'_> {
             line.and_then(VecDeque::front) != Some(&self.number)
         };
         loop {
-            let (lines, waited) = self
+            let mut lines = self.turns.lines();
+            lines.asleep += 1;
+            let (mut lines, waited) = self
                 .turns
                 .ended
-                .wait_timeout_while(self.turns.lines(), ASKER_INTERVAL, is_behind)
+                .wait_timeout_while(lines, ASKER_INTERVAL, is_behind)
                 .unwrap_or_else(PoisonError::into_inner);
+            lines.asleep -= 1;
             drop(lines);
             if !waited.timed_out() {
                 return Ok(());
@@ -97,10 +102,10 @@ impl Drop for Turn<'_> {
             return;
         };
         line.retain(|&number| number != self.number);
-        let is_waited_for = !line.is_empty();
-        if !is_waited_for {
+        if line.is_empty() {
             lines.waiting.remove(&self.owner);
         }
+        let is_waited_for = lines.asleep > 0;
         drop(lines);
         if is_waited_for {
             self.turns.ended.notify_all();
@@ -185,6 +190,7 @@ mod tests {
     use super::*;
     use crate::Asker;
     use std::thread;
+    use std::time::Duration;
 
     const OWNER: Owner = (Ino(5), LockKind::Record, 7);
 
@@ -204,6 +210,12 @@ mod tests {
                 third.wait().unwrap();
                 turns.lines().waiting[&OWNER].len()
             });
+            let begun = Instant::now();
+            while turns.lines().asleep == 0 {
+                assert!(!waits.is_finished(), "it did not wait");
+                assert!(begun.elapsed() < Duration::from_secs(60), "nobody waits");
+                thread::yield_now();
+            }
             drop(first);
             second.wait().unwrap();
             drop(second);

@@ -45,6 +45,8 @@ pub(crate) struct Left {
 #[derive(Debug, Default)]
 struct State {
     count: usize,
+    /// Threads that wait for some of them.
+    waiting: usize,
     /// How many of them change it.
     changed: HashMap<Changed, usize>,
 }
@@ -105,10 +107,13 @@ impl Left {
                 .any(|change| state.changed.contains_key(change))
         };
         loop {
-            let (state, waited) = self
+            let mut state = self.state();
+            state.waiting += 1;
+            let (mut state, waited) = self
                 .ended
-                .wait_timeout_while(self.state(), ASKER_INTERVAL, is_changed)
+                .wait_timeout_while(state, ASKER_INTERVAL, is_changed)
                 .unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
             drop(state);
             if !waited.timed_out() {
                 return Ok(());
@@ -145,8 +150,11 @@ impl Left {
                 }
             }
         }
+        let is_waited_for = state.waiting > 0;
         drop(state);
-        self.ended.notify_all();
+        if is_waited_for {
+            self.ended.notify_all();
+        }
     }
 }
 
@@ -162,6 +170,9 @@ pub(crate) fn leave() {
 /// The request of this thread is handled. If it was left: what it has changed, unknown to the kernel.
 pub(crate) fn end() -> Vec<Changed> {
     match HANDLED.take() {
+        // Before the kernel is to forget what it has (`PandoFs::forget_left`), though the next change may be handled in
+        // between. The other way round neither would go on: the next write of the file waits here for this one with its
+        // pages locked, and the kernel forgets a file's content only when it has them unlocked.
         Some(handled) if fuser::is_answered_early() => {
             handled.left.take_off(&handled.changes);
             handled.changes
@@ -196,6 +207,10 @@ impl PandoFs {
 mod tests {
     use super::*;
     use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// So long that a test that waits for it has failed.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn name(text: &str) -> Changed {
         Changed::Name(Ino(1), Name::new(text.as_bytes()).unwrap())
@@ -214,10 +229,16 @@ mod tests {
             let waits = scope.spawn(|| {
                 left.changes(vec![name("c"), Changed::Inode(Ino(5))])
                     .unwrap();
-                assert_eq!(left.state().count, 1, "it did not wait");
+                left.state().count
             });
+            let begun = Instant::now();
+            while left.state().waiting == 0 {
+                assert!(!waits.is_finished(), "it did not wait");
+                assert!(begun.elapsed() < PATIENCE, "nobody waits");
+                thread::yield_now();
+            }
             left.take_off(std::slice::from_ref(&file));
-            waits.join().unwrap();
+            assert_eq!(waits.join().unwrap(), 1);
         });
         left.take_off(&[name("a"), name("b")]);
         assert!(left.state().changed.is_empty());

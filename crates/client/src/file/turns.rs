@@ -138,6 +138,19 @@ impl File {
     }
 }
 
+/// Until so many threads wait for something of the file.
+#[cfg(test)]
+pub(super) fn await_waiting(file: &File, count: usize) {
+    let begun = Instant::now();
+    while file.known().turns.waiting < count {
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(60),
+            "nobody waits"
+        );
+        std::thread::yield_now();
+    }
+}
+
 /// Does something for a program that is killed meanwhile.
 #[cfg(test)]
 pub(super) fn as_killed<T>(work: impl FnOnce() -> T) -> T {
@@ -195,14 +208,13 @@ mod tests {
                 let _appends = file.appending().unwrap();
                 assert_eq!(file.known().turns.readers, 0);
             });
-            while file.known().turns.appenders == 0 {
-                thread::yield_now();
-            }
+            await_waiting(&file, 1);
             let read = scope.spawn(|| {
                 let _reads = file.reading().unwrap();
                 let known = file.known();
                 assert!(!known.turns.appending && known.turns.appenders == 0);
             });
+            await_waiting(&file, 2);
             drop(first);
             append.join().unwrap();
             read.join().unwrap();
