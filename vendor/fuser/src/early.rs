@@ -77,3 +77,57 @@ pub fn answer_early(error: Errno, prepare: impl FnOnce() -> bool) -> bool {
 pub fn is_answered_early() -> bool {
     HANDLED.with_borrow(|handled| handled.as_ref().is_some_and(|handled| handled.is_early))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    const REQUEST: RequestId = RequestId(7);
+
+    /// A request that this thread begins to handle, and where its replies come out, as many as there are.
+    fn handle() -> (impl Fn(RequestId) -> ReplyRaw, Receiver<()>) {
+        let (replies, received) = sync_channel(8);
+        begin(REQUEST, ReplySender::Sync(replies.clone()));
+        let reply = move |unique| {
+            <ReplyRaw as Reply>::new(unique, ReplySender::Sync(replies.clone()))
+        };
+        (reply, received)
+    }
+
+    #[test]
+    fn what_is_answered_early_is_answered_once() {
+        let (reply, received) = handle();
+        assert!(!is_answered_early());
+        assert!(answer_early(Errno::EINTR, || true));
+        assert_eq!(received.try_iter().count(), 1);
+        assert!(is_answered_early());
+        assert!(!answer_early(Errno::EINTR, || panic!("it is answered")));
+        reply(REQUEST).error(Errno::EIO);
+        assert_eq!(received.try_iter().count(), 0);
+        // Another thread's request, which this one answers, is none of its business.
+        reply(RequestId(8)).error(Errno::EIO);
+        assert_eq!(received.try_iter().count(), 1);
+        end();
+        assert!(!is_answered_early());
+        reply(REQUEST).error(Errno::EIO);
+        assert_eq!(received.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_to_be_answered_early_is_answered_in_the_end() {
+        let (reply, received) = handle();
+        assert!(!answer_early(Errno::EINTR, || false));
+        assert!(!is_answered_early());
+        assert_eq!(received.try_iter().count(), 0);
+        reply(REQUEST).error(Errno::EIO);
+        assert_eq!(received.try_iter().count(), 1);
+        assert!(!answer_early(Errno::EINTR, || panic!("it is answered")));
+        assert!(!is_answered_early());
+        assert_eq!(received.try_iter().count(), 0);
+        end();
+        assert!(!answer_early(Errno::EINTR, || panic!("nothing is handled")));
+    }
+}

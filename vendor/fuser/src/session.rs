@@ -712,3 +712,58 @@ impl BackgroundSession {
             })?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One more request waits; whether a thread is started for that.
+    fn begins(spares: &Spares) -> bool {
+        let mut is_started = false;
+        spares.begin_wait(|| {
+            is_started = true;
+            Ok(thread::spawn(|| Ok(())))
+        });
+        is_started
+    }
+
+    #[test]
+    fn there_are_as_many_spares_as_requests_that_wait_but_no_more_than_may_be() {
+        let spares = Spares::new(2);
+        assert!(!spares.ends(), "there are none");
+        assert!(begins(&spares));
+        assert!(begins(&spares));
+        assert!(!begins(&spares));
+        spares.end_wait();
+        assert!(!spares.ends(), "two wait");
+        spares.end_wait();
+        assert!(spares.ends());
+        assert!(!spares.ends(), "one waits");
+        assert!(begins(&spares));
+        spares.end_wait();
+        spares.end_wait();
+        assert!(spares.ends() && spares.ends());
+        assert!(!spares.ends());
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_not_counted() {
+        let spares = Spares::new(2);
+        spares.begin_wait(|| Err(io::Error::other("no threads")));
+        assert!(!spares.ends());
+        assert!(spares.take_thread().is_none());
+        assert!(begins(&spares));
+        let thread = spares.take_thread().expect("it was started");
+        thread.join().unwrap().unwrap();
+        // For the other that waits, though the first thread has ended.
+        assert!(begins(&spares));
+    }
+
+    #[test]
+    fn without_spares_none_is_started() {
+        let spares = Spares::new(0);
+        assert!(!begins(&spares));
+        spares.end_wait();
+        assert!(!spares.ends());
+    }
+}
