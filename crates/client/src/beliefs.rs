@@ -12,6 +12,8 @@
 
 mod changes;
 mod grips;
+#[cfg(test)]
+mod interleaved;
 mod learning;
 mod listed;
 mod recall;

@@ -165,6 +165,14 @@ impl State {
         self.grips.len() < MAX_GRIPS
     }
 
+    /// As if answers were taken in from before changes by this session.
+    #[cfg(test)]
+    pub(super) fn forget_own_cuts(&mut self) {
+        for grip in self.grips.values_mut() {
+            (grip.least, grip.since) = (0, 0);
+        }
+    }
+
     pub(super) fn lose_grips(&mut self, server: ServerId) {
         for grip in self.grips.values_mut() {
             // It may come back without the last cuts, which were not forced. No answer is taken in to what was asked before.
