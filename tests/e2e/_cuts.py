@@ -7,6 +7,10 @@ had ended, by one clock. At the end of each round B syncs, and the file has to b
 - what was written after the last cut had ended is there;
 - what had been written before the last cut began is gone where that cut took it away, and does not count for the file's end;
 - what overlapped with it is there or is not, whole, and the file ends where the last block that is there does.
+
+Of a write that takes longer than a recall of its lease waits, or that waits longer than it may for a lease between cuts,
+nobody knows whether it was before a cut (docs/protocol.md): rounds with a call that took over half as long are not judged.
+Most have to be.
 """
 
 import os
@@ -19,6 +23,8 @@ BLOCK = 64 * 1024
 BLOCKS = 48
 # Kept by the cut that does not empty the file.
 MIDDLE = 16
+# Half of MAX_GRIP_WAIT and of GRIP_RECALLED, in nanoseconds.
+LONG = 1_000_000_000
 
 
 def check(round_, path, writes, cuts):
@@ -88,7 +94,7 @@ def main():
     of_a, of_b, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
     one_after_the_other(of_a, of_b)
     end_of_all = time.monotonic() + seconds
-    rounds = good = writes_in_all = 0
+    rounds = good = judged = writes_in_all = 0
     seed = int(os.environ.get("PANDOFS_SEED", time.time_ns() % 1_000_000))
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -124,15 +130,18 @@ def main():
         stop.set()
         writer.join()
         os.fsync(b)
-        ok = check(rounds, os.path.join(of_a, name), writes, cuts)
-        ok &= check(rounds, os.path.join(of_b, name), writes, cuts)
+        took = [w[2] - w[1] for w in writes] + [c[1] - c[0] for c in cuts]
+        if max(took) < LONG:
+            judged += 1
+            ok = check(rounds, os.path.join(of_a, name), writes, cuts)
+            ok &= check(rounds, os.path.join(of_b, name), writes, cuts)
+            good += ok
         os.close(b)
-        good += ok
         rounds += 1
         writes_in_all += len(writes)
         os.unlink(os.path.join(of_a, name))
-    print(f"{rounds} rounds, {writes_in_all} writes, {good} rounds as they must be")
-    sys.exit(0 if good == rounds and writes_in_all > 10 * rounds else 1)
+    print(f"{rounds} rounds, {writes_in_all} writes, {judged} rounds judged, {good} as they must be")
+    sys.exit(0 if good == judged > rounds / 2 and writes_in_all > 10 * rounds else 1)
 
 
 main()
