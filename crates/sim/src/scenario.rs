@@ -44,7 +44,7 @@ pub struct Shape {
 /// How leases are given and taken.
 #[derive(Clone, Debug)]
 pub struct Leasing {
-    /// With so many given by a shard further ones are brief; and there are no more than these.
+    /// With so many given by a shard further ones are short, with so many brief; and there are no more than these.
     pub room: (usize, usize, usize),
     /// By how many thousandths servers' clocks, by which leases are counted, go too fast.
     pub servers: Vec<i64>,
