@@ -556,7 +556,7 @@ impl World {
                 self.shard.blocks
             ))
         };
-        if self.shard.size % BLOCK != 0 || !may_end(size) {
+        if !self.shard.size.is_multiple_of(BLOCK) || !may_end(size) {
             return say("it ends elsewhere");
         }
         for block in 0..size {
