@@ -3,7 +3,6 @@
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
-use std::cmp::Ordering;
 use std::ffi::CStr;
 
 /// What `statx` said. Fields that were not asked for may be 0.
@@ -146,12 +145,5 @@ impl std::fmt::Debug for Stat {
             self.mode(),
             self.size()
         )
-    }
-}
-
-impl Time {
-    /// Compares with a whole number of seconds.
-    pub fn cmp_seconds(&self, seconds: i64) -> Ordering {
-        (self.seconds, self.nanoseconds).cmp(&(seconds, 0))
     }
 }

@@ -562,9 +562,6 @@ fn files_of_any_length_come_to_the_first_process_after_its_output() {
 /// Files that are no checkpoint are refused, by several as by one.
 #[test]
 fn what_is_no_checkpoint_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let name = OsStr::from_bytes(b"empty");
-    std::fs::create_dir(dir.path().join(name)).unwrap();
     for bytes in [&b""[..], b"something else", &[0; 64], &[0xff; 64]] {
         let (results, _) = together(1, |processes| {
             let until = AtomicU64::new(0);
