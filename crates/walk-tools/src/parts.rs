@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,8 @@ impl Resumable {
         let file = File::options()
             .append(true)
             .read(self.is_wanted())
-            .create(true)
+            // What is to go on has to be there.
+            .create(!self.resume)
             .open(path)
             .with_context(|| path.display().to_string())?;
         let is_regular = file.metadata()?.is_file();
@@ -239,6 +241,10 @@ impl Parts {
             if done.lengths.len() != parts.files.len() {
                 bail!("{} is of another walk", path.display());
             }
+            // All are looked at before any is cut.
+            for (file, length) in parts.files.iter().zip(&done.lengths) {
+                refuse_shorter(file, *length)?;
+            }
             for (file, length) in parts.files.iter().zip(&done.lengths) {
                 file.set_len(*length)?;
             }
@@ -318,7 +324,7 @@ impl Parts {
             };
             let verdict = match crew {
                 Crew::Alone => Verdict {
-                    is_left: items > 0,
+                    is_left: items > 0 && !ran.meter.is_stopped(),
                     interrupted: ran.interrupted,
                 },
                 Crew::Together(processes) => {
@@ -327,6 +333,8 @@ impl Parts {
                     together::<V::Dir, T>(processes, options, &mut told, file, to)?
                 }
             };
+            // By now also a failure is known to write what visitors had gathered: a walk that was stopped has dropped items, and
+            // lines maybe, and can go on only from the checkpoint before.
             self.is_left = verdict.is_left;
             // Otherwise Ctrl-C came too late.
             ran.interrupted = verdict.is_left && verdict.interrupted;
@@ -364,7 +372,7 @@ impl Parts {
         self.files.iter().map(length).collect()
     }
 
-    /// All is done, and was told: nothing is left to go on from.
+    /// All is done, was told, and was written without a failure: nothing is left to go on from.
     ///
     /// # Errors
     /// When the checkpoint cannot be removed.
@@ -387,6 +395,21 @@ impl Parts {
         }
         Ok(is_put_off)
     }
+}
+
+/// A file that is shorter than when the checkpoint was written has lost lines, which nobody would find again.
+fn refuse_shorter(file: &File, length: u64) -> Result<()> {
+    let now = file.metadata()?.len();
+    if now < length {
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let path = std::fs::read_link(link).unwrap_or_else(|_| "a file that is appended to".into());
+        bail!(
+            "{} has {now} bytes, but had {length} when the checkpoint was written: what is missing cannot be listed again. Begin \
+             anew, without --resume",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Only the first process reads.

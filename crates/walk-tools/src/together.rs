@@ -85,7 +85,8 @@ pub fn together<D: DirState, T: Joined>(
             })?;
             let items = merge.finish().context("the checkpoint")?;
             verdict = Some(Verdict {
-                is_left: items > 0,
+                // Who stops tells all before it ends its part, and sends its items after that.
+                is_left: items > 0 && !options.meter.is_stopped(),
                 interrupted: mine.interrupted,
             });
         }

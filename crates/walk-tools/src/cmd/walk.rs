@@ -7,10 +7,10 @@ use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
 use crate::parquet::{Rows, Table};
 use crate::parts::{Parts, Resumable};
-use crate::session::{self, complain};
+use crate::session::complain;
 use crate::text::{count, human, show};
 use crate::together::Joined;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Meter, Problem, Stat, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,8 @@ impl Walk {
         };
         let ran = parts.run(crew, &self.roots, &mut options, lists, make, take)?;
         if parts.is_put_off(crew, &ran)? {
-            return session::finish(ran.outcome(), &output);
+            self.written(&output)?;
+            return Ok(ran.outcome());
         }
         let Some(all) = crew.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
@@ -154,21 +155,33 @@ impl Walk {
             counts.problems = ran.meter.problems();
             counts.vanished = ran.meter.vanished();
             counts.seconds = ran.elapsed.as_secs_f64();
-            Output::last(&ran.meter).print(&if self.json {
+            let last = Output::last(&ran.meter);
+            last.print(&if self.json {
                 let ranks = all.iter().map(|other| other.counts.entries).collect();
                 let report = Report { counts, ranks };
                 serde_json::to_string_pretty(&report)? + "\n"
             } else {
                 counts.table()
             });
+            last.finish().context("standard output")?;
         }
         let outcome = ran.outcome();
         drop(ran);
         if let Some(table) = table {
             table.finish()?;
         }
+        // Before the checkpoint goes: where the disk was full, it is what there is to go on from.
+        self.written(&output)?;
         parts.finish()?;
-        session::finish(outcome, &output)
+        Ok(outcome)
+    }
+
+    /// Whether all that is listed was written.
+    fn written(&self, output: &Output) -> Result<()> {
+        output.finish().with_context(|| match &self.output {
+            Some(path) => path.display().to_string(),
+            None => "standard output".to_owned(),
+        })
     }
 }
 
