@@ -4,7 +4,9 @@
 # root, with a cold one; then how much memory it takes, and how much more of the processors 8 processes take than one. FOLDER
 # is made, and removed again. FILES=N makes other trees than of a million files, TREES=PATH takes `balanced` and `skewed`
 # that are there, REAL=PATH another real tree than /usr; ROUNDS=N are other rounds than 5; WALKERS="find NAME…" are some of
-# the walkers, the first being the unit; CACHES=warm leaves the cold ones out. What is not installed is named.
+# the walkers, the first being the unit; CACHES=warm leaves the cold ones out. What is not installed is named. So is who fails
+# on a tree, and is not measured on it, and who sees another number of entries than the unit; if that is the unit or
+# ours, it ends there.
 set -euo pipefail
 bench=$(realpath "$1")
 pandofs=$(realpath "$2")
@@ -62,10 +64,55 @@ median() {
         awk '{ all[NR] = $1 } END { printf "%.2f %.2f %.2f\n", all[int((NR + 1) / 2)], all[1], all[NR] }'
 }
 
+# is_ours WALKER: whether nothing is measured without it, or it is part of this project.
+is_ours() {
+    [[ $1 == "${names[0]}" || $1 == pandofs || $1 == floor || $1 == uring* ]]
+}
+
+# seen WALKER TREE: how many entries it says there are, the root too; nothing if it does not say. What it printed last is
+# in $folder/out.
+seen() {
+    case $1 in
+        find | bfs) "$1" "$2" -printf '\n' | wc -l ;;
+        fd) echo $(($(${commands[fd]%% *} --unrestricted --threads 2 --print0 . "$2" | tr -cd '\0' | wc -c) + 1)) ;;
+        # Files with several names by each of them.
+        du) du -al0 "$2" | tr -cd '\0' | wc -c ;;
+        pandofs) sed -n 's/^ *"entries": \([0-9]*\),$/\1/p' "$folder/out" ;;
+        *) sed -n 's/^\([0-9]*\) entries, .*/\1/p' "$folder/out" ;;
+    esac 2>/dev/null
+}
+
+# warm WALKER TREE: lets it go through a tree once, so that caches are warm, and looks whether it does all of it: a walker that
+# fails would be the fastest.
+warm() {
+    local name=$1 tree=$2 command=${commands[$1]//TREE/$2} code=0 entries
+    # shellcheck disable=SC2086 # a command is words
+    $command >"$folder/out" 2>"$folder/error" || code=$?
+    # In a tree that others use, something may be gone meanwhile or may not be read.
+    if [[ $code -ne 0 && ! ($code -eq 1 && $tree == "$real") ]]; then
+        failed[$name]="ended with $code: $(head -n 1 "$folder/error")"
+        ! is_ours "$name" || stop "$name, on $tree, ${failed[$name]}"
+        return
+    fi
+    entries=$(seen "$name" "$tree" || true)
+    [[ $name != "${names[0]}" ]] || unit=$entries
+    if [[ $entries != "$unit" ]] && [[ -n $entries || $name == pandofs || $name == floor || $name == uring* ]]; then
+        others[$name]=${entries:-none}
+        # Nobody changes the trees that were made.
+        [[ $tree == "$real" ]] || ! is_ours "$name" ||
+            stop "$name sees ${others[$name]} entries of $tree, ${names[0]} $unit"
+    fi
+}
+
+stop() {
+    echo "$*" >&2
+    exit 1
+}
+
 # compare TREE CACHE: all walkers on it.
 compare() {
-    local tree=$1 cache=$2 name command took user system round base middle least most used load
-    local -A ratios=() processors=()
+    local tree=$1 cache=$2 name command took user system round base middle least most used load unit=
+    local -A ratios=() processors=() failed=() others=()
     local missing=()
     for ((round = 0; round <= rounds; round++)); do
         base=
@@ -75,17 +122,19 @@ compare() {
                 [[ $round -gt 0 ]] || missing+=("$name")
                 continue
             fi
-            # The first round warms the caches.
+            if [[ $round -eq 0 ]]; then
+                warm "$name" "$tree"
+                continue
+            fi
+            [[ -z ${failed[$name]:-} ]] || continue
             if [[ $cache == cold ]]; then
-                [[ $round -gt 0 ]] || continue
                 sync
                 echo 3 >/proc/sys/vm/drop_caches
             fi
-            # A walker that meets what may not be read, or is gone meanwhile, ends with another code than 0.
+            # It has done it once: what it says now is of what has changed since.
             read -r took user system < <({ time $command >/dev/null 2>&1 || true; } 2>&1)
             # The first of each round is find, the unit.
             base=${base:-$took}
-            [[ $round -gt 0 ]] || continue
             ratios[$name]+=" $(divide "$base" "$took")"
             processors[$name]+=" $(awk -v a="$user" -v b="$system" 'BEGIN { print a + b }')"
         done
@@ -99,6 +148,12 @@ compare() {
         # shellcheck disable=SC2086
         read -r used _ < <(median ${processors[$name]})
         printf '  %-8s %s (%s to %s)  %s s\n' "$name" "$middle" "$least" "$most" "$used"
+    done
+    for name in "${!others[@]}"; do
+        echo "  $name sees ${others[$name]} entries, ${names[0]} $unit"
+    done
+    for name in "${!failed[@]}"; do
+        echo "  not measured: $name ${failed[$name]}"
     done
     [[ ${#missing[@]} -eq 0 ]] || echo "  not installed: ${missing[*]}"
 }

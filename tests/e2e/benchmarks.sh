@@ -95,3 +95,22 @@ expect_equal 'trees with a cold cache' "$(grep -c 'cold cache' "$SCRATCH/table")
 grep -q '^  1 process .*, 8 processes .* times as much$' "$SCRATCH/table" ||
     grep -q '^processes were not measured' "$SCRATCH/table" || fail 'nothing on processes'
 
+# Walkers that fail are not measured, and those that see another number are named; ours that fails ends it.
+mkdir "$SCRATCH/walkers"
+printf '#!/bin/sh\necho "no such option" >&2\nexit 3\n' >"$SCRATCH/walkers/diskus"
+printf '#!/bin/sh\necho\n' >"$SCRATCH/walkers/bfs"
+printf '#!/bin/sh\necho "  \"entries\": 5,"\n' >"$SCRATCH/walkers/pandofs"
+chmod +x "$SCRATCH"/walkers/*
+bench_walk() {
+    PATH=$SCRATCH/walkers:$PATH CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree WALKERS="find pandofs bfs diskus" \
+        ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$1" "$SCRATCH/walked"
+}
+bench_walk "$PANDOFS" >"$SCRATCH/table" || fail 'a walker that fails ends it for all'
+cat "$SCRATCH/table"
+expect_equal 'failures' "$(grep -c '^  not measured: diskus ended with 3: no such option$' "$SCRATCH/table")" 3
+expect_equal 'other numbers' "$(grep -c '^  bfs sees 1 entries, find [0-9]*$' "$SCRATCH/table")" 3
+! grep -q '^  diskus ' "$SCRATCH/table" || fail 'a walker that fails is measured'
+! bench_walk "$SCRATCH/walkers/diskus" >"$SCRATCH/table" 2>"$SCRATCH/error" || fail 'pandofs may fail'
+grep -q '^pandofs, on .*/balanced, ended with 3: no such option$' "$SCRATCH/error" || fail "$(cat "$SCRATCH/error")"
+! bench_walk "$SCRATCH/walkers/pandofs" >"$SCRATCH/table" 2>"$SCRATCH/error" || fail 'pandofs may see less'
+grep -q '^pandofs sees 5 entries of .*/balanced, find [0-9]*$' "$SCRATCH/error" || fail "$(cat "$SCRATCH/error")"
