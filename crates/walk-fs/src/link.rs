@@ -9,7 +9,8 @@ pub trait Link {
     /// How many there are.
     fn ranks(&self) -> u32;
 
-    /// Tells all processes something, and gives what each has told, in their order. All call it.
+    /// Tells all processes something, and gives what each has told, in their order. All call it. What all tell together
+    /// is at each of them, so that it has to be short.
     fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>>;
 
     /// Begins to send; never waits for the other side. Messages may be of any length.

@@ -118,13 +118,15 @@ impl<'l> Processes<'l> {
         same: &str,
         sink: impl FnMut(&[u8]) + 'l,
     ) -> Result<Processes<'l>, NotTheSame> {
-        let told = link.tell_all(format!("{host}\0{same}").as_bytes());
+        // A digest: what is told by all goes to all, and arguments may be megabytes.
+        let same = blake3::hash(same.as_bytes());
+        let told = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
         let mut hosts: Vec<&[u8]> = Vec::new();
         let mut of_ranks = Vec::new();
         for (rank, told) in told.iter().enumerate() {
-            let end = told.iter().position(|byte| *byte == 0).unwrap_or(0);
-            let (name, theirs) = (&told[..end], &told[end + 1..]);
-            if theirs != same.as_bytes() {
+            let end = told.iter().position(|byte| *byte == 0);
+            let (name, theirs) = told.split_at(end.unwrap_or(told.len()));
+            if theirs.get(1..) != Some(same.as_bytes()) {
                 return Err(NotTheSame(rank, String::from_utf8_lossy(name).into_owned()));
             }
             let known = hosts.iter().position(|host| *host == name);

@@ -401,17 +401,26 @@ fn who_ends_the_walk_ends_it_for_all() {
     }
 }
 
+/// Processes that were started with other arguments are told which it was, by a few bytes of each however long arguments are.
 #[test]
-fn other_arguments_are_refused() {
-    let post = Post::new(2);
-    std::thread::scope(|scope| {
-        for me in 0..2 {
-            let mut link = Mailbox::new(me, &post);
-            scope.spawn(move || {
-                let same = format!("version {me}");
-                let made = Processes::new(&mut link, "host", &same, |_| {});
-                assert!(made.is_err());
-            });
-        }
+fn who_was_started_otherwise_is_named_and_nobody_tells_all_arguments() {
+    let arguments = "x".repeat(1 << 20);
+    let post = Post::new(3);
+    let begun: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|me| {
+                let (arguments, mut link) = (&arguments, Mailbox::new(me, &post));
+                scope.spawn(move || {
+                    let same = format!("v1 {arguments}{}", if me == 1 { "y" } else { "" });
+                    let host = format!("host{me}");
+                    let begun = Processes::new(&mut link, &host, &same, |_| {});
+                    begun.map(|_| ()).map_err(|error| error.to_string())
+                })
+            })
+            .collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
     });
+    let says = |rank| format!("rank {rank} on host{rank} runs another version, or was started with other arguments");
+    assert_eq!(begun, [Err(says(1)), Err(says(0)), Err(says(1))]);
+    assert!(post.most_told() < 100, "{}", post.most_told());
 }

@@ -4,8 +4,9 @@
 //! `pandofs` because a program that is linked to MPI does not start where MPI is not installed; `pandofs` runs it
 //! in its place when it was started by `mpirun`.
 //!
-//! Invariant: nothing here waits in MPI while a walk goes on: sends and receives are begun and looked after, and
-//! no count is larger than a piece of a message, so that 31 bits are enough for it.
+//! Invariant: nothing here waits in MPI while a walk goes on: sends and receives are begun and looked after. Counts have
+//! 31 bits in MPI: no message is longer than a piece, and what all tell all before a walk is a few hundred bytes of each, or of
+//! the first a part of a list.
 
 #[cfg(feature = "mpi")]
 mod link;

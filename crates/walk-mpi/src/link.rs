@@ -140,15 +140,17 @@ impl Link for MpiLink {
         let mut lengths = vec![0 as Count; self.world.size() as usize];
         self.world
             .all_gather_into(&(mine.len() as Count), &mut lengths[..]);
-        let starts: Vec<Count> = lengths
-            .iter()
-            .scan(0, |end, length| {
-                let start = *end;
-                *end += length;
-                Some(start)
-            })
-            .collect();
-        let mut all = vec![0_u8; lengths.iter().sum::<Count>() as usize];
+        let mut end: Count = 0;
+        let mut starts = Vec::with_capacity(lengths.len());
+        for length in &lengths {
+            starts.push(end);
+            // A count that wrapped around would have MPI write anywhere.
+            end = match end.checked_add(*length) {
+                Some(end) => end,
+                None => unreachable!("what all processes tell is short"),
+            };
+        }
+        let mut all = vec![0_u8; end as usize];
         let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
         self.world.all_gather_varcount_into(&mine[..], &mut parts);
         let parts = starts.iter().zip(&lengths);

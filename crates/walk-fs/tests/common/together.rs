@@ -28,6 +28,14 @@ impl Post {
         })
     }
 
+    /// The most bytes that one has told all at once.
+    #[allow(dead_code, reason = "each test file uses its part")]
+    pub fn most_told(&self) -> usize {
+        let ranks = self.told.iter();
+        let lengths = ranks.map(|it| it.lock().unwrap().iter().map(Vec::len).max());
+        lengths.max().flatten().unwrap_or(0)
+    }
+
     fn check(&self) {
         assert!(!self.failed.load(Ordering::Relaxed), "another rank failed");
     }
