@@ -391,8 +391,22 @@ pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
 pub const WALK_CHECKPOINT_PIECE_BYTES: usize = 1 << 20;
 /// Pieces of a checkpoint under way that the first process has not received yet.
 pub const WALK_UNRECEIVED_PIECES: usize = 4;
+/// Bytes of items that a walk that goes on reads from its checkpoint at once.
+pub const WALK_LOADED_BYTES: usize = 1 << 20;
 /// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
 pub const TOOL_PIECE_BYTES: u64 = 64 << 20;
+/// Bytes of rows that a tool gathers for one group of a Parquet file, for all threads and processes together.
+pub const TOOL_TABLE_BYTES: usize = 16 << 20;
+/// Rows of such a group.
+pub const TOOL_TABLE_ROWS: usize = 65_536;
+/// Names of files with several names that are sorted in memory at once, each of 32 bytes.
+pub const TOOL_LINKED_NAMES: usize = 131_072;
+/// Sorted parts of such names that are read together, each with a buffer of 8 KiB.
+pub const TOOL_LINKED_PARTS: usize = 512;
+/// Between two times that a tool forces the pieces of a large copy to disk, so that another run need not copy them again.
+pub const TOOL_BETWEEN_FORCED_PIECES: Duration = Duration::from_secs(10);
+/// Large copies of which a process remembers pieces that were not forced.
+pub const TOOL_UNFORCED_FILES: usize = 4_096;
 /// Directories that a tree walk keeps open for those below them, if the process may have that many.
 pub const WALK_OPEN_DIRECTORIES: usize = 512;
 /// Bytes into which each thread of a tree walk reads a directory.
@@ -564,5 +578,7 @@ const _: () = {
     assert!(TOOL_PIECE_BYTES.is_power_of_two());
     assert!(WALK_CHECKPOINT_PIECE_BYTES < WALK_MESSAGE_BYTES);
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
+    // A spilled piece is given away as it is.
+    assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_GIVEN_ITEMS);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

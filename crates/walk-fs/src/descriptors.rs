@@ -98,21 +98,21 @@ impl<D: DirState> Descriptors<D> {
             _ => self.flags,
         };
         let fd = open_fd(above.as_fd(), dir.name(), flags).map_err(ProblemKind::Open)?;
-        if again {
-            match dir.identity() {
-                Some(known) => {
-                    let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
-                    if found.identity() != known {
-                        return Err(ProblemKind::Replaced);
-                    }
+        match dir.identity() {
+            Some(known) if again => {
+                let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
+                if found.identity() != known {
+                    return Err(ProblemKind::Replaced);
                 }
-                // It came from another process.
-                None if self.careful => {
-                    let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
-                    dir.set_identity(found.identity());
-                }
-                None => {}
             }
+            Some(_) => {}
+            // It came from another process, or from a file: whoever showed it knew, and the file system that it is on is what
+            // those in it are compared with.
+            None if self.careful => {
+                let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
+                dir.set_identity(found.identity());
+            }
+            None => {}
         }
         Ok(Handle::new(fd))
     }

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::slice::Item;
 use crate::spill::Spill;
 use crate::threads::WalkError;
-use pandofs_walk::{Command, Config, Event, Failure, Rank, RankId, Topology};
+use pandofs_walk::{Command, Config, Event, Failure, Message, Rank, RankId, Topology};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -208,15 +208,7 @@ impl<'f, D: DirState> Floor<'f, D> {
         state.machine.step(event, &mut commands);
         for command in commands.drain(..) {
             match command {
-                Command::Send { to, message } if self.is_here(to) => {
-                    mail.push_back((to, Event::Message { from: me, message }));
-                }
-                Command::Send { to, message } => {
-                    if let Some(away) = &self.away {
-                        away.tray
-                            .post(to, letter::pack(away.walk, &message, &mut state.loans));
-                    }
-                }
+                Command::Send { to, message } => self.send(me, to, message, state, mail),
                 Command::Work { worker, item } => {
                     let desk = &mut state.desks[worker as usize];
                     assert!(desk.item.is_none(), "worker {worker} has an item");
@@ -232,6 +224,10 @@ impl<'f, D: DirState> Floor<'f, D> {
                 }
                 Command::Refill => match state.spill.pop() {
                     Ok(items) => mail.push_back((me, Event::Refilled { items })),
+                    Err(error) => shared.end(state, End::Spill(error)),
+                },
+                Command::GiveSpilled { to } => match state.spill.pop_first() {
+                    Ok(items) => self.send(me, to, Message::Work { items }, state, mail),
                     Err(error) => shared.end(state, End::Spill(error)),
                 },
                 Command::Wake { after } => {
@@ -256,6 +252,38 @@ impl<'f, D: DirState> Floor<'f, D> {
         let wanted = state.machine.wanted();
         shared.wanted.store(wanted, Ordering::Relaxed);
         self.options.meter.set_queued(state.machine.queued());
+    }
+
+    fn send(
+        &self,
+        from: RankId,
+        to: RankId,
+        message: Message<Item<D>>,
+        state: &mut State<D>,
+        mail: &mut VecDeque<(RankId, Event<Item<D>>)>,
+    ) {
+        if self.is_here(to) {
+            mail.push_back((to, Event::Message { from, message }));
+        } else if let Some(away) = &self.away {
+            let letter = letter::pack(away.walk, &message, &mut state.loans);
+            away.tray.post(to, letter);
+        }
+    }
+
+    /// Keeps items of a walk that goes on outside of memory, before it begins.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn keep(&self, rank: RankId, items: Vec<Item<D>>) -> Result<(), WalkError> {
+        let mut state = self.shared(rank).lock();
+        let count = items.len();
+        let kept = state.spill.push(items, &self.options.spill_directory);
+        kept.map_err(WalkError::Spill)?;
+        let mut commands = Vec::new();
+        let event = Event::Spilled { items: count };
+        state.machine.step(event, &mut commands);
+        assert!(commands.is_empty(), "nothing begins before the start");
+        Ok(())
     }
 
     /// Ends it for all ranks.

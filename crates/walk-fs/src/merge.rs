@@ -7,7 +7,7 @@
 //! goes on has there as well.
 
 use crate::dir::DirState;
-use crate::written::{HEAD_BYTES, Head, LENGTH_BYTES, Written, read_table, table};
+use crate::written::{Head, Written, read_item, read_parts, read_table, write_table};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -47,29 +47,13 @@ impl<D: DirState> Merge<D> {
     /// When it cannot be read, holds something else, or cannot be written again.
     pub fn add(&mut self, from: &mut (impl Read + Seek)) -> io::Result<()> {
         let start = from.stream_position()?;
-        let end = from.seek(SeekFrom::End(0))?;
-        if start == end {
+        if start == from.seek(SeekFrom::End(0))? {
             return Ok(());
         }
-        let table_end = end
-            .checked_sub(LENGTH_BYTES as u64)
-            .filter(|it| *it >= start)
-            .ok_or(ErrorKind::InvalidData)?;
-        from.seek(SeekFrom::Start(table_end))?;
-        let mut length = [0; LENGTH_BYTES];
-        from.read_exact(&mut length)?;
-        let items_end = table_end
-            .checked_sub(u64::from_le_bytes(length))
-            .filter(|it| *it >= start)
-            .ok_or(ErrorKind::InvalidData)?;
-        from.seek(SeekFrom::Start(items_end))?;
-        let mut bytes = Vec::new();
-        from.by_ref()
-            .take(table_end - items_end)
-            .read_to_end(&mut bytes)?;
-        let numbers = self.add_dirs(&bytes)?;
         from.seek(SeekFrom::Start(start))?;
-        self.add_items(from.by_ref().take(items_end - start), &numbers)
+        let (length, table) = read_parts(from)?;
+        let numbers = self.add_dirs(&table)?;
+        self.add_items(from.take(length), &numbers)
     }
 
     /// Their numbers here, in the order of their numbers there.
@@ -106,23 +90,14 @@ impl<D: DirState> Merge<D> {
         let mut from = BufReader::new(from);
         let mut bytes = Vec::new();
         while !from.fill_buf()?.is_empty() {
-            let mut head = [0; HEAD_BYTES];
-            from.read_exact(&mut head)?;
-            let (head, _) = Head::read(&head).ok_or(ErrorKind::InvalidData)?;
+            let (head, content) = read_item(&mut from)?;
             let dir = *numbers
                 .get(head.dir as usize)
                 .ok_or(ErrorKind::InvalidData)?;
             bytes.clear();
             Head { dir, ..head }.write(&mut bytes);
-            // What is said of the length takes no memory before the bytes are there.
-            let read = from
-                .by_ref()
-                .take(u64::from(head.length))
-                .read_to_end(&mut bytes)?;
-            if read != head.length as usize {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
             self.out.write_all(&bytes)?;
+            self.out.write_all(&content)?;
             self.items += 1;
         }
         Ok(())
@@ -137,17 +112,16 @@ impl<D: DirState> Merge<D> {
             return Err(ErrorKind::InvalidData.into());
         }
         if !self.dirs.is_empty() {
-            let gathered: Vec<Vec<u8>> = self.dirs.iter().map(|it| it.state.gathered()).collect();
-            let written = self.dirs.iter().zip(&gathered);
-            let written: Vec<Written<'_>> = written
-                .map(|(dir, gathered)| Written {
+            let written = self.dirs.iter().map(|dir| {
+                let written = Written {
                     above: dir.above,
                     seed: dir.seed,
                     name: &dir.name,
-                    gathered,
-                })
-                .collect();
-            self.out.write_all(&table(&written))?;
+                    gathered: &[],
+                };
+                (written, dir.state.gathered())
+            });
+            write_table(&mut self.out, self.dirs.len(), written)?;
         }
         self.out.flush()?;
         Ok(self.items)
@@ -158,8 +132,8 @@ impl<D: DirState> Merge<D> {
 mod tests {
     use super::*;
     use crate::dir::Dir;
-    use crate::saved::tests::{Bytes, content, known};
-    use crate::saved::{Saved, load};
+    use crate::saved::Saved;
+    use crate::saved::tests::{Bytes, content, known, loaded};
     use crate::slice::Item;
     use std::io::Cursor;
     use std::sync::Arc;
@@ -220,7 +194,7 @@ mod tests {
         ] {
             let (items, bytes) = merged(&parts).unwrap();
             assert_eq!(items, 3);
-            let (top, items) = load::<Bytes>(&mut &bytes[..]).unwrap();
+            let (top, items) = loaded(&bytes).unwrap();
             let [
                 Item::Directory(y),
                 Item::Slice(a, entries),

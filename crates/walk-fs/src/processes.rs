@@ -21,7 +21,6 @@ use crate::meter::{Meter, SoFar};
 use crate::options::Options;
 use crate::questions::Questions;
 use crate::saved::{self, Saved};
-use crate::slice::Item;
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_types::limits::{
@@ -31,8 +30,7 @@ use pandofs_types::limits::{
 use pandofs_walk::{Event, RankId, Topology};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -91,7 +89,7 @@ pub struct Processes<'l> {
     /// At rank 0: writes what comes.
     sink: Sink<'l>,
     /// Where it goes instead.
-    file: Option<File>,
+    redirected: Option<Box<dyn Write>>,
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
@@ -142,7 +140,7 @@ impl<'l> Processes<'l> {
             early: VecDeque::new(),
             outputs: Outputs::default(),
             sink: Box::new(sink),
-            file: None,
+            redirected: None,
             results: vec![None; of_ranks.len()],
             closed: false,
             decided: Arc::default(),
@@ -180,9 +178,9 @@ impl<'l> Processes<'l> {
         self.outputs.clone()
     }
 
-    /// What goes to standard output goes to this file from now on. For rank 0.
-    pub fn redirect(&mut self, file: File) {
-        self.file = Some(file);
+    /// What goes to standard output goes to this from now on, in whole records. For rank 0.
+    pub fn redirect(&mut self, to: impl Write + 'static) {
+        self.redirected = Some(Box::new(to));
     }
 
     /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
@@ -212,13 +210,16 @@ impl<'l> Processes<'l> {
         options: &Options,
         make: impl FnMut(usize) -> V,
     ) -> Result<Walked<V>, WalkError> {
-        let top = Dir::top();
-        let mut start = Vec::new();
-        if self.rank() == 0 {
-            start.push(first(&top, roots)?);
-        }
+        let is_first = self.rank() == 0;
         self.since = self.walk + 1;
-        self.begin(top, start, options, make)
+        self.begin(options, make, |_| {
+            let top = Dir::top();
+            let mut start = Vec::new();
+            if is_first {
+                start.push(first(&top, roots)?);
+            }
+            Ok((top, start))
+        })
     }
 
     /// As [`crate::go_on`], by all processes together: there may be others than those that have saved it. Only rank 0 reads.
@@ -228,25 +229,27 @@ impl<'l> Processes<'l> {
     /// As [`crate::go_on`], and as [`walk`](Processes::walk).
     pub fn go_on<V: Visitor>(
         &mut self,
-        saved: &mut impl Read,
+        saved: &mut (impl Read + Seek + ?Sized),
         options: &Options,
         make: impl FnMut(usize) -> V,
     ) -> Result<Walked<V>, WalkError> {
-        let mut loaded = (Dir::top(), Vec::new());
-        if self.rank() == 0 {
-            loaded = saved::load(saved).map_err(WalkError::Unreadable)?;
-        }
-        let (top, items) = loaded;
+        let is_first = self.rank() == 0;
         self.since = self.since.max(1);
-        self.begin(top, items, options, make)
+        self.begin(options, make, |floor| {
+            if !is_first {
+                return Ok((Dir::top(), Vec::new()));
+            }
+            saved::load(saved, options.spill_chunk, |items| {
+                floor.keep(RankId::ROOT, items)
+            })
+        })
     }
 
     fn begin<V: Visitor>(
         &mut self,
-        top: Arc<Dir<V::Dir>>,
-        start: Vec<Item<V::Dir>>,
         options: &Options,
         mut make: impl FnMut(usize) -> V,
+        fill: impl FnOnce(&Floor<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
     ) -> Result<Walked<V>, WalkError> {
         let me = RankId(self.rank());
         self.walk += 1;
@@ -254,7 +257,8 @@ impl<'l> Processes<'l> {
         let decided = Arc::clone(&self.decided);
         let tray = Arc::clone(&self.tray);
         let floor = Floor::among(options, &self.topology, me, walks, decided, tray);
-        floor.deliver(me, Event::Start { roots: start });
+        let (top, roots) = fill(&floor)?;
+        floor.deliver(me, Event::Start { roots });
         self.outputs.set_taken(true);
         let visitors = run(&floor, options, &mut make, |ended| {
             let spoken = self.speak(&floor, options, ended);
@@ -433,8 +437,8 @@ impl<'l> Processes<'l> {
 
     /// Writes output of any process, at rank 0.
     fn put(&mut self, piece: &[u8]) -> Result<(), WalkError> {
-        match &mut self.file {
-            Some(file) => file.write_all(piece).map_err(WalkError::Output)?,
+        match &mut self.redirected {
+            Some(to) => to.write_all(piece).map_err(WalkError::Output)?,
             None => (self.sink)(piece),
         }
         Ok(())

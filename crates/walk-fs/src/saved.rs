@@ -26,12 +26,16 @@
 
 use crate::dir::{Dir, DirState, Unreadable};
 use crate::slice::Item;
-use crate::written::{Head, Kind, LENGTH_BYTES, Written, read_table, table};
+use crate::threads::WalkError;
+use crate::written::{
+    HEAD_BYTES, Head, Kind, Written, read_item, read_parts, read_table, write_table,
+};
+use pandofs_types::limits::WALK_LOADED_BYTES;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -148,7 +152,7 @@ impl Saved {
         if let Some(above) = state.above.take()
             && let Ok(above) = above.downcast::<Above<D>>()
         {
-            state.file.write_all(&above.table())?;
+            above.write_table(&mut state.file)?;
         }
         state.file.flush()?;
         state.file.get_ref().sync_all()?;
@@ -222,78 +226,103 @@ impl<D: DirState> Above<D> {
         number
     }
 
-    fn table(&self) -> Vec<u8> {
-        let gathered = self.dirs.iter().map(|it| match &it.home {
-            Some(home) => home.state().gathered(),
-            None => D::elsewhere(it.seed).gathered(),
-        });
-        let gathered: Vec<Vec<u8>> = gathered.collect();
-        let written = self.dirs.iter().zip(&gathered);
-        let written: Vec<Written<'_>> = written
-            .map(|(dir, gathered)| Written {
+    fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+        let written = self.dirs.iter().map(|dir| {
+            let written = Written {
                 above: dir.above.unwrap_or(0),
                 seed: dir.seed,
                 name: &dir.name,
-                gathered,
-            })
-            .collect();
-        table(&written)
+                gathered: &[],
+            };
+            let gathered = match &dir.home {
+                Some(home) => home.state().gathered(),
+                None => D::elsewhere(dir.seed).gathered(),
+            };
+            (written, gathered)
+        });
+        write_table(out, self.dirs.len(), written)
     }
+}
+
+/// Reads items that were written, from where the file is to its end: by one process, or those of several that are
+/// [one](crate::Merge) now. `keep` gets them some at a time, no more than `at_once` and not many more bytes than
+/// [`WALK_LOADED_BYTES`], but for the last, which are given back with what all roots are in: in memory are directories
+/// above items, and these.
+pub(crate) fn load<D: DirState>(
+    file: &mut (impl Read + Seek + ?Sized),
+    at_once: usize,
+    mut keep: impl FnMut(Vec<Item<D>>) -> Result<(), WalkError>,
+) -> Result<Loaded<D>, WalkError> {
+    let (dirs, length) = load_table(file)?;
+    let mut from = BufReader::new(file.take(length));
+    let (mut some, mut bytes) = (Vec::new(), 0);
+    while !from.fill_buf().map_err(|_| UNREADABLE)?.is_empty() {
+        if some.len() >= at_once || bytes >= WALK_LOADED_BYTES {
+            keep(std::mem::take(&mut some))?;
+            bytes = 0;
+        }
+        let (item, length) = take(&mut from, &dirs)?;
+        some.push(item);
+        bytes += length;
+    }
+    // One that has nothing in it any more would never be left.
+    if dirs.iter().any(|dir| dir.parts() == 0) {
+        return Err(UNREADABLE);
+    }
+    let top = dirs.into_iter().next().ok_or(UNREADABLE)?;
+    Ok((top, some))
 }
 
 /// What all roots are in, and items.
 pub(crate) type Loaded<D> = (Arc<Dir<D>>, Vec<Item<D>>);
 
-/// Reads items that were written: by one process, or those of several that are [one](crate::Merge) now.
-pub(crate) fn load<D: DirState>(file: &mut impl Read) -> Result<Loaded<D>, Unreadable> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|_| Unreadable)?;
-    let (rest, length) = bytes.split_last_chunk::<LENGTH_BYTES>().ok_or(Unreadable)?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| Unreadable)?;
-    let start = rest.len().checked_sub(length).ok_or(Unreadable)?;
-    let (mut rest, written) = rest.split_at(start);
-    let mut dirs: Vec<Arc<Dir<D>>> = Vec::new();
-    for it in read_table(written)? {
+const UNREADABLE: WalkError = WalkError::Unreadable(Unreadable);
+
+type Dirs<D> = Vec<Arc<Dir<D>>>;
+
+/// Directories by their numbers, and how many bytes items have, at which the file is then.
+fn load_table<D: DirState>(
+    file: &mut (impl Read + Seek + ?Sized),
+) -> Result<(Dirs<D>, u64), WalkError> {
+    let (length, written) = read_parts(file).map_err(|_| UNREADABLE)?;
+    let mut dirs = Dirs::<D>::new();
+    for it in read_table(&written).map_err(WalkError::Unreadable)? {
         let above = dirs.get(it.above as usize);
-        let name = CString::new(it.name).map_err(|_| Unreadable)?;
+        let name = CString::new(it.name).map_err(|_| UNREADABLE)?;
         let dir = Dir::restored(above, &name, it.seed);
-        dir.state().add(it.gathered)?;
+        let added = dir.state().add(it.gathered);
+        added.map_err(WalkError::Unreadable)?;
         dirs.push(Arc::new(dir));
     }
-    let mut items = Vec::new();
-    while !rest.is_empty() {
-        items.push(take(&mut rest, &dirs).ok_or(Unreadable)?);
-    }
-    // One that has nothing in it any more would never be left.
-    if dirs.iter().any(|dir| dir.parts() == 0) {
-        return Err(Unreadable);
-    }
-    let top = dirs.into_iter().next().ok_or(Unreadable)?;
-    Ok((top, items))
+    Ok((dirs, length))
 }
 
-fn take<D: DirState>(rest: &mut &[u8], dirs: &[Arc<Dir<D>>]) -> Option<Item<D>> {
-    let (head, after) = Head::read(rest)?;
-    let (content, after) = after.split_at_checked(head.length as usize)?;
-    *rest = after;
-    let dir = dirs.get(head.dir as usize)?;
+fn take<D: DirState>(
+    from: &mut impl Read,
+    dirs: &[Arc<Dir<D>>],
+) -> Result<(Item<D>, usize), WalkError> {
+    let (head, content) = read_item(from).map_err(|_| UNREADABLE)?;
+    let bytes = HEAD_BYTES + content.len();
+    let dir = dirs.get(head.dir as usize).ok_or(UNREADABLE)?;
     if head.kind == Kind::Directory {
-        let name = CString::new(content).ok()?;
-        return Some(Item::Directory(Arc::new(Dir::child(dir, &name, head.seed))));
+        let name = CString::new(content).map_err(|_| UNREADABLE)?;
+        let dir = Arc::new(Dir::child(dir, &name, head.seed));
+        return Ok((Item::Directory(dir), bytes));
     }
     dir.add_part();
-    let (dir, content) = (Arc::clone(dir), content.into());
-    Some(if head.kind == Kind::Slice {
+    let (dir, content) = (Arc::clone(dir), content.into_boxed_slice());
+    let item = if head.kind == Kind::Slice {
         Item::Slice(dir, content)
     } else {
         Item::Task(dir, content)
-    })
+    };
+    Ok((item, bytes))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::io::Seek;
+    use std::io::Cursor;
     use std::sync::atomic::AtomicU64;
 
     #[derive(Debug)]
@@ -330,6 +359,40 @@ pub(crate) mod tests {
         bytes
     }
 
+    /// All of it at once.
+    pub fn loaded(bytes: &[u8]) -> Result<Loaded<Bytes>, WalkError> {
+        load(&mut Cursor::new(bytes), usize::MAX, |_| unreachable!())
+    }
+
+    #[test]
+    fn items_come_some_at_a_time() {
+        let file = tempfile::tempfile().unwrap();
+        let saved = Saved::new(file.try_clone().unwrap());
+        let top = Dir::<Bytes>::top();
+        let a = Arc::new(Dir::child(&top, c"a", [0, 0]));
+        let large = vec![1; WALK_LOADED_BYTES / 3].into_boxed_slice();
+        for number in 0..30_u8 {
+            let what = if number < 10 {
+                large.clone()
+            } else {
+                [number].into()
+            };
+            saved.save(&Item::Task(Arc::clone(&a), what));
+        }
+        assert_eq!(saved.finish::<Bytes>().unwrap(), 30);
+        let bytes = content(file);
+        let mut some = Vec::new();
+        let keep = |items: Vec<Item<Bytes>>| {
+            some.push(items.len());
+            Ok(())
+        };
+        let (_, last) = load(&mut Cursor::new(&bytes), 8, keep).unwrap();
+        // Four of the large ones are too many, and eight of any.
+        assert_eq!((some, last.len()), (vec![3, 3, 3, 8, 8], 5));
+        let full = load::<Bytes>(&mut Cursor::new(&bytes), 8, |_| Err(UNREADABLE));
+        assert!(full.is_err());
+    }
+
     #[test]
     fn directories_come_back_with_what_is_known_of_them_and_end_with_their_last_item() {
         let file = tempfile::tempfile().unwrap();
@@ -346,7 +409,7 @@ pub(crate) mod tests {
         let bytes = content(file);
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(text, GOLDEN);
-        let (top, items) = load::<Bytes>(&mut &bytes[..]).unwrap();
+        let (top, items) = loaded(&bytes).unwrap();
         let [Item::Slice(a, entries), Item::Directory(b)] = &items[..] else {
             panic!("{items:?}");
         };
@@ -358,14 +421,14 @@ pub(crate) mod tests {
         assert!(!a.part_done());
         assert!(b.part_done() && a.part_done() && top.part_done());
         for cut in 0..bytes.len() {
-            assert!(load::<Bytes>(&mut &bytes[..cut]).is_err(), "{cut}");
+            assert!(loaded(&bytes[..cut]).is_err(), "{cut}");
         }
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[at] ^= 1 << bit;
                 // Whether it makes sense or not.
-                let _ = load::<Bytes>(&mut &other[..]);
+                let _ = loaded(&other);
             }
         }
     }
@@ -402,7 +465,7 @@ pub(crate) mod tests {
             saved.save(&Item::Task(a, [number].into()));
         }
         assert_eq!(saved.finish::<Bytes>().unwrap(), 3);
-        let (_, items) = load::<Bytes>(&mut &content(file)[..]).unwrap();
+        let (_, items) = loaded(&content(file)).unwrap();
         let [Item::Task(one, _), Item::Task(two, _), Item::Task(three, _)] = &items[..] else {
             panic!("{items:?}");
         };
@@ -419,6 +482,6 @@ pub(crate) mod tests {
         saved.save(&Item::Task(Arc::clone(&a), [1].into()));
         saved.note(&Arc::new(Dir::child(&a, c"b", [3, 0])));
         assert_eq!(saved.finish::<Bytes>().unwrap(), 1);
-        assert!(load::<Bytes>(&mut &content(file)[..]).is_err());
+        assert!(loaded(&content(file)).is_err());
     }
 }

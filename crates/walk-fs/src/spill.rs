@@ -1,10 +1,12 @@
 //! Items that do not fit in memory, in a file without a name.
 //!
-//! Pieces are written and read whole, the last one first. Their directories stay in memory: a queue becomes
-//! long where directories have many others in them, so those are few. The format is for this process alone.
+//! Pieces are written and read whole, the last one first; another process gets the first one. Their directories stay in memory: a
+//! queue becomes long where directories have many others in them, so those are few. The format is for this process alone.
 
 use crate::dir::{Dir, DirState};
 use crate::slice::Item;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -15,12 +17,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Spill<D> {
     file: Option<File>,
-    pieces: Vec<Piece<D>>,
+    pieces: VecDeque<Piece<D>>,
     end: u64,
 }
 
 #[derive(Debug)]
 struct Piece<D> {
+    /// Where it is in the file.
+    start: u64,
     bytes: usize,
     /// What the items are in, or are parts of.
     dirs: Vec<Arc<Dir<D>>>,
@@ -34,7 +38,7 @@ impl<D: DirState> Spill<D> {
     pub fn new() -> Spill<D> {
         Spill {
             file: None,
-            pieces: Vec::new(),
+            pieces: VecDeque::new(),
             end: 0,
         }
     }
@@ -69,8 +73,10 @@ impl<D: DirState> Spill<D> {
             none => none.insert(tempfile::tempfile_in(directory)?),
         };
         file.write_all_at(&bytes, self.end)?;
+        let start = self.end;
         self.end += bytes.len() as u64;
-        self.pieces.push(Piece {
+        self.pieces.push_back(Piece {
+            start,
             bytes: bytes.len(),
             dirs,
         });
@@ -82,12 +88,35 @@ impl<D: DirState> Spill<D> {
     /// # Errors
     /// When the file cannot be read, or holds something else than was written.
     pub fn pop(&mut self) -> io::Result<Vec<Item<D>>> {
-        let (Some(piece), Some(file)) = (self.pieces.pop(), &self.file) else {
-            return Err(ErrorKind::NotFound.into());
-        };
-        self.end -= piece.bytes as u64;
+        let piece = self.pieces.pop_back().ok_or(ErrorKind::NotFound)?;
+        self.end = piece.start;
+        self.read(&piece)
+    }
+
+    /// The piece that was spilled first.
+    ///
+    /// # Errors
+    /// As [`pop`](Self::pop).
+    pub fn pop_first(&mut self) -> io::Result<Vec<Item<D>>> {
+        let piece = self.pieces.pop_front().ok_or(ErrorKind::NotFound)?;
+        let items = self.read(&piece)?;
+        match &self.file {
+            _ if self.pieces.is_empty() => self.end = 0,
+            Some(file) => {
+                // Its place is not used again as long as there are others: the file would grow with all that was ever given away.
+                // Some file systems cannot do it, and take more room.
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = fallocate(file, mode, piece.start, piece.bytes as u64);
+            }
+            None => {}
+        }
+        Ok(items)
+    }
+
+    fn read(&self, piece: &Piece<D>) -> io::Result<Vec<Item<D>>> {
+        let file = self.file.as_ref().ok_or(ErrorKind::NotFound)?;
         let mut bytes = vec![0; piece.bytes];
-        file.read_exact_at(&mut bytes, self.end)?;
+        file.read_exact_at(&mut bytes, piece.start)?;
         let mut rest = &bytes[..];
         let mut items = Vec::new();
         while !rest.is_empty() {
@@ -160,5 +189,37 @@ mod tests {
             expected.map(|(name, depth)| (name.to_owned(), depth, [3, 4]))
         );
         assert!(spill.pop().is_err());
+    }
+
+    #[test]
+    fn the_first_piece_goes_and_its_room_with_it() {
+        let top = Dir::<()>::top();
+        let mut spill = Spill::new();
+        let what = vec![7; 100_000].into_boxed_slice();
+        let push = |spill: &mut Spill<()>, number: u8| {
+            let items = [number.to_le_bytes().into(), what.clone()];
+            let items = items.map(|what| Item::Task(Arc::clone(&top), what));
+            spill.push(items.into(), &std::env::temp_dir()).unwrap();
+        };
+        let number = |items: io::Result<Vec<Item<()>>>| match &items.unwrap()[..] {
+            [Item::Task(_, number), Item::Task(..)] => number[0],
+            other => panic!("{other:?}"),
+        };
+        for piece in 0..3 {
+            push(&mut spill, piece);
+        }
+        for piece in 3..100 {
+            assert_eq!(number(spill.pop_first()), piece - 3);
+            push(&mut spill, piece);
+        }
+        let file = spill.file.as_ref().unwrap().metadata().unwrap();
+        assert!(file.len() > 9_000_000);
+        // Where holes can be made, which is on all file systems that temporary files are on.
+        assert!(std::os::unix::fs::MetadataExt::blocks(&file) * 512 < 1_000_000);
+        assert_eq!(number(spill.pop()), 99);
+        assert_eq!(number(spill.pop_first()), 97);
+        assert_eq!(number(spill.pop_first()), 98);
+        assert_eq!(spill.end, 0);
+        assert!(spill.pop_first().is_err());
     }
 }

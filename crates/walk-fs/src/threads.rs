@@ -16,7 +16,7 @@ use pandofs_walk::{Event, Failure, RankId};
 use rustix::fs::FileType;
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -66,12 +66,15 @@ pub fn walk<V: Visitor>(
     options: &Options,
     mut make: impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    let top = Dir::top();
-    let items = vec![first(&top, roots)?];
-    begin(top, items, options, &mut make)
+    begin(options, &mut make, |_| {
+        let top = Dir::top();
+        let items = vec![first(&top, roots)?];
+        Ok((top, items))
+    })
 }
 
-/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has not shown.
+/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has not shown. It is read
+/// from where the file is to its end.
 ///
 /// # Errors
 /// As [`walk`]; and when the file holds something else.
@@ -79,22 +82,25 @@ pub fn walk<V: Visitor>(
 /// # Panics
 /// As [`walk`].
 pub fn go_on<V: Visitor>(
-    saved: &mut impl Read,
+    saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
     mut make: impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    let (top, items) = saved::load(saved).map_err(WalkError::Unreadable)?;
-    begin(top, items, options, &mut make)
+    begin(options, &mut make, |floor| {
+        saved::load(saved, options.spill_chunk, |items| {
+            floor.keep(RankId::ROOT, items)
+        })
+    })
 }
 
+/// `fill` gives what all roots are in, and the first items; it may keep others before.
 fn begin<V: Visitor>(
-    top: Arc<Dir<V::Dir>>,
-    items: Vec<Item<V::Dir>>,
     options: &Options,
     make: &mut impl FnMut(usize) -> V,
+    fill: impl FnOnce(&Floor<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
 ) -> Result<Walked<V>, WalkError> {
     let floor = Floor::alone(options);
-    let mut items = items;
+    let (top, mut items) = fill(&floor)?;
     for rank in floor.here() {
         let roots = std::mem::take(&mut items);
         floor.deliver(rank, Event::Start { roots });

@@ -7,6 +7,7 @@ use crate::entry::Entry;
 use crate::leave::Leaving;
 use crate::options::{Follow, Options};
 use crate::paths::Paths;
+use crate::saved::Saved;
 use crate::slice::{self, Item};
 use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
@@ -173,12 +174,11 @@ impl<'w, V: Visitor> Worker<'w, V> {
                     break None;
                 }
                 self.send_claims(desk);
-                let mut wanted = desk.wanted();
-                if self.options.saved.as_ref().is_some_and(|it| it.is_asked()) {
-                    // Names that are left of a large directory are written down as items, rather than waited for.
-                    wanted = usize::MAX;
-                    until_look = 1;
+                let options = self.options;
+                if let Some(saved) = options.saved.as_ref().filter(|it| it.is_asked()) {
+                    break self.put_off(&mut raw, dir, saved).err();
                 }
+                let wanted = desk.wanted();
                 if wanted > 0 {
                     match self.share(&mut raw, &mut place, wanted) {
                         Err(error) => break Some(error),
@@ -212,6 +212,46 @@ impl<'w, V: Visitor> Worker<'w, V> {
             // A directory that was removed while it was read is empty.
             let vanished = error == Errno::NOENT;
             self.directory_problem(dir, ProblemKind::Read(error), vanished);
+        }
+    }
+
+    /// Writes the names that are left of a large directory down as slices, rather than that they are waited for. At once: in a
+    /// queue they would be as many as the directory has.
+    fn put_off(
+        &mut self,
+        raw: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
+        dir: &Arc<Dir<V::Dir>>,
+        saved: &Saved,
+    ) -> Result<(), Errno> {
+        let most = if self.options.slow_entries {
+            SLOW_SLICE_ENTRIES
+        } else {
+            WALK_SLICE_ENTRIES
+        };
+        let (mut slice, mut entries) = (Vec::new(), 0);
+        loop {
+            let ended = match next(raw, &mut self.visitor) {
+                None => Some(Ok(())),
+                Some(Err(Errno::INTR)) => None,
+                Some(Err(error)) => Some(Err(error)),
+                Some(Ok(entry)) => {
+                    if let Some(listed) = listed(&entry) {
+                        slice::push(&mut slice, listed.kind, listed.ino, listed.name);
+                        entries += 1;
+                    }
+                    None
+                }
+            };
+            if entries == most || entries > 0 && ended.is_some() {
+                let names = std::mem::take(&mut slice).into_boxed_slice();
+                saved.save(&Item::Slice(Arc::clone(dir), names));
+                // The part that is being done, this listing, is done after that.
+                dir.set_unfinished();
+                entries = 0;
+            }
+            if let Some(ended) = ended {
+                return ended;
+            }
         }
     }
 

@@ -15,6 +15,7 @@
 
 use crate::dir::Unreadable;
 use serde::{Deserialize, Serialize};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 
 /// Bytes of the length at the end.
 pub const LENGTH_BYTES: usize = 8;
@@ -78,15 +79,32 @@ pub struct Written<'w> {
     pub gathered: &'w [u8],
 }
 
-/// The directories' bytes, and their length behind them.
-pub fn table(dirs: &[Written<'_>]) -> Vec<u8> {
-    let mut bytes = match postcard::to_stdvec(dirs) {
+/// Writes the directories, of which there are so many, one after the other, and the length of that behind them.
+pub fn write_table<'w>(
+    out: &mut impl Write,
+    many: usize,
+    dirs: impl Iterator<Item = (Written<'w>, Vec<u8>)>,
+) -> io::Result<()> {
+    // As postcard writes a list: how many elements it has, and these.
+    let mut bytes = encoded(&many);
+    out.write_all(&bytes)?;
+    let mut length = bytes.len() as u64;
+    for (dir, gathered) in dirs {
+        bytes = encoded(&Written {
+            gathered: &gathered,
+            ..dir
+        });
+        out.write_all(&bytes)?;
+        length += bytes.len() as u64;
+    }
+    out.write_all(&length.to_le_bytes())
+}
+
+fn encoded(value: &impl Serialize) -> Vec<u8> {
+    match postcard::to_stdvec(value) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("a vector takes everything: {error}"),
-    };
-    let length = bytes.len() as u64;
-    bytes.extend_from_slice(&length.to_le_bytes());
-    bytes
+    }
 }
 
 /// The directories in these bytes, without the length. Each is in one before it, but for the first.
@@ -100,4 +118,41 @@ pub fn read_table(bytes: &[u8]) -> Result<Vec<Written<'_>>, Unreadable> {
         return Err(Unreadable);
     }
     Ok(dirs)
+}
+
+/// Of what was written, from where the file is to its end: how many bytes items have, and those of the directories, without
+/// their length. The file is where it was then.
+pub fn read_parts(file: &mut (impl Read + Seek + ?Sized)) -> io::Result<(u64, Vec<u8>)> {
+    let start = file.stream_position()?;
+    let end = file.seek(SeekFrom::End(0))?;
+    let after = |end: u64, bytes: u64| {
+        let at = end.checked_sub(bytes).filter(|it| *it >= start);
+        at.ok_or(ErrorKind::InvalidData)
+    };
+    let table_end = after(end, LENGTH_BYTES as u64)?;
+    file.seek(SeekFrom::Start(table_end))?;
+    let mut length = [0; LENGTH_BYTES];
+    file.read_exact(&mut length)?;
+    let items_end = after(table_end, u64::from_le_bytes(length))?;
+    file.seek(SeekFrom::Start(items_end))?;
+    let mut table = Vec::new();
+    let bytes = table_end - items_end;
+    file.take(bytes).read_to_end(&mut table)?;
+    file.seek(SeekFrom::Start(start))?;
+    Ok((items_end - start, table))
+}
+
+/// The next item.
+pub fn read_item(from: &mut impl Read) -> io::Result<(Head, Vec<u8>)> {
+    let mut head = [0; HEAD_BYTES];
+    from.read_exact(&mut head)?;
+    let (head, _) = Head::read(&head).ok_or(ErrorKind::InvalidData)?;
+    // What is said of the length takes no memory before the bytes are there.
+    let mut content = Vec::new();
+    from.take(u64::from(head.length))
+        .read_to_end(&mut content)?;
+    if content.len() != head.length as usize {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok((head, content))
 }

@@ -13,9 +13,9 @@ use pandofs_walk_fs::{
     Unreadable, Visitor, WalkError, go_on, walk,
 };
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -282,7 +282,9 @@ fn run(
                 saved: Some(Arc::clone(&saved)),
             };
             match &rest {
-                Some(rest) => processes.go_on(&mut &rest[..], &options, make).unwrap(),
+                Some(rest) => processes
+                    .go_on(&mut Cursor::new(&rest[..]), &options, make)
+                    .unwrap(),
                 None => processes.walk(roots, &options, make).unwrap(),
             };
             rest = collected::<Below>(processes, &saved, file, &options);
@@ -390,7 +392,7 @@ fn one_process_goes_on_with_what_several_began_and_they_with_what_it_began() {
             };
             match rest {
                 None => walk(&roots, &options, make).unwrap(),
-                Some(rest) => go_on(&mut &rest[..], &options, make).unwrap(),
+                Some(rest) => go_on(&mut Cursor::new(&rest[..]), &options, make).unwrap(),
             };
             let mut seen = seen.lock().unwrap();
             seen.linked_before = seen.linked.clone();
@@ -482,7 +484,9 @@ fn a_chain_is_gone_on_with_at_any_depth() {
                 saved: Arc::clone(&saved),
             };
             match &rest {
-                Some(rest) => processes.go_on(&mut &rest[..], &options, make).unwrap(),
+                Some(rest) => processes
+                    .go_on(&mut Cursor::new(&rest[..]), &options, make)
+                    .unwrap(),
                 None => processes
                     .walk(&root_of(dir.path()), &options, make)
                     .unwrap(),
@@ -571,7 +575,7 @@ fn what_is_no_checkpoint_is_refused() {
                 saved: Arc::new(Saved::new(tempfile::tempfile().unwrap())),
             };
             let options = how(Algorithm::ALL[0], 0, true);
-            let ended = processes.go_on(&mut &bytes[..], &options, make);
+            let ended = processes.go_on(&mut Cursor::new(bytes), &options, make);
             processes.finish(&[], &options.meter).unwrap();
             ended.is_err()
         });

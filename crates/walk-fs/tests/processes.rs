@@ -420,7 +420,11 @@ fn who_was_started_otherwise_is_named_and_nobody_tells_all_arguments() {
             .collect();
         threads.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let says = |rank| format!("rank {rank} on host{rank} runs another version, or was started with other arguments");
+    let says = |rank| {
+        format!(
+            "rank {rank} on host{rank} runs another version, or was started with other arguments"
+        )
+    };
     assert_eq!(begun, [Err(says(1)), Err(says(0)), Err(says(1))]);
     assert!(post.most_told() < 100, "{}", post.most_told());
 }

@@ -161,7 +161,7 @@ struct SimulatedRank {
     /// Messages that wait for the worker, if the rank is not attentive.
     inbox: VecDeque<(RankId, Message<Item>)>,
     /// Spilled pieces; equal items in a row as one, with their number.
-    spilled: Vec<Vec<(Item, u32)>>,
+    spilled: VecDeque<Vec<(Item, u32)>>,
 }
 
 struct World<'s> {
@@ -188,7 +188,7 @@ impl<'s> World<'s> {
                     hears_at_ns: 0,
                     working: 0,
                     inbox: VecDeque::new(),
-                    spilled: Vec::new(),
+                    spilled: VecDeque::new(),
                 })
                 .collect(),
             agenda: BinaryHeap::new(),
@@ -272,15 +272,17 @@ impl<'s> World<'s> {
                         _ => piece.push((item, 1)),
                     }
                 }
-                self.ranks[at.0 as usize].spilled.push(piece);
+                self.ranks[at.0 as usize].spilled.push_back(piece);
             }
             Command::Refill => {
-                let piece = self.ranks[at.0 as usize].spilled.pop().unwrap_or_default();
-                let items = piece
-                    .into_iter()
-                    .flat_map(|(item, count)| std::iter::repeat_n(item, count as usize))
-                    .collect();
+                let piece = self.ranks[at.0 as usize].spilled.pop_back();
+                let items = items_of(piece.unwrap_or_default());
                 self.later(0, at, What::Event(Event::Refilled { items }));
+            }
+            Command::GiveSpilled { to } => {
+                let piece = self.ranks[at.0 as usize].spilled.pop_front();
+                let items = items_of(piece.unwrap_or_default());
+                self.send(at, to, Message::Work { items });
             }
             Command::Wake { after } => {
                 self.later(after.as_nanos() as u64, at, What::Event(Event::Woken));
@@ -398,4 +400,12 @@ impl<'s> World<'s> {
             }
         }
     }
+}
+
+/// The items of a spilled piece.
+fn items_of(piece: Vec<(Item, u32)>) -> Vec<Item> {
+    let piece = piece.into_iter();
+    piece
+        .flat_map(|(item, count)| std::iter::repeat_n(item, count as usize))
+        .collect()
 }

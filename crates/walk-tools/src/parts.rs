@@ -94,6 +94,11 @@ impl Resumable {
         Ok(file)
     }
 
+    /// Where something is kept that belongs to the checkpoint, if there is one.
+    pub fn beside(&self, ending: &str) -> Option<PathBuf> {
+        self.checkpoint.as_ref().map(|it| beside(it, ending))
+    }
+
     /// What the threads of all processes append to, to a file that the first one has; and that file, there.
     ///
     /// # Errors
@@ -131,9 +136,7 @@ impl Resumable {
                 file: None,
             });
         };
-        let mut name = checkpoint.clone().into_os_string();
-        name.push(".list");
-        let path = PathBuf::from(name);
+        let path = beside(checkpoint, ".list");
         let (output, file) = self.appended(&path, crew, meter)?;
         Ok(List {
             output,
@@ -186,6 +189,11 @@ pub struct Done<T> {
     pub seconds: f64,
 }
 
+/// What is read from its end.
+trait ReadSeek: Read + Seek {}
+
+impl<R: Read + Seek> ReadSeek for R {}
+
 /// A tool's walk.
 pub struct Parts {
     is_wanted: bool,
@@ -193,7 +201,7 @@ pub struct Parts {
     checkpoint: Option<Checkpoint>,
     interval: Duration,
     /// What is left of an earlier run, or part; at other processes than the first nothing to read.
-    rest: Option<Box<dyn Read>>,
+    rest: Option<Box<dyn ReadSeek>>,
     files: Vec<File>,
     seconds: f64,
     /// Something is left to go on with.
@@ -299,7 +307,7 @@ impl Parts {
                 options.saved = Some(saved);
             }
             let walked = match self.rest.take() {
-                Some(mut rest) => session::go_on(crew, &mut rest, options, lists, &mut make),
+                Some(mut rest) => session::go_on(crew, &mut *rest, options, lists, &mut make),
                 None => session::run(crew, roots, options, lists, &mut make),
             };
             drop(timer);
@@ -397,6 +405,12 @@ impl Parts {
     }
 }
 
+fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
+    let mut name = checkpoint.to_owned().into_os_string();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// A file that is shorter than when the checkpoint was written has lost lines, which nobody would find again.
 fn refuse_shorter(file: &File, length: u64) -> Result<()> {
     let now = file.metadata()?.len();
@@ -413,7 +427,7 @@ fn refuse_shorter(file: &File, length: u64) -> Result<()> {
 }
 
 /// Only the first process reads.
-fn nothing() -> Box<dyn Read> {
+fn nothing() -> Box<dyn ReadSeek> {
     Box::new(std::io::empty())
 }
 

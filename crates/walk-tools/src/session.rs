@@ -11,7 +11,7 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ pub fn run<V: Visitor>(
 /// As [`run`].
 pub fn go_on<V: Visitor>(
     crew: &mut Crew<'_>,
-    saved: &mut impl Read,
+    saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
     lists: bool,
     make: impl FnMut(usize) -> V,

@@ -65,6 +65,11 @@ impl<T> Master<T> {
                 _ => unreachable!("a master gets requests and results"),
             },
             Event::Refilled { items } => self.queue.refilled(items),
+            Event::Spilled { items } => {
+                assert!(!self.started);
+                self.queue.add_spilled(items);
+                return false;
+            }
             Event::Woken => {}
             Event::Found { .. } | Event::Done { .. } => unreachable!("a master does not work"),
             Event::Died { .. } => unreachable!("the rank takes it up itself"),
@@ -169,7 +174,9 @@ impl<T> Slave<T> {
                 }
             }
             Event::Woken => {}
-            Event::Refilled { .. } => unreachable!("a slave spills nothing"),
+            Event::Refilled { .. } | Event::Spilled { .. } => {
+                unreachable!("a slave spills nothing")
+            }
             Event::Died { .. } => unreachable!("the rank takes it up itself"),
         }
     }

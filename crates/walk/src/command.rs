@@ -6,7 +6,12 @@ use std::time::Duration;
 /// What a transport tells a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<T> {
-    /// The first event of each rank. Only rank 0 gets roots.
+    /// Before the first event of rank 0, any number of times: so many items of a walk that goes on are kept outside of memory,
+    /// as if [`Command::Spill`] had been for them.
+    Spilled {
+        items: usize,
+    },
+    /// The first event of each other rank. Only rank 0 gets roots.
     Start {
         roots: Vec<T>,
     },
@@ -54,6 +59,10 @@ pub enum Command<T> {
     },
     /// Bring back the piece that was spilled last, with [`Event::Refilled`].
     Refill,
+    /// Send the piece that was spilled first with [`Message::Work`]: it was asked for.
+    GiveSpilled {
+        to: RankId,
+    },
     /// Give [`Event::Woken`] after this time, unless something else happens before: a wake-up that is
     /// not needed any more does no harm.
     Wake {

@@ -14,7 +14,8 @@
 //!   them, and goes on with its newest, which keeps the queue short.
 //! - **Items can be parts of a directory.** A worker tells of children while it still works
 //!   ([`Event::Found`]), so one huge directory is shared before it has been read.
-//! - **A queue too long for memory is spilled** ([`Command::Spill`]).
+//! - **A queue too long for memory is spilled** ([`Command::Spill`]), the oldest items first, and who asks then gets the
+//!   piece that was spilled first, which this machine never sees again ([`Command::GiveSpilled`]).
 //! - **Idle ranks pause**, longer each time, instead of asking without end.
 //! - **Termination counts messages** (see `token.rs`): the paper's rule alone can be early.
 //! - **The hybrid's threads take items as they become free**; the paper's master hands one to each and

@@ -6,13 +6,17 @@ use pandofs_types::limits::WALK_GIVEN_ITEMS;
 use std::collections::VecDeque;
 
 /// Oldest in front. The rank's own workers take from the back, so the walk goes deep and the queue stays
-/// short; others get the front, which is nearest to the root and has the most below it.
+/// short; others get the front, which is nearest to the root and has the most below it. What is spilled is older than all that
+/// is in memory.
 #[derive(Debug)]
 pub struct Queue<T> {
     items: VecDeque<T>,
-    /// Items that the transport keeps.
+    /// How many items are in each piece that the transport keeps, oldest in front.
+    pieces: VecDeque<usize>,
+    /// Items of these.
     spilled: u64,
-    refilling: bool,
+    /// Items of the piece that is being brought back; 0 if none is.
+    refilling: usize,
     spill_above: usize,
     spill_chunk: usize,
 }
@@ -24,8 +28,9 @@ impl<T> Queue<T> {
         assert!(0 < spill_chunk && spill_chunk <= spill_above);
         Queue {
             items: VecDeque::new(),
+            pieces: VecDeque::new(),
             spilled: 0,
-            refilling: false,
+            refilling: 0,
             spill_above,
             spill_chunk,
         }
@@ -38,7 +43,7 @@ impl<T> Queue<T> {
 
     /// Items in memory and outside of it.
     pub fn total(&self) -> u64 {
-        self.spilled + self.items.len() as u64
+        self.spilled + (self.refilling + self.items.len()) as u64
     }
 
     pub fn push(&mut self, items: impl IntoIterator<Item = T>) {
@@ -53,8 +58,17 @@ impl<T> Queue<T> {
         self.items.pop_front()
     }
 
+    /// Whether the transport keeps a piece, which is to be given away then as it is: the oldest.
+    pub fn give_spilled(&mut self) -> bool {
+        let Some(items) = self.pieces.pop_front() else {
+            return false;
+        };
+        self.spilled -= items as u64;
+        true
+    }
+
     /// The part for another rank, oldest first; empty when there is nothing to give. The rank that
-    /// splits is left with what its workers have.
+    /// splits is left with what its workers have. For when nothing is [spilled](Self::give_spilled).
     pub fn split(&mut self, split: Split, rng: &mut Rng) -> Vec<T> {
         let len = self.items.len();
         if len == 0 {
@@ -73,26 +87,35 @@ impl<T> Queue<T> {
             return None;
         }
         let items: Vec<T> = self.items.drain(..self.spill_chunk).collect();
-        self.spilled += items.len() as u64;
+        self.add_spilled(items.len());
         Some(items)
+    }
+
+    /// The transport keeps so many items as one piece, which are newer than those that it keeps.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn add_spilled(&mut self, items: usize) {
+        assert!(items > 0, "a piece has items");
+        self.pieces.push_back(items);
+        self.spilled += items as u64;
     }
 
     /// Whether spilled items have to be brought back now.
     pub fn wants_refill(&mut self) -> bool {
-        if !self.items.is_empty() || self.spilled == 0 || self.refilling {
+        if !self.items.is_empty() || self.refilling > 0 {
             return false;
         }
-        self.refilling = true;
-        true
+        self.refilling = self.pieces.pop_back().unwrap_or(0);
+        self.spilled -= self.refilling as u64;
+        self.refilling > 0
     }
 
     /// # Panics
-    /// When nothing was asked for, or more comes than was spilled.
+    /// When another number of items comes than was asked for.
     pub fn refilled(&mut self, items: Vec<T>) {
-        assert!(self.refilling, "nothing was to be brought back");
-        assert!(!items.is_empty() && items.len() as u64 <= self.spilled);
-        self.refilling = false;
-        self.spilled -= items.len() as u64;
+        assert!(!items.is_empty() && items.len() == self.refilling);
+        self.refilling = 0;
         // They are older than what has come meanwhile.
         for item in items.into_iter().rev() {
             self.items.push_front(item);
@@ -129,6 +152,25 @@ mod tests {
             sizes.insert(queue(0..6).split(Split::Random, &mut rng).len());
         }
         assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn the_oldest_piece_is_given_away_and_the_newest_comes_back() {
+        let mut it = queue(0..9);
+        assert_eq!(it.spill(), Some(vec![0, 1, 2]));
+        it.push(9..12);
+        assert_eq!(it.spill(), Some(vec![3, 4, 5]));
+        it.add_spilled(7);
+        assert!(it.give_spilled());
+        assert_eq!((it.len(), it.total()), (6, 16));
+        while it.pop_newest().is_some() {}
+        assert!(it.wants_refill(), "of the last seven");
+        assert_eq!(it.total(), 10);
+        assert!(it.give_spilled(), "while the others come");
+        assert!(!it.give_spilled());
+        it.refilled((20..27).collect());
+        assert_eq!((it.len(), it.total()), (7, 7));
+        assert!(!it.give_spilled());
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl<T> Sharer<T> {
                 self.queue.push(children);
             }
             Event::Refilled { items } => self.queue.refilled(items),
+            Event::Spilled { items } => {
+                assert!(!self.started && self.me == RankId::ROOT);
+                self.queue.add_spilled(items);
+                return false;
+            }
             Event::Woken => {
                 if self.asking == Asking::Paused {
                     self.asking = Asking::Nobody;
@@ -108,8 +113,14 @@ impl<T> Sharer<T> {
     fn message(&mut self, from: RankId, message: Message<T>, out: &mut Vec<Command<T>>) {
         match message {
             Message::Ask => {
-                let items = self.queue.split(self.split, &mut self.rng);
                 self.asked = WALK_ITEMS_BETWEEN_ASKERS;
+                // A piece goes as it is, whatever part would have been drawn: there is a multiple of it, or little else.
+                if self.queue.give_spilled() {
+                    self.detector.work_sent();
+                    out.push(Command::GiveSpilled { to: from });
+                    return;
+                }
+                let items = self.queue.split(self.split, &mut self.rng);
                 let message = if items.is_empty() {
                     Message::Deny
                 } else {

@@ -207,6 +207,42 @@ fn workers_of_one_rank_share_its_queue() {
 }
 
 #[test]
+fn who_asks_gets_what_was_spilled_first() {
+    let mut it = rank(DEQS, 3, 0);
+    assert_eq!(step(&mut it, start(&[0])), [work(0)]);
+    let spilled = step(&mut it, done(&(1..=12).collect::<Vec<_>>()));
+    let pieces = spilled.iter();
+    let pieces = pieces.filter(|it| matches!(it, Command::Spill { .. }));
+    assert_eq!(pieces.count(), 3, "1 to 9: {spilled:?}");
+    let give = |to| [Command::GiveSpilled { to: RankId(to) }];
+    assert_eq!(step(&mut it, message(1, Message::Ask)), give(1));
+    assert_eq!(it.queued(), 8);
+    assert_eq!(step(&mut it, message(2, Message::Ask)), give(2));
+    assert_eq!(step(&mut it, done(&[])), [work(11)]);
+    assert_eq!(step(&mut it, done(&[])), [work(10), Command::Refill]);
+    assert_eq!(
+        step(&mut it, message(1, Message::Ask)),
+        [send(1, Message::Deny)],
+        "nothing else is spilled"
+    );
+}
+
+#[test]
+fn a_walk_that_goes_on_begins_with_what_is_spilled() {
+    for algorithm in [DEQS, Algorithm::Cp { keep_one: false }] {
+        let mut it = rank(algorithm, 2, 0);
+        for items in [5, 2] {
+            assert_eq!(step(&mut it, Event::Spilled { items }), []);
+        }
+        assert_eq!(it.queued(), 7);
+        assert_eq!(step(&mut it, start(&[])), [Command::Refill], "{algorithm}");
+        step(&mut it, Event::Refilled { items: vec![6, 7] });
+        // A master does not work itself.
+        assert_eq!(it.queued(), if algorithm == DEQS { 6 } else { 7 });
+    }
+}
+
+#[test]
 fn what_does_not_fit_in_memory_is_spilled_and_brought_back() {
     let mut it = rank(DEQS, 2, 0);
     assert_eq!(step(&mut it, start(&[0])), [work(0)]);

@@ -4,6 +4,7 @@ use pandofs_walk::{
     Algorithm, Command, Config, Event, Failure, Message, Rank, RankId, Rng, Topology,
 };
 use proptest::prelude::*;
+use std::collections::VecDeque;
 
 /// Steps after which anything under way arrives: an adversary may delay, not lose.
 const PATIENCE: u64 = 2_000;
@@ -67,7 +68,7 @@ struct World {
     children: Vec<Vec<u32>>,
     visits: Vec<u32>,
     ranks: Vec<Rank<u32>>,
-    spilled: Vec<Vec<Vec<u32>>>,
+    spilled: Vec<VecDeque<Vec<u32>>>,
     pending: Vec<Pending>,
     finished: usize,
     failed: usize,
@@ -85,7 +86,7 @@ impl World {
         let mut world = World {
             visits: vec![0; tree.len()],
             children: tree,
-            spilled: ranks.iter().map(|_| Vec::new()).collect(),
+            spilled: ranks.iter().map(|_| VecDeque::new()).collect(),
             pending: Vec::new(),
             finished: 0,
             failed: 0,
@@ -94,10 +95,43 @@ impl World {
             now: 0,
             ranks,
         };
-        for at in 0..world.ranks.len() {
-            let roots = if at == 0 { vec![0] } else { vec![] };
-            world.later(at, What::Event(Event::Start { roots }));
+        world.start(vec![0]);
+        world
+    }
+
+    fn start(&mut self, roots: Vec<u32>) {
+        let mut roots = Some(roots);
+        for at in 0..self.ranks.len() {
+            let roots = roots.take().unwrap_or_default();
+            self.later(at, What::Event(Event::Start { roots }));
         }
+    }
+
+    /// The same of a walk that goes on below the root: what is left is in pieces of any size that are not in memory, but for
+    /// the last when it is in memory.
+    fn going_on(
+        tree: Vec<Vec<u32>>,
+        config: &Config,
+        hosts: &[u64],
+        malice: Malice,
+        in_memory: bool,
+    ) -> World {
+        let mut world = World::new(tree, config, hosts, malice);
+        world.pending.clear();
+        world.visits[0] = 1;
+        let mut left = world.children[0].clone();
+        let mut pieces = Vec::new();
+        while !left.is_empty() {
+            let some = 1 + world.rng.below(left.len() as u64) as usize;
+            pieces.push(left.split_off(left.len() - some));
+        }
+        let roots = if in_memory { pieces.pop() } else { None };
+        for piece in pieces {
+            let items = piece.len();
+            world.spilled[0].push_back(piece);
+            world.step(0, Event::Spilled { items });
+        }
+        world.start(roots.unwrap_or_default());
         world
     }
 
@@ -136,10 +170,17 @@ impl World {
                     },
                 );
             }
-            Command::Spill { items } => self.spilled[at].push(items),
+            Command::Spill { items } => self.spilled[at].push_back(items),
             Command::Refill => {
-                let items = self.spilled[at].pop().expect("something was spilled");
+                let items = self.spilled[at].pop_back();
+                let items = items.expect("something was spilled");
                 self.later(at, What::Event(Event::Refilled { items }));
+            }
+            Command::GiveSpilled { to } => {
+                let items = self.spilled[at].pop_front();
+                let items = items.expect("something was spilled");
+                let (from, message) = (RankId(at as u32), Message::Work { items });
+                self.later(to.0 as usize, What::Event(Event::Message { from, message }));
             }
             Command::Wake { .. } => self.later(at, What::Event(Event::Woken)),
             Command::Finished => {
@@ -285,6 +326,19 @@ proptest! {
     ) {
         let tree = tree(nodes, chain_of_ten, seed);
         World::new(tree, &config(algorithm, seed), &hosts(ranks, per_host), malice).run();
+    }
+
+    #[test]
+    fn a_walk_that_goes_on_does_the_rest_once(
+        algorithm in prop::sample::select(&Algorithm::ALL[..]),
+        malice in prop::sample::select(&MALICES[..]),
+        ranks in 1_u32..10,
+        in_memory: bool,
+        nodes in 1_usize..120,
+        seed: u64,
+    ) {
+        let (tree, config) = (tree(nodes, 1, seed), config(algorithm, seed));
+        World::going_on(tree, &config, &hosts(ranks, 3), malice, in_memory).run();
     }
 
     #[test]
