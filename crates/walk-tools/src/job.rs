@@ -3,6 +3,7 @@
 use crate::copy::copier::{Copier, Shared};
 use crate::copy::data::Methods;
 use crate::copy::links::Links;
+use crate::copy::pieces::Pieces;
 use crate::copy::wanted::{Counts, Wanted};
 use crate::crew::Crew;
 use crate::mirror::{DIRECTORY, Mirror};
@@ -87,6 +88,7 @@ impl Job {
             mirror: Mirror::new(self.pairs.iter().map(|(from, to)| (&**from, &**to)))?,
             links: Links::new(base),
             methods: self.methods,
+            pieces: Pieces::new(),
             follows: options.follow == Follow::Always,
             follows_roots: options.follow != Follow::Never,
             targets,

@@ -4,6 +4,7 @@ use crate::copy::attributes::{self, take_over, take_over_at};
 use crate::copy::data::{Copying, DataError, Methods, stretch};
 use crate::copy::large::{is_large, same};
 use crate::copy::links::Links;
+use crate::copy::pieces::{self, Pieces};
 use crate::copy::temporary;
 use crate::copy::twin::{Seen, Twin};
 use crate::copy::wanted::{Counts, Wanted};
@@ -52,6 +53,7 @@ pub struct Shared {
     pub mirror: Mirror<Twin>,
     pub links: Links,
     pub methods: Methods,
+    pub pieces: Pieces,
     /// What links lead to is copied, wherever they are.
     pub follows: bool,
     /// Roots that are links are what they lead to.
@@ -381,6 +383,13 @@ impl<'c> Copier<'c> {
             }
         }
         in_the_way(way)?;
+        if is_large(way.stat) && self.shared.wanted.update {
+            let temporary = way.temporary();
+            if let Some(there) = pieces::left(way.to, &temporary, way.stat) {
+                self.put_off(way, Some(&temporary), &there, later);
+                return Ok(());
+            }
+        }
         // Whoever reads it meanwhile sees the old file or the new one, not a part.
         let (temporary, to) = way.temporarily(|name| openat(way.to, name, NEW, mode))?;
         let filled = self.fill(way, &from, &to, Some(&temporary), later);
@@ -401,13 +410,16 @@ impl<'c> Copier<'c> {
     ) -> Result<(), Trouble> {
         let mut unchanged = Ok(());
         let (from, to, size) = (from.as_fd(), to.as_fd(), way.stat.size());
-        let sparse = way.stat.blocks() * 512 < size;
+        let sparse = way.is_sparse();
         if size > 0 && !self.shared.methods.share(from, to) {
             if sparse || is_large(way.stat) {
                 stretch(to, size)?;
             }
             if is_large(way.stat) {
-                self.put_off(way, temporary, sparse, later);
+                if let Some(temporary) = temporary {
+                    pieces::begin(way.to, temporary, way.stat, to);
+                }
+                self.put_off(way, temporary, &[], later);
                 return Ok(());
             }
             let methods = &self.shared.methods;
@@ -580,6 +592,24 @@ impl Way<'_> {
         &self,
         make: impl Fn(&CStr) -> Result<T, Errno>,
     ) -> Result<(CString, T), Trouble> {
+        let name = self.temporary();
+        let made = match make(&name) {
+            Err(Errno::EXIST) => {
+                unlinkat(self.to, &*name, AtFlags::empty()).map_err(Trouble::Write)?;
+                let _ = unlinkat(self.to, &*temporary::known(&name), AtFlags::empty());
+                make(&name)
+            }
+            made => made,
+        };
+        Ok((name, made.map_err(Trouble::Write)?))
+    }
+
+    /// Whether there may be holes in it.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.stat.blocks() * 512 < self.stat.size()
+    }
+
+    fn temporary(&self) -> CString {
         let mut root = self.name;
         if !self.holder.is_above_roots() {
             let mut dir = self.holder;
@@ -588,14 +618,6 @@ impl Way<'_> {
             }
             root = dir.name();
         }
-        let name = temporary::of(root, self.to_name);
-        let made = match make(&name) {
-            Err(Errno::EXIST) => {
-                unlinkat(self.to, &*name, AtFlags::empty()).map_err(Trouble::Write)?;
-                make(&name)
-            }
-            made => made,
-        };
-        Ok((name, made.map_err(Trouble::Write)?))
+        temporary::of(root, self.to_name)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::copy::attributes::take_over_with;
 use crate::copy::copier::{COPY, Copier, Trouble, Way};
+use crate::copy::pieces::Pieces;
 use crate::copy::twin::{Large, Seen, Twin};
 use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{Dir, Stat, Task};
@@ -39,24 +40,33 @@ pub(super) fn same(before: &Seen, now: &Stat) -> Result<(), Trouble> {
 
 /// Removes what there is of a copy. If it has several names, nothing is in what the others lead to: a file of the right
 /// length, with holes, could be taken for the copy.
-fn remove_part(dir: BorrowedFd<'_>, name: &CStr, large: &Large) -> Result<(), Errno> {
-    if large.temporary.is_none() {
-        ftruncate(openat(dir, name, COPY, Mode::empty())?, 0)?;
+fn remove_part(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    large: &Large,
+    pieces: &Pieces,
+) -> Result<(), Errno> {
+    match &large.temporary {
+        Some(temporary) => pieces.forget(dir, temporary, None),
+        None => ftruncate(openat(dir, name, COPY, Mode::empty())?, 0)?,
     }
     unlinkat(dir, name, AtFlags::empty())
 }
 
 impl Copier<'_> {
-    /// Makes pieces of a file, and remembers it until they are done.
+    /// Makes pieces of a file, but those that are there already, and remembers it until they are done.
     pub(super) fn put_off(
         &mut self,
         way: &Way<'_>,
         temporary: Option<&CStr>,
-        sparse: bool,
+        there: &[bool],
         later: &mut Vec<Vec<u8>>,
     ) {
-        let size = way.stat.size();
-        for start in (0..size).step_by(TOOL_PIECE_BYTES as usize) {
+        let (size, sparse) = (way.stat.size(), way.is_sparse());
+        for (at, start) in (0..size).step_by(TOOL_PIECE_BYTES as usize).enumerate() {
+            if there.get(at) == Some(&true) {
+                continue;
+            }
             let piece = Piece {
                 name: way.name.to_owned(),
                 temporary: temporary.map(CStr::to_owned),
@@ -103,6 +113,10 @@ impl Copier<'_> {
         self.counts.bytes +=
             self.copying
                 .copy(methods, from.as_fd(), to.as_fd(), range, piece.sparse)?;
+        if let Some(temporary) = &piece.temporary {
+            let pieces = &self.shared.pieces;
+            pieces.made(place.dir(), temporary, to.as_fd(), piece.start);
+        }
         Ok(())
     }
 
@@ -132,13 +146,14 @@ impl Copier<'_> {
             .place(dir, &large.name)
             .map_err(Trouble::Write)?;
         let name = large.temporary.as_deref().unwrap_or(place.name);
+        let pieces = &self.shared.pieces;
         let gone = |trouble| {
-            let _ = remove_part(place.dir(), name, large);
+            let _ = remove_part(place.dir(), name, large, pieces);
             trouble
         };
         if !is_whole {
             // What was wrong has been said.
-            return remove_part(place.dir(), name, large).map_err(Trouble::Write);
+            return remove_part(place.dir(), name, large, pieces).map_err(Trouble::Write);
         }
         let source = self.shared.open_source(from, &large.name).map_err(gone)?;
         let stat = Stat::of_open(source.as_fd()).map_err(|it| gone(Trouble::Read(it)))?;
@@ -147,7 +162,9 @@ impl Copier<'_> {
         let unchanged = same(&large.seen, &stat);
         let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
         let taken = take_over_with(source.as_fd(), to.as_fd(), &stat, &large.seen.times());
-        if large.temporary.is_some() {
+        if let Some(temporary) = &large.temporary {
+            // Before it has its name: nobody would find this afterwards.
+            pieces.forget(place.dir(), temporary, Some(to.as_fd()));
             renameat(place.dir(), name, place.dir(), place.name)
                 .map_err(|it| gone(Trouble::Write(it)))?;
         }
@@ -161,7 +178,7 @@ impl Copier<'_> {
         for large in std::mem::take(&mut *dir.state().larges()).files {
             if let Ok(place) = self.shared.mirror.place(dir, &large.name) {
                 let name = large.temporary.as_deref().unwrap_or(place.name);
-                let _ = remove_part(place.dir(), name, &large);
+                let _ = remove_part(place.dir(), name, &large, &self.shared.pieces);
             }
         }
     }

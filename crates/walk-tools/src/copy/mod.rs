@@ -6,6 +6,7 @@ pub mod data;
 pub mod delete;
 pub mod large;
 pub mod links;
+pub mod pieces;
 pub mod temporary;
 pub mod twin;
 pub mod wanted;

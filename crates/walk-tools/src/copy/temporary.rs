@@ -10,6 +10,7 @@ use std::ffi::{CStr, CString};
 const PREFIX: &[u8] = b".pandofs-";
 /// Digits behind it, of half a BLAKE3 digest.
 const DIGITS: usize = 32;
+const KNOWN: &[u8] = b".pieces";
 
 /// Of the copy of an entry with this name, somewhere below this root.
 pub fn of(root: &CStr, name: &CStr) -> CString {
@@ -21,10 +22,16 @@ pub fn of(root: &CStr, name: &CStr) -> CString {
     CString::new(made).unwrap_or_default()
 }
 
+/// Of the file beside a copy with such a name that says which pieces of it are there.
+pub fn known(name: &CStr) -> CString {
+    CString::new([name.to_bytes(), KNOWN].concat()).unwrap_or_default()
+}
+
 /// Whether it is such a name, or that of the directory for names of files with several. What has one is left from a copy that
 /// was ended, and no part of a tree: copied, it could come to the very name that another copy has as yet.
 pub fn is_one(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX);
+    let digits = digits.map(|it| it.strip_suffix(KNOWN).unwrap_or(it));
     name == links::NAME
         || digits.is_some_and(|it| it.len() == DIGITS && it.iter().all(u8::is_ascii_hexdigit))
 }
@@ -42,11 +49,13 @@ mod tests {
         assert_ne!(of(c"ro", c"ot"), of(c"r", c"oot"));
         assert_eq!(name.to_bytes().len(), PREFIX.len() + DIGITS);
         assert!(is_one(&name));
+        assert!(is_one(&known(&name)));
         assert!(is_one(links::NAME));
         for other in [
             c"file",
             c".pandofs-",
             c".pandofs-x",
+            c".pandofs-.pieces",
             c".pandofs-0123456789abcdef",
         ] {
             assert!(!is_one(other), "{other:?}");

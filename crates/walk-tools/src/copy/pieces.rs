@@ -1,0 +1,227 @@
+//! Which pieces of a large copy are on disk, so that another run goes on in the middle of it.
+//!
+//! It is in a file beside the copy, while that has its temporary name: 80 bytes that say of which file, as it was then, the copy
+//! is, and which inode it has; then one byte for each piece, 1 once its data were forced to disk. That byte is written after the
+//! data were, by whoever copied the piece: a power failure between the two, and one that only the byte survives not, leave a piece
+//! that is copied again. A file that has another time or inode now, or a copy that does, is copied from its beginning.
+
+use crate::copy::temporary;
+use pandofs_types::limits::{TOOL_BETWEEN_FORCED_PIECES, TOOL_PIECE_BYTES, TOOL_UNFORCED_FILES};
+use pandofs_walk_fs::{FileType, Stat};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
+use rustix::io::{Errno, pread, pwrite};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What such a file begins with.
+const MAGIC: u64 = u64::from_le_bytes(*b"pandocp1");
+const HEAD_BYTES: usize = 80;
+/// Tests do not want to wait. In milliseconds.
+const BETWEEN_VARIABLE: &str = "PANDOFS_COPY_FORCED_AFTER_MS";
+
+/// Pieces of copies that this process has made and not forced to disk yet.
+#[derive(Debug)]
+pub struct Pieces {
+    between: Duration,
+    /// By the copies' inodes.
+    unforced: Mutex<HashMap<(u64, u64), Unforced>>,
+}
+
+#[derive(Debug)]
+struct Unforced {
+    since: Instant,
+    pieces: Vec<u64>,
+}
+
+impl Pieces {
+    pub fn new() -> Pieces {
+        let given = std::env::var(BETWEEN_VARIABLE).ok();
+        let given = given.and_then(|it| it.parse().ok());
+        Pieces {
+            between: given.map_or(TOOL_BETWEEN_FORCED_PIECES, Duration::from_millis),
+            unforced: Mutex::default(),
+        }
+    }
+
+    /// A piece of a copy was made. From time to time all that were are forced to disk, and written down.
+    pub fn made(&self, dir: BorrowedFd<'_>, copy: &CStr, to: BorrowedFd<'_>, start: u64) {
+        let Ok(stat) = fstat(to) else { return };
+        let key = (stat.st_dev, stat.st_ino);
+        let mut all = self.unforced.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of copies that another process has finished stay otherwise.
+        if all.len() >= TOOL_UNFORCED_FILES && !all.contains_key(&key) {
+            all.clear();
+        }
+        let mine = all.entry(key).or_insert_with(|| Unforced {
+            since: Instant::now(),
+            pieces: Vec::new(),
+        });
+        mine.pieces.push(start / TOOL_PIECE_BYTES);
+        if mine.since.elapsed() < self.between {
+            return;
+        }
+        let pieces = all.remove(&key).map(|it| it.pieces).unwrap_or_default();
+        drop(all);
+        // What cannot be written down is copied again.
+        if fdatasync(to).is_ok()
+            && let Ok(known) = openat(dir, &*temporary::known(copy), KNOWN, Mode::empty())
+        {
+            for piece in pieces {
+                let _ = pwrite(&known, &[1], HEAD_BYTES as u64 + piece);
+            }
+        }
+    }
+
+    /// A copy is finished, or given up.
+    pub fn forget(&self, dir: BorrowedFd<'_>, copy: &CStr, to: Option<BorrowedFd<'_>>) {
+        if let Some(Ok(stat)) = to.map(fstat) {
+            let key = (stat.st_dev, stat.st_ino);
+            let mut all = self.unforced.lock().unwrap_or_else(PoisonError::into_inner);
+            all.remove(&key);
+        }
+        let _ = unlinkat(dir, &*temporary::known(copy), AtFlags::empty());
+    }
+}
+
+const KNOWN: OFlags = OFlags::WRONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Begins to write down which pieces of a copy are on disk: none.
+pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, of: &Stat, to: BorrowedFd<'_>) {
+    let known = || -> Result<(), Errno> {
+        let stat = fstat(to)?;
+        let name = temporary::known(copy);
+        let flags = KNOWN.union(OFlags::CREATE).union(OFlags::TRUNC);
+        let known = openat(dir, &*name, flags, Mode::RUSR | Mode::WUSR)?;
+        pwrite(&known, &head(of, stat.st_ino), 0)?;
+        Ok(())
+    };
+    if known().is_err() {
+        // It cannot go on then, which is no failure.
+        let _ = unlinkat(dir, &*temporary::known(copy), AtFlags::empty());
+    }
+}
+
+/// What an earlier run has left of a copy: the copy, and whether each piece is in it.
+pub fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>> {
+    let stat = Stat::of(dir, copy).ok()?;
+    if stat.kind() != FileType::RegularFile || stat.links() != 1 || stat.size() != of.size() {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let known = openat(dir, &*temporary::known(copy), flags, Mode::empty()).ok()?;
+    let pieces = of.size().div_ceil(TOOL_PIECE_BYTES);
+    let bytes = read(&known, HEAD_BYTES + usize::try_from(pieces).ok()?)?;
+    let (written, pieces_known) = bytes.split_at_checked(HEAD_BYTES)?;
+    if written != head(of, stat.ino()) {
+        return None;
+    }
+    let is_known = |piece| pieces_known.get(piece) == Some(&1);
+    Some((0..pieces as usize).map(is_known).collect())
+}
+
+/// So many bytes from the beginning, or as many as there are.
+fn read(file: &OwnedFd, most: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; most];
+    let mut length = 0;
+    while length < most {
+        match pread(file, &mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// Of which file, as it was, a copy with this inode is.
+fn head(of: &Stat, copy: u64) -> [u8; HEAD_BYTES] {
+    let (modified, changed) = (of.modified(), of.changed());
+    let numbers = [
+        MAGIC,
+        of.device(),
+        of.ino(),
+        of.size(),
+        modified.seconds as u64,
+        modified.nanoseconds.into(),
+        changed.seconds as u64,
+        changed.nanoseconds.into(),
+        copy,
+        TOOL_PIECE_BYTES,
+    ];
+    let mut bytes = [0; HEAD_BYTES];
+    for (eight, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+        eight.copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use std::fs::File;
+
+    /// A file of three pieces, its copy, and where that is.
+    fn files() -> (tempfile::TempDir, File, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name| {
+            let file = File::create(dir.path().join(name)).unwrap();
+            file.set_len(2 * TOOL_PIECE_BYTES + 1).unwrap();
+            file
+        };
+        let (from, to) = (make("from"), make("to"));
+        (dir, from, to)
+    }
+
+    #[test]
+    fn pieces_that_were_forced_are_known_as_long_as_both_files_are_what_they_were() {
+        let (dir, from, to) = files();
+        let here = File::open(dir.path()).unwrap();
+        let stat = || Stat::of_open(from.as_fd()).unwrap();
+        let copy = CString::from(c"to");
+        let left = || left(here.as_fd(), &copy, &stat());
+        assert_eq!(left(), None, "nothing is known");
+        begin(here.as_fd(), &copy, &stat(), to.as_fd());
+        assert_eq!(left(), Some(vec![false; 3]));
+        let at_once = Pieces {
+            between: Duration::ZERO,
+            unforced: Mutex::default(),
+        };
+        at_once.made(here.as_fd(), &copy, to.as_fd(), 2 * TOOL_PIECE_BYTES);
+        assert_eq!(left(), Some(vec![false, false, true]));
+        let never = Pieces {
+            between: Duration::MAX,
+            unforced: Mutex::default(),
+        };
+        never.made(here.as_fd(), &copy, to.as_fd(), 0);
+        assert_eq!(left(), Some(vec![false, false, true]));
+
+        let path = dir.path().join(temporary::known(&copy).to_str().unwrap());
+        let known = std::fs::read(&path).unwrap();
+        for cut in [0, 7, HEAD_BYTES - 1] {
+            std::fs::write(&path, &known[..cut]).unwrap();
+            assert_eq!(left(), None, "{cut}");
+        }
+        std::fs::write(&path, &known[..HEAD_BYTES]).unwrap();
+        assert_eq!(left(), Some(vec![false; 3]));
+        std::fs::write(&path, &known).unwrap();
+        // Another time, and another copy.
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        from.set_modified(long_ago).unwrap();
+        assert_eq!(left(), None);
+        begin(here.as_fd(), &copy, &stat(), to.as_fd());
+        at_once.made(here.as_fd(), &copy, to.as_fd(), 0);
+        assert_eq!(left(), Some(vec![true, false, false]));
+        to.set_len(1).unwrap();
+        assert_eq!(left(), None);
+        at_once.forget(here.as_fd(), &copy, Some(to.as_fd()));
+        assert!(!path.exists());
+    }
+}
