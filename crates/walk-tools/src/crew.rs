@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Questions, Visitor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::File;
+use std::io::Write;
 
 /// Elements of a list that the first process tells the others at once.
 const TOLD_AT_ONCE: usize = 65_536;
@@ -70,10 +70,10 @@ impl Crew<'_> {
         Ok(all)
     }
 
-    /// What all hand over for standard output goes to this file of the first process, which calls it.
-    pub fn redirect(&mut self, file: File) {
+    /// What all hand over for standard output goes to this, at the first process, which calls it.
+    pub fn redirect(&mut self, to: impl Write + 'static) {
         if let Crew::Together(processes) = self {
-            processes.redirect(file);
+            processes.redirect(to);
         }
     }
 

@@ -27,8 +27,18 @@ enum Target {
     /// Something else is on standard output.
     Errors,
     File(File),
+    /// What makes something else of whole records.
+    Writer(Writer),
     /// The standard output of another process, or of all.
     Outputs(Outputs),
+}
+
+struct Writer(Mutex<Box<dyn Write + Send>>);
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Writer")
+    }
 }
 
 impl Output {
@@ -46,6 +56,12 @@ impl Output {
     /// To a file.
     pub fn file(meter: &Arc<Meter>, file: File) -> Output {
         Output::to(meter, Target::File(file))
+    }
+
+    /// To what takes whole records, some at a time.
+    pub fn writer(meter: &Arc<Meter>, writer: impl Write + Send + 'static) -> Output {
+        let writer = Writer(Mutex::new(Box::new(writer)));
+        Output::to(meter, Target::Writer(writer))
     }
 
     /// For what comes after the end of all walks.
@@ -84,6 +100,10 @@ impl Output {
             Target::Errors => io::stderr().lock().write_all(bytes),
             // Whole records in one call: those of several threads do not mix.
             Target::File(file) => (&*file).write_all(bytes),
+            Target::Writer(Writer(writer)) => {
+                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                writer.write_all(bytes)
+            }
             Target::Outputs(outputs) => {
                 outputs.write(bytes.to_vec());
                 Ok(())

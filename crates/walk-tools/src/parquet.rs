@@ -1,17 +1,23 @@
-//! Lists as Parquet: columns of 65,536 entries at a time, compressed by Snappy.
+//! Lists as Parquet: columns of some 65,536 entries at a time, compressed by Snappy.
+//!
+//! Threads, of this process and of others, hand over records of entries as they do with other lists; one place, where the file
+//! is, makes columns of them. So what is in memory is one group of rows, however many threads there are.
+//!
+//! What says where columns are comes at the end of such a file: one that was begun cannot be cut and gone on with, and there are
+//! no checkpoints of it.
 
 use anyhow::{Context, Result};
-use pandofs_walk_fs::{Meter, Stat};
+use bytes::Bytes;
+use pandofs_types::limits::{TOOL_TABLE_BYTES, TOOL_TABLE_ROWS};
+use pandofs_walk_fs::{FileType, Stat};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Entries of a row group. Each thread gathers its own.
-const GROUP_ENTRIES: usize = 65_536;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The columns. Paths are bytes, which need not be UTF-8.
 const SCHEMA: &str = "message entry {
@@ -27,121 +33,257 @@ const SCHEMA: &str = "message entry {
     required int64 ino;
 }";
 
+/// Columns that are numbers.
+const NUMBERS: usize = 8;
+/// What an entry takes in memory besides its path: numbers, and as the group is written where its path and kind are.
+const ROW_BYTES: usize = NUMBERS * 8 + 8 + 2 * size_of::<ByteArray>();
+
+/// What a kind is called, in the order of the numbers that stand for them.
+const KINDS: [(FileType, &str); 8] = [
+    (FileType::Unknown, "unknown"),
+    (FileType::Directory, "directory"),
+    (FileType::RegularFile, "file"),
+    (FileType::Symlink, "link"),
+    (FileType::Fifo, "fifo"),
+    (FileType::Socket, "socket"),
+    (FileType::CharacterDevice, "character device"),
+    (FileType::BlockDevice, "block device"),
+];
+
+/// What a kind is called in lists.
+pub fn kind_name(kind: FileType) -> &'static str {
+    KINDS[kind_number(kind)].1
+}
+
+fn kind_number(kind: FileType) -> usize {
+    KINDS.iter().position(|(it, _)| *it == kind).unwrap_or(0)
+}
+
+/// Appends an entry as a record: one byte its kind, eight numbers and the length of its path, all of eight bytes,
+/// little-endian, and the path.
+pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
+    let time = stat.modified();
+    let nanoseconds = time.seconds.saturating_mul(1_000_000_000);
+    bytes.push(kind_number(stat.kind()) as u8);
+    for number in [
+        stat.size() as i64,
+        stat.blocks() as i64,
+        i64::from(stat.mode() & 0o7777),
+        i64::from(stat.uid()),
+        i64::from(stat.gid()),
+        i64::from(stat.links()),
+        nanoseconds.saturating_add(i64::from(time.nanoseconds)),
+        stat.ino() as i64,
+        path.len() as i64,
+    ] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(path);
+}
+
 /// A file that is being written.
-pub struct Table {
-    writer: Mutex<SerializedFileWriter<File>>,
-    failure: Mutex<Option<anyhow::Error>>,
-    meter: Arc<Meter>,
+#[derive(Clone)]
+pub struct Table(Arc<Mutex<Writing>>);
+
+struct Writing {
+    /// None once the file has its end.
+    writer: Option<SerializedFileWriter<File>>,
+    rows: Rows,
+    kinds: [ByteArray; KINDS.len()],
 }
 
 impl Table {
     /// # Errors
     /// When it cannot be begun.
-    pub fn new(file: File, meter: &Arc<Meter>) -> Result<Table> {
+    pub fn new(file: File) -> Result<Table> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .build();
-        Ok(Table {
-            writer: Mutex::new(SerializedFileWriter::new(
-                file,
-                schema,
-                Arc::new(properties),
-            )?),
-            failure: Mutex::default(),
-            meter: Arc::clone(meter),
-        })
+        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
+        Ok(Table(Arc::new(Mutex::new(Writing {
+            writer: Some(writer),
+            rows: Rows::default(),
+            kinds: KINDS.map(|(_, name)| Bytes::from_static(name.as_bytes()).into()),
+        }))))
     }
 
-    fn write(&self, rows: &mut Rows) {
-        if rows.paths.is_empty() {
-            return;
-        }
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = writer
-            .next_row_group()
-            .map_err(anyhow::Error::from)
-            .and_then(|mut group| {
-                rows.write(&mut group)?;
-                Ok(group.close().map(drop)?)
-            });
-        drop(writer);
-        if let Err(error) = written {
-            self.meter.stop();
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(error);
-        }
-        *rows = Rows::default();
+    fn lock(&self) -> MutexGuard<'_, Writing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the file.
     ///
     /// # Errors
-    /// When it, or something before, could not be written.
-    pub fn finish(self) -> Result<()> {
-        let failure = self.failure.into_inner();
-        if let Some(error) = failure.unwrap_or_else(PoisonError::into_inner) {
-            return Err(error).context("standard output");
-        }
-        let writer = self.writer.into_inner();
-        let writer = writer.unwrap_or_else(PoisonError::into_inner);
-        writer.close().context("standard output")?;
+    /// When it cannot be written.
+    pub fn finish(&self) -> Result<()> {
+        let mut writing = self.lock();
+        writing.group()?;
+        let writer = writing.writer.take().context("it has its end already")?;
+        writer.close()?;
         Ok(())
     }
 }
 
-/// Entries that one thread has gathered.
+/// Takes whole records.
+impl Write for Table {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut writing = self.lock();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // Of another process.
+            rest = writing.rows.push(rest).ok_or(ErrorKind::InvalidData)?;
+            if writing.rows.is_full() {
+                writing.group().map_err(io::Error::other)?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Writing {
+    /// Writes what was gathered.
+    fn group(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.kinds.is_empty() {
+            return Ok(());
+        }
+        let writer = self.writer.as_mut().context("it has its end already")?;
+        let mut group = writer.next_row_group()?;
+        rows.write(&self.kinds, &mut group)?;
+        group.close()?;
+        Ok(())
+    }
+}
+
+/// Entries of a group.
 #[derive(Default)]
-pub struct Rows {
-    paths: Vec<ByteArray>,
-    kinds: Vec<ByteArray>,
-    numbers: [Vec<i64>; 8],
+struct Rows {
+    /// One after the other.
+    paths: Vec<u8>,
+    /// Where each path ends.
+    ends: Vec<usize>,
+    kinds: Vec<u8>,
+    numbers: [Vec<i64>; NUMBERS],
 }
 
 impl Rows {
-    /// Adds an entry, and writes what was gathered if that is much.
-    pub fn push(&mut self, path: &[u8], kind: &'static str, stat: &Stat, table: &Table) {
-        self.paths.push(path.to_vec().into());
-        self.kinds.push(kind.into());
-        let time = stat.modified();
-        let nanoseconds = time.seconds.saturating_mul(1_000_000_000);
-        for (column, number) in self.numbers.iter_mut().zip([
-            stat.size() as i64,
-            stat.blocks() as i64,
-            i64::from(stat.mode() & 0o7777),
-            i64::from(stat.uid()),
-            i64::from(stat.gid()),
-            i64::from(stat.links()),
-            nanoseconds.saturating_add(i64::from(time.nanoseconds)),
-            stat.ino() as i64,
-        ]) {
+    /// Takes the record that these bytes begin with; what comes after it.
+    fn push<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let (&kind, mut rest) = bytes.split_first()?;
+        let mut numbers = [0; NUMBERS];
+        for number in &mut numbers {
+            let (eight, after) = rest.split_first_chunk::<8>()?;
+            *number = i64::from_le_bytes(*eight);
+            rest = after;
+        }
+        let (length, rest) = rest.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (path, rest) = rest.split_at_checked(length)?;
+        if usize::from(kind) >= KINDS.len() {
+            return None;
+        }
+        self.paths.extend_from_slice(path);
+        self.ends.push(self.paths.len());
+        self.kinds.push(kind);
+        for (column, number) in self.numbers.iter_mut().zip(numbers) {
             column.push(number);
         }
-        if self.paths.len() >= GROUP_ENTRIES {
-            table.write(self);
-        }
+        Some(rest)
     }
 
-    /// Writes what is left.
-    pub fn flush(&mut self, table: &Table) {
-        table.write(self);
+    fn is_full(&self) -> bool {
+        let rows = self.kinds.len();
+        rows >= TOOL_TABLE_ROWS || self.paths.len() + rows * ROW_BYTES >= TOOL_TABLE_BYTES
     }
 
-    fn write(&self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<()> {
-        let (texts, mut numbers) = ([&self.paths, &self.kinds], self.numbers.iter());
-        let mut texts = texts.into_iter();
+    fn write(
+        self,
+        kinds: &[ByteArray],
+        group: &mut SerializedRowGroupWriter<'_, File>,
+    ) -> Result<()> {
+        let paths = Bytes::from(self.paths);
+        let mut start = 0;
+        let path = |end| {
+            let path = paths.slice(start..end);
+            start = end;
+            ByteArray::from(path)
+        };
+        let paths: Vec<ByteArray> = self.ends.into_iter().map(path).collect();
+        let kinds: Vec<ByteArray> = self
+            .kinds
+            .iter()
+            .map(|kind| kinds[usize::from(*kind)].clone())
+            .collect();
+        let mut texts = [paths, kinds].into_iter();
+        let mut numbers = self.numbers.into_iter();
         while let Some(mut column) = group.next_column()? {
             if let Some(text) = texts.next() {
                 column
                     .typed::<ByteArrayType>()
-                    .write_batch(text, None, None)?;
+                    .write_batch(&text, None, None)?;
             } else if let Some(number) = numbers.next() {
                 column
                     .typed::<Int64Type>()
-                    .write_batch(number, None, None)?;
+                    .write_batch(&number, None, None)?;
             }
             column.close()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    /// A record of a path of so many bytes.
+    fn of(length: usize) -> Vec<u8> {
+        let mut bytes = vec![2];
+        bytes.extend_from_slice(&[0; NUMBERS * 8]);
+        bytes.extend_from_slice(&(length as u64).to_le_bytes());
+        bytes.resize(bytes.len() + length, b'p');
+        bytes
+    }
+
+    #[test]
+    fn a_group_ends_with_its_rows_and_with_its_bytes() {
+        for length in [1, 4_000] {
+            let file = tempfile::tempfile().unwrap();
+            let mut table = Table::new(file.try_clone().unwrap()).unwrap();
+            let in_first = TOOL_TABLE_BYTES.div_ceil(length + ROW_BYTES);
+            let in_first = in_first.min(TOOL_TABLE_ROWS);
+            let rows = in_first + 3;
+            let piece = of(length).repeat(9);
+            for _ in 0..rows.div_ceil(9) {
+                table.write_all(&piece).unwrap();
+                let writing = table.lock();
+                assert!(writing.rows.paths.len() < TOOL_TABLE_BYTES);
+            }
+            table.finish().unwrap();
+            let reader = SerializedFileReader::new(file).unwrap();
+            let groups = reader.metadata().row_groups();
+            let written: i64 = groups.iter().map(|it| it.num_rows()).sum();
+            assert_eq!(written as usize, rows.div_ceil(9) * 9);
+            assert_eq!(groups[0].num_rows() as usize, in_first, "{length}");
+            assert_eq!(groups.len(), 2);
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_an_error() {
+        let whole = of(10);
+        for cut in 1..whole.len() {
+            let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
+            assert!(table.write_all(&whole[..cut]).is_err(), "{cut}");
+        }
+        let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
+        assert!(table.write_all(&[&[8], &whole[1..]].concat()).is_err());
+        assert!(table.write_all(&whole).is_ok());
     }
 }

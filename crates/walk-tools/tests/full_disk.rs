@@ -34,7 +34,10 @@ fn lines(path: &Path) -> Vec<String> {
 
 /// The lines of the whole tree.
 fn expected(dir: &Path) -> Vec<String> {
-    let output = ours(dir, &["walk", "--list", "csv", "--output", "expected.csv", "tree"]);
+    let output = ours(
+        dir,
+        &["walk", "--list", "csv", "--output", "expected.csv", "tree"],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     let path = dir.join("expected.csv");
     assert!(std::fs::metadata(&path).unwrap().len() > ROOM_BYTES);
@@ -45,11 +48,7 @@ fn expected(dir: &Path) -> Vec<String> {
 fn without_room(dir: &Path, arguments: &[&str]) -> Output {
     let limit = format!("trap '' XFSZ; exec prlimit --fsize={ROOM_BYTES} \"$0\" \"$@\"");
     let program = env!("CARGO_BIN_EXE_pandofs-walk");
-    run_in(
-        dir,
-        "sh",
-        &[&["-c", &limit, program], arguments].concat(),
-    )
+    run_in(dir, "sh", &[&["-c", &limit, program], arguments].concat())
 }
 
 /// How much the checkpoint says there is in the list.

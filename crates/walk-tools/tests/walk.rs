@@ -5,9 +5,10 @@
 mod common;
 
 use bytes::Bytes;
-use common::{ALGORITHMS, ours, run_in, sorted, stderr, tree};
+use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
+use std::process::Output;
 
 #[test]
 fn counts_are_those_of_find() {
@@ -457,6 +458,52 @@ fn every_column_of_parquet_is_that_of_find() {
     found.sort_unstable();
     // To the nanosecond.
     assert_eq!(found, columns(dir.path()));
+}
+
+#[test]
+fn a_list_as_parquet_goes_to_a_file_too() {
+    let (dir, _) = tree();
+    let list = ["walk", "-l", "parquet", "--output", "list", "tree"];
+    // What is there is replaced.
+    std::fs::write(dir.path().join("list"), vec![b'x'; 10 << 20]).unwrap();
+    let output = ours(dir.path(), &list);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+    let file = std::fs::File::open(dir.path().join("list")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows = reader.metadata().file_metadata().num_rows();
+    let all = sorted(&run_in(dir.path(), "find", &["tree", "-print0"]), 0);
+    assert_eq!(rows, all.len() as i64);
+    // No part of one can be gone on with.
+    let checkpoint = [&list[..5], &["--checkpoint", "state", "tree"]].concat();
+    let output = ours(dir.path(), &checkpoint);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no checkpoints"));
+    let full = ["walk", "-l", "parquet", "--output", "/dev/full", "tree"];
+    let output = ours(dir.path(), &full);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
+}
+
+/// Names of one file in several runs and processes: its bytes count once.
+#[test]
+fn files_with_several_names_count_once_though_the_walk_was_killed() {
+    let (dir, tree) = tree();
+    for name in 0..200 {
+        let there = tree.join(format!("d{}/linked{name}", name % 6));
+        std::fs::hard_link(tree.join("d0/e4/deeper/plain.c"), there).unwrap();
+    }
+    let counted = |output: &Output| -> Vec<u64> {
+        assert!(output.status.success(), "{}", stderr(output));
+        let counts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        ["entries", "hard_links", "bytes", "disk_bytes"]
+            .map(|it| counts[it].as_u64().unwrap())
+            .into()
+    };
+    let at_once = counted(&ours(dir.path(), &["walk", "--json", "tree"]));
+    let killed = killed(dir.path(), &["walk", "--json", "tree"], 4);
+    assert_eq!(counted(&killed), at_once);
+    assert!(!dir.path().join("state.links").exists());
 }
 
 #[test]

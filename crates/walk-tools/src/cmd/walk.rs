@@ -1,25 +1,25 @@
 //! `walk`
 
 use crate::crew::Crew;
-use crate::du::names::{Names, has_several};
+use crate::du::names::has_several;
 use crate::how::How;
+use crate::linked::{Linked, Unnamed, sums};
 use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
-use crate::parquet::{Rows, Table};
+use crate::parquet::{Table, kind_name, record};
 use crate::parts::{Parts, Resumable};
 use crate::session::complain;
 use crate::text::{count, human, show};
 use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Meter, Problem, Stat, StatxFlags, Visitor};
+use pandofs_types::limits::{TOOL_LINKED_NAMES, TOOL_LINKED_PARTS};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::io::{IsTerminal, Seek, Write};
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,19 +96,8 @@ impl Walk {
                 | StatxFlags::NLINK
                 | StatxFlags::INO;
         }
-        let mut table = None;
-        if self.list == Some(Format::Parquet) {
-            crew.alone("a list as Parquet")?;
-            if std::io::stdout().is_terminal() {
-                return Err(wrong(
-                    "Parquet is nothing for a terminal: send it to a file",
-                ));
-            }
-            let file = rustix::io::dup(rustix::stdio::stdout())?;
-            table = Some(Table::new(file.into(), &options.meter)?);
-        }
-        let (output, file) = self.open_output(crew, &options.meter)?;
-        let files: Vec<&File> = file.iter().collect();
+        let place = self.place(crew, &options)?;
+        let files: Vec<&File> = place.appended.iter().collect();
         let asked = format!(
             "walk of {:?}, list {:?}, one file system {}, follow {}",
             self.roots, self.list, self.one_file_system, self.follow
@@ -116,42 +105,38 @@ impl Walk {
         let (mut parts, found) =
             Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
         let mut found = found.unwrap_or_default();
-        let names = Names::default();
-        names.add(found.linked.iter().map(|it| it.identity));
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
         if self.list == Some(Format::Csv) && crew.is_first() && !self.resumable.goes_on() {
-            output.print(header);
+            place.output.print(header);
         }
         let lists = self.list.is_some();
         let make = |_| Walker {
             format: self.list,
             found: Found::default(),
-            names: &names,
-            out: output.part(),
+            out: place.output.part(),
             line: String::new(),
-            table: table.as_ref(),
-            rows: Rows::default(),
         };
-        let take = |mut visitors: Vec<Walker<'_>>, _| {
-            for visitor in &mut visitors {
-                found.counts.add(&visitor.found.counts);
-                found.linked.append(&mut visitor.found.linked);
-                if let Some(table) = &table {
-                    visitor.rows.flush(table);
-                }
-            }
-            Ok(found.clone())
+        // What they have gathered is written when they go.
+        let take = |visitors: Vec<Walker>, _| {
+            visitors
+                .iter()
+                .for_each(|it| found.counts.add(&it.found.counts));
+            Ok(found)
         };
         let ran = parts.run(crew, &self.roots, &mut options, lists, make, take)?;
         if parts.is_put_off(crew, &ran)? {
-            self.written(&output)?;
+            self.written(&place)?;
             return Ok(ran.outcome());
         }
         let Some(all) = crew.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
+        // Before the checkpoint goes: where the disk was full, it is what there is to go on from.
+        self.written(&place)?;
         if !lists {
-            let mut counts = all_counts(&all);
+            let mut counts = Counts::default();
+            all.iter().for_each(|other| counts.add(&other.counts));
+            place.count_linked(&mut counts, &options.spill_directory)?;
             counts.problems = ran.meter.problems();
             counts.vanished = ran.meter.vanished();
             counts.seconds = ran.elapsed.as_secs_f64();
@@ -165,46 +150,128 @@ impl Walk {
             });
             last.finish().context("standard output")?;
         }
-        let outcome = ran.outcome();
-        drop(ran);
-        if let Some(table) = table {
-            table.finish()?;
-        }
-        // Before the checkpoint goes: where the disk was full, it is what there is to go on from.
-        self.written(&output)?;
         parts.finish()?;
-        Ok(outcome)
+        if let Some(path) = self.linked().filter(|_| crew.is_first()) {
+            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+        Ok(ran.outcome())
+    }
+
+    /// The file beside a checkpoint that has the names of files with several names.
+    fn linked(&self) -> Option<PathBuf> {
+        let counts = self.list.is_none();
+        counts.then(|| self.resumable.beside(".links")).flatten()
+    }
+
+    /// Where what is met goes.
+    fn place(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Place> {
+        let meter = &options.meter;
+        let is_parquet = self.list == Some(Format::Parquet);
+        if is_parquet && self.resumable.is_wanted() {
+            return Err(wrong(
+                "a list as Parquet has no checkpoints, as what says where its columns are comes last: choose another format",
+            ));
+        }
+        let mut place = Place {
+            output: Output::new(meter, crew),
+            appended: None,
+            unnamed: None,
+            table: None,
+        };
+        match (self.linked(), &self.output) {
+            (Some(path), _) => {
+                (place.output, place.appended) = self.resumable.appended(&path, crew, meter)?;
+            }
+            (None, _) if self.list.is_none() => {
+                let unnamed = Unnamed::new(&options.spill_directory);
+                place.output = redirected(crew, options, unnamed.clone());
+                place.unnamed = Some(unnamed);
+            }
+            (None, output) if is_parquet => {
+                if crew.is_first() {
+                    let table = Table::new(self.parquet_file(output.as_deref())?)?;
+                    place.output = redirected(crew, options, table.clone());
+                    place.table = Some(table);
+                }
+            }
+            (None, Some(path)) => {
+                (place.output, place.appended) = self.resumable.appended(path, crew, meter)?;
+            }
+            (None, None) if self.resumable.is_wanted() => {
+                return Err(wrong("--checkpoint of a list needs --output"));
+            }
+            (None, None) => {}
+        }
+        Ok(place)
+    }
+
+    fn parquet_file(&self, path: Option<&Path>) -> Result<File> {
+        let Some(path) = path else {
+            if std::io::stdout().is_terminal() {
+                return Err(wrong(
+                    "Parquet is nothing for a terminal: send it to a file, or name one with --output",
+                ));
+            }
+            return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
+        };
+        // It is written from its beginning, unlike one that is appended to.
+        File::create(path).with_context(|| path.display().to_string())
     }
 
     /// Whether all that is listed was written.
-    fn written(&self, output: &Output) -> Result<()> {
-        output.finish().with_context(|| match &self.output {
-            Some(path) => path.display().to_string(),
-            None => "standard output".to_owned(),
+    fn written(&self, place: &Place) -> Result<()> {
+        let written = place.output.finish().map_err(anyhow::Error::from);
+        let finished = written.and_then(|()| match &place.table {
+            Some(table) => table.finish(),
+            None => Ok(()),
+        });
+        finished.with_context(|| match (&self.output, self.linked()) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Some(path)) => path.display().to_string(),
+            (None, None) if self.list.is_none() => "names of files with several names".to_owned(),
+            (None, None) => "standard output".to_owned(),
         })
     }
 }
 
-impl Walk {
-    fn open_output(
-        &self,
-        crew: &mut Crew<'_>,
-        meter: &Arc<Meter>,
-    ) -> Result<(Output, Option<File>)> {
-        let is_parquet = self.list == Some(Format::Parquet);
-        let has_nowhere = self.list.is_some() && self.output.is_none();
-        if self.resumable.is_wanted() && (is_parquet || has_nowhere) {
-            return Err(wrong(
-                "--checkpoint of a list needs --output, and another format than Parquet",
-            ));
-        }
-        let Some(path) = &self.output else {
-            return Ok((Output::new(meter, crew), None));
+/// Where what is met goes.
+struct Place {
+    /// What threads write to: entries of a list, or names of files that have several.
+    output: Output,
+    /// What that goes to, if there is a checkpoint; at the first process.
+    appended: Option<File>,
+    /// What names go to otherwise.
+    unnamed: Option<Unnamed>,
+    /// At the first process.
+    table: Option<Table>,
+}
+
+impl Place {
+    /// Adds what is in files with several names, when all names were met.
+    fn count_linked(&self, counts: &mut Counts, directory: &Path) -> Result<()> {
+        let unnamed = self.unnamed.as_ref().and_then(Unnamed::file);
+        let Some(mut file) = self.appended.as_ref().or(unnamed) else {
+            return Ok(());
         };
-        if is_parquet {
-            return Err(wrong("--output does not work with Parquet"));
+        file.rewind()?;
+        let sums = sums(file, directory, TOOL_LINKED_NAMES, TOOL_LINKED_PARTS);
+        let sums = sums.context("names of files with several names")?;
+        counts.bytes += sums.bytes;
+        counts.disk_bytes += sums.disk_bytes;
+        Ok(())
+    }
+}
+
+/// What threads of all processes hand over goes to this, at the first one.
+fn redirected(crew: &mut Crew<'_>, options: &Options, to: impl Write + Send + 'static) -> Output {
+    match crew {
+        Crew::Alone => Output::writer(&options.meter, to),
+        Crew::Together(_) => {
+            if crew.is_first() {
+                crew.redirect(to);
+            }
+            Output::new(&options.meter, crew)
         }
-        self.resumable.appended(path, crew, meter)
     }
 }
 
@@ -236,41 +303,17 @@ struct Counts {
     seconds: f64,
 }
 
-/// A file with several names, which another process may have met too.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Linked {
-    identity: (u64, u64),
-    bytes: u64,
-    disk_bytes: u64,
-}
-
 /// What a thread or a process has found.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Found {
+    /// Without what is in files with several names.
     counts: Counts,
-    /// Whose bytes are not in the counts yet.
-    linked: Vec<Linked>,
 }
 
 impl Joined for Found {
     fn join(&mut self, other: Found) {
         self.counts.add(&other.counts);
-        self.linked.extend(other.linked);
     }
-}
-
-/// What all processes have counted.
-fn all_counts(all: &[Found]) -> Counts {
-    let mut counts = Counts::default();
-    all.iter().for_each(|other| counts.add(&other.counts));
-    let mut seen = HashSet::new();
-    for it in all.iter().flat_map(|other| &other.linked) {
-        if seen.insert(it.identity) {
-            counts.bytes += it.bytes;
-            counts.disk_bytes += it.disk_bytes;
-        }
-    }
-    counts
 }
 
 impl Counts {
@@ -315,17 +358,14 @@ impl Counts {
     }
 }
 
-struct Walker<'w> {
-    table: Option<&'w Table>,
-    rows: Rows,
+struct Walker {
     format: Option<Format>,
     found: Found,
-    names: &'w Names,
     out: Part,
     line: String,
 }
 
-impl Visitor for Walker<'_> {
+impl Visitor for Walker {
     type Dir = ();
 
     // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
@@ -347,9 +387,8 @@ impl Visitor for Walker<'_> {
             Some(Format::Csv) => self.csv(entry),
             Some(Format::Json) => self.json(entry),
             Some(Format::Parquet) => {
-                let stat = entry.stat().copied();
-                if let (Ok(stat), Some(table)) = (stat, self.table) {
-                    self.rows.push(entry.path(), kind(&stat), &stat, table);
+                if let Ok(stat) = entry.stat().copied() {
+                    record(entry.path(), &stat, self.out.bytes());
                 }
             }
         }
@@ -362,7 +401,7 @@ impl Visitor for Walker<'_> {
     }
 }
 
-impl Walker<'_> {
+impl Walker {
     #[inline(always)]
     fn count(&mut self, entry: &mut Entry<'_, ()>) {
         let depth = entry.depth();
@@ -387,13 +426,12 @@ impl Walker<'_> {
             return;
         }
         counts.hard_links += 1;
-        if self.names.is_first(stat) {
-            self.found.linked.push(Linked {
-                identity: stat.identity(),
-                bytes,
-                disk_bytes,
-            });
-        }
+        let linked = Linked {
+            identity: stat.identity(),
+            bytes,
+            disk_bytes,
+        };
+        linked.write(self.out.bytes());
     }
 
     fn csv(&mut self, entry: &mut Entry<'_, ()>) {
@@ -465,7 +503,7 @@ impl Row<'_> {
         Some(Row {
             path: "",
             path_hex: None,
-            kind: kind(stat),
+            kind: kind_name(stat.kind()),
             size: stat.size(),
             blocks: stat.blocks(),
             mode: stat.mode() & 0o7777,
@@ -475,18 +513,5 @@ impl Row<'_> {
             mtime: mtime.seconds as f64 + f64::from(mtime.nanoseconds) / 1e9,
             ino: stat.ino(),
         })
-    }
-}
-
-fn kind(stat: &Stat) -> &'static str {
-    match stat.kind() {
-        FileType::Directory => "directory",
-        FileType::RegularFile => "file",
-        FileType::Symlink => "link",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::CharacterDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Unknown => "unknown",
     }
 }
