@@ -26,6 +26,17 @@ for ranks in 1 4 8; do
     sort -z out >found
     cmp expected found
 done
+# Each algorithm, those with queues that are shared with threads.
+for algorithm in cp cp-keep-one drqs deqs pa-drqs h-drqs h-deqs; do
+    threads=()
+    [[ $algorithm != h-* ]] || threads=(--threads 2)
+    launch -n 3 "$PANDOFS" walk --algorithm "$algorithm" "${threads[@]}" --list nul /usr/share || {
+        cat error
+        exit 1
+    }
+    sort -z out >found
+    cmp expected found
+done
 
 # Started together, but without what is linked to MPI: an error, not four walks.
 mkdir alone

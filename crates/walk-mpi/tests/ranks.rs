@@ -3,7 +3,10 @@
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used)]
 
+use parquet::file::reader::SerializedFileReader;
+use parquet::record::RowAccessor;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -411,4 +414,89 @@ fn a_rank_that_dies_ends_it_for_all_at_once() {
     let output = mpirun(4, dir.path(), &[&["find"], &expression[..]].concat());
     assert!(!output.status.success());
     assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+/// Records of 5 MB, which slaves send at the same time: each is cut into two messages, and whole again at rank 0.
+#[test]
+fn what_is_longer_than_a_message_comes_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in 0..6 {
+        let name = format!("tree/{file}/{}", file.to_string().repeat(150));
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let format = "%p".repeat(32_000) + "\\0";
+    let expression = ["tree", "-type", "f", "-printf", &format];
+    let expected = find(dir.path(), &expression);
+    assert!(expected.len() == 6 && expected[0].len() > 4 << 20);
+    // A master looks at nothing itself.
+    let how = ["find", "--algorithm", "cp"];
+    let found = mpirun(3, dir.path(), &[&how[..], &expression].concat());
+    assert!(sorted(&found) == expected);
+}
+
+/// Each file takes a while, and no processor.
+#[test]
+fn all_ranks_share_one_huge_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let files = 600;
+    for file in 0..files {
+        std::fs::write(tree.join(file.to_string()), "").unwrap();
+    }
+    for algorithm in ["h-deqs", "drqs"] {
+        let script = "printf '%s\\0' ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec sleep 0.02";
+        let how = ["find", "--algorithm", algorithm, "tree", "-type", "f"];
+        let exec = ["-exec", "sh", "-c", script, ";"];
+        let ranks = sorted(&mpirun(4, dir.path(), &[&how[..], &exec].concat()));
+        assert_eq!(ranks.len(), files);
+        for rank in ["0", "1", "2", "3"] {
+            let share = ranks.iter().filter(|it| *it == rank.as_bytes()).count();
+            // A quarter would be its part; all, if a directory were one item.
+            assert!(
+                (1..files * 6 / 10).contains(&share),
+                "{algorithm}: rank {rank} has {share} of {files}"
+            );
+        }
+    }
+}
+
+/// A master whose queue can go nowhere has lost items: the slave, which knows nothing of it, has to end too.
+#[test]
+fn a_queue_that_cannot_be_spilled_ends_it_for_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    // More directories than a rank has in memory, which its only slave finds before it enters any.
+    for number in 0..70_000 {
+        std::fs::create_dir(tree.join(number.to_string())).unwrap();
+    }
+    let how = ["walk", "--algorithm", "cp", "--spill", "missing", "tree"];
+    let output = mpirun(2, dir.path(), &how);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{error}");
+    assert!(error.contains("items that do not fit in memory"), "{error}");
+    assert!(output.stdout.is_empty());
+    remove(dir);
+}
+
+#[test]
+fn all_ranks_write_one_parquet_file() {
+    let dir = tree();
+    let all = find(dir.path(), &["tree", "-print0"]);
+    let list = ["walk", "-l", "parquet", "--output", "list", "tree"];
+    let output = mpirun(4, dir.path(), &list);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let reader = SerializedFileReader::new(File::open(dir.path().join("list")).unwrap());
+    let rows = reader.unwrap().into_iter().map(|row| {
+        let row = row.unwrap();
+        row.get_bytes(0).unwrap().data().to_vec()
+    });
+    let mut paths: Vec<Vec<u8>> = rows.collect();
+    paths.sort_unstable();
+    assert!(paths == all);
+    remove(dir);
 }
