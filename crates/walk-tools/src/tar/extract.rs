@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
@@ -253,7 +253,9 @@ impl<R: Read> Reader<'_, R> {
     fn file(&mut self, member: Member, stored: u64, jobs: &SyncSender<Job>) -> Result<()> {
         let at = self.parser.at;
         let padded = stored.next_multiple_of(BLOCK as u64);
-        if self.shared.archive.is_some() {
+        if let Some(archive) = self.shared.archive {
+            // Before anything is made of what a header claims.
+            self.parser.is_there(stored, archive)?;
             if stored > 2 * TOOL_PIECE_BYTES {
                 self.pieces(member, at, jobs);
             } else {
@@ -297,33 +299,35 @@ impl<R: Read> Reader<'_, R> {
         };
         let whole = vec![(0, member.size)];
         let segments = member.sparse.clone().unwrap_or(whole);
-        let mut pieces = Vec::new();
-        let mut from = at;
-        for (start, length) in segments {
-            for offset in (0..length).step_by(TOOL_PIECE_BYTES as usize) {
-                let length = TOOL_PIECE_BYTES.min(length - offset);
-                pieces.push((from, start + offset, length));
-                from += length;
-            }
-        }
+        let left: u64 = segments
+            .iter()
+            .map(|(_, length)| length.div_ceil(TOOL_PIECE_BYTES))
+            .sum();
         self.shared.pending.begin(Key::of(&path));
         let large = Arc::new(Large {
             member,
             file,
-            left: AtomicUsize::new(pieces.len()),
+            left: AtomicU64::new(left),
             is_broken: AtomicBool::new(false),
         });
-        for (from, to, length) in pieces {
-            let large = Arc::clone(&large);
-            self.hand_over(
-                Job::Piece {
-                    large,
-                    from,
-                    to,
-                    length,
-                },
-                jobs,
-            );
+        // Made as they are handed over: there may be as many as an archive with holes is long.
+        let mut from = at;
+        for (start, length) in segments {
+            for offset in (0..length).step_by(TOOL_PIECE_BYTES as usize) {
+                let length = TOOL_PIECE_BYTES.min(length - offset);
+                let large = Arc::clone(&large);
+                let to = start + offset;
+                self.hand_over(
+                    Job::Piece {
+                        large,
+                        from,
+                        to,
+                        length,
+                    },
+                    jobs,
+                );
+                from += length;
+            }
         }
     }
 

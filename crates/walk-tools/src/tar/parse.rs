@@ -9,6 +9,8 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 /// Bytes of an extended header, or of a long name, above which an archive is damaged.
 const MOST_EXTENDED_BYTES: u64 = 64 << 20;
+/// No file can be longer, and no place in one further behind. Filled up to a block it is still a number of 64 bits.
+const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// What comes before a member's data in the archive.
 #[derive(Debug)]
@@ -144,9 +146,8 @@ impl<R: Read> Parser<R> {
             let taken = buffered.min(bytes);
             self.input.consume(taken as usize);
             if bytes > taken {
-                let is_whole = self.at + bytes <= archive.metadata()?.len();
-                ensure!(is_whole, "the archive ends in the middle of a member");
-                archive.seek(SeekFrom::Current((bytes - taken) as i64))?;
+                self.is_there(bytes, archive)?;
+                archive.seek(SeekFrom::Current(i64::try_from(bytes - taken)?))?;
             }
             self.at += bytes;
             return Ok(());
@@ -161,6 +162,20 @@ impl<R: Read> Parser<R> {
         Ok(())
     }
 
+    /// Sees to it that an archive that is a file has as many bytes from here on: what a header says of them may not be so.
+    ///
+    /// # Errors
+    /// When it has fewer.
+    pub fn is_there(&self, bytes: u64, archive: &File) -> Result<()> {
+        let length = archive.metadata()?.len();
+        let end = self.at.checked_add(bytes);
+        ensure!(
+            end.is_some_and(|end| end <= length),
+            "the archive ends in the middle of a member"
+        );
+        Ok(())
+    }
+
     fn member(
         &mut self,
         header: &[u8; BLOCK],
@@ -168,7 +183,7 @@ impl<R: Read> Parser<R> {
         long_name: Option<Vec<u8>>,
         long_target: Option<Vec<u8>>,
     ) -> Result<Found> {
-        let kind = match header[156] {
+        let mut kind = match header[156] {
             b'0' | b'\0' | b'7' | b'S' => Kind::File,
             b'1' => Kind::HardLink,
             b'2' => Kind::Symlink,
@@ -186,8 +201,13 @@ impl<R: Read> Parser<R> {
         }
         let mut take = |key: &str| records.remove(key.as_bytes());
         let path = take("path").or(long_name).unwrap_or(path);
+        // Archives from before POSIX know directories by that alone.
+        if kind == Kind::File && path.ends_with(b"/") {
+            kind = Kind::Directory;
+        }
         let target = take("linkpath").or(long_target);
         let mut stored = decimal(take("size"))?.map_or_else(|| number(&header[124..136]), Ok)?;
+        ensure!(stored <= MOST_BYTES, "a member of {stored} bytes");
         let id = |record: Option<Vec<u8>>, field| -> Result<u32> {
             let id = decimal(record)?.map_or_else(|| number(field), Ok)?;
             Ok(u32::try_from(id)?)
@@ -224,10 +244,10 @@ impl<R: Read> Parser<R> {
             size = number(&header[483..495])?;
             sparse = Some(self.old_sparse_map(header)?);
         }
-        if let Some(real) = decimal(real_size)? {
-            size = real;
-        }
         if let Some(segments) = &sparse {
+            // Without a map the data are all that there is, whatever else is said.
+            size = decimal(real_size)?.unwrap_or(size);
+            ensure!(size <= MOST_BYTES, "a sparse file of {size} bytes");
             let sum = segments.iter().try_fold(0_u64, |sum, (start, length)| {
                 start.checked_add(*length).filter(|end| *end <= size)?;
                 sum.checked_add(*length)
@@ -274,6 +294,9 @@ impl<R: Read> Parser<R> {
     /// The map before the data of a sparse file, and its length.
     fn sparse_map(&mut self, stored: u64) -> Result<(Vec<(u64, u64)>, u64)> {
         let mut bytes = Vec::new();
+        let mut lines = 0_u64;
+        // A map may have millions of lines: none is looked at twice.
+        let mut wanted = None;
         loop {
             let mut block = [0; BLOCK];
             ensure!(
@@ -282,17 +305,22 @@ impl<R: Read> Parser<R> {
             );
             self.read(&mut block)?;
             bytes.extend_from_slice(&block);
-            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-            let mut numbers = bytes.split(|byte| *byte == b'\n');
-            if lines == 0 {
-                continue;
+            lines += block.iter().filter(|byte| **byte == b'\n').count() as u64;
+            if wanted.is_none() && lines > 0 {
+                let first = bytes.split(|byte| *byte == b'\n').next();
+                let count = decimal(first.map(<[u8]>::to_vec))?.unwrap_or(0);
+                ensure!(count <= stored, "a sparse file with {count} pieces");
+                wanted = Some(count * 2);
             }
-            let count = decimal(numbers.next().map(<[u8]>::to_vec))?.unwrap_or(0);
-            ensure!(count <= stored, "a sparse file with {count} pieces");
-            if lines as u64 > count * 2 {
-                let segments = pairs(numbers.take(count as usize * 2))?;
+            if let Some(wanted) = wanted
+                && lines > wanted
+            {
+                let numbers = bytes.split(|byte| *byte == b'\n').skip(1);
+                let segments = pairs(numbers.take(wanted as usize))?;
                 return Ok((segments, bytes.len() as u64));
             }
+            // The number of pieces has fewer digits than that.
+            ensure!(lines > 0, "a sparse file without its map");
         }
     }
 
@@ -480,6 +508,91 @@ mod tests {
             let cut = Parser::new(&bytes[..at]).next();
             assert!(at == 0 || cut.is_err(), "cut at {at}");
         }
+    }
+
+    /// A header of nothing but what is given, with its sum, and an extended header of records before it.
+    fn archive(name: &[u8], kind: u8, records: &str) -> Vec<u8> {
+        let mut all = Vec::new();
+        let blocks: [(&[u8], u8, &[u8]); 2] = [(b"x", b'x', records.as_bytes()), (name, kind, b"")];
+        for (name, kind, data) in blocks {
+            if kind == b'x' && data.is_empty() {
+                continue;
+            }
+            let mut header = [0; BLOCK];
+            header[..name.len()].copy_from_slice(name);
+            header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
+            header[156] = kind;
+            header[148..156].fill(b' ');
+            let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
+            header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            all.extend_from_slice(&header);
+            all.extend_from_slice(data);
+            all.resize(all.len().next_multiple_of(BLOCK), 0);
+        }
+        all
+    }
+
+    #[test]
+    fn no_member_is_longer_than_a_file_can_be() {
+        let read = |records: &str| Parser::new(&archive(b"a", b'0', records)[..]).next();
+        for size in ["18446744073709550080", "9223372036854775808"] {
+            let length = size.len() + "00 size=\n".len();
+            let said = read(&format!("{length} size={size}\n"));
+            let said = said.unwrap_err().to_string();
+            assert_eq!(said, format!("a member of {size} bytes"));
+        }
+        let most = read("28 size=9223372036854775807\n").unwrap().unwrap();
+        assert_eq!(most.stored, i64::MAX as u64);
+        let real = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n\
+                    43 GNU.sparse.realsize=9223372036854775808\n";
+        assert!(read(real).is_err());
+        // Of a file that is not sparse it says nothing.
+        let found = read("34 GNU.sparse.realsize=1234567890\n")
+            .unwrap()
+            .unwrap();
+        assert_eq!((found.stored, found.member.size), (0, 0));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_gone_over() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[0; 3 * BLOCK]).unwrap();
+        for bytes in [2 * BLOCK as u64 + 1, 1 << 62, u64::MAX - 511] {
+            file.rewind().unwrap();
+            let mut parser = Parser::new(std::io::BufReader::new(&file));
+            parser.read(&mut [0; BLOCK]).unwrap();
+            let over = parser.pass_over(bytes, Some(&file));
+            let said = over.unwrap_err().to_string();
+            assert_eq!(said, "the archive ends in the middle of a member");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_name_ends_with_a_slash_is_a_directory() {
+        for (name, kind, is) in [
+            (&b"d/"[..], b'\0', Kind::Directory),
+            (b"d/", b'0', Kind::Directory),
+            (b"d", b'\0', Kind::File),
+            (b"d/", b'1', Kind::HardLink),
+        ] {
+            let found = Parser::new(&archive(name, kind, "")[..]).next();
+            assert_eq!(found.unwrap().unwrap().member.kind, is);
+        }
+    }
+
+    #[test]
+    fn a_map_of_many_pieces_is_read_once() {
+        // With a look at all of it for each block it would take many minutes.
+        let mut given = member();
+        given.extended.clear();
+        let pieces = 1_000_000;
+        given.sparse = Some((0..pieces).map(|at| (at * 8_192, 4_096)).collect());
+        let (bytes, stored) = given.headers();
+        let mut parser = Parser::new(&bytes[..]);
+        let found = parser.next().unwrap().unwrap();
+        assert_eq!(found.stored, stored);
+        assert_eq!(found.member, given);
+        assert_eq!(parser.at, bytes.len() as u64);
     }
 
     #[test]

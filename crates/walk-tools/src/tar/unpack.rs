@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite, retry_on_intr};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -73,7 +73,7 @@ pub(super) struct Large {
     pub member: Member,
     pub file: OwnedFd,
     /// Pieces that are not done.
-    pub left: AtomicUsize,
+    pub left: AtomicU64,
     /// Some will not be.
     pub is_broken: AtomicBool,
 }
