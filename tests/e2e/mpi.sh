@@ -47,3 +47,21 @@ if launch -n 4 alone/pandofs walk /usr/share; then
 fi
 grep -q 'there is no pandofs-mpi' error
 [[ ! -s out ]]
+
+# A command line that makes no sense, and an archive that is none, have the codes that they have without MPI.
+# code ARGUMENT...: what the tool exits with, over two processes.
+code() {
+    local got=0
+    launch -n 2 "$PANDOFS" "$@" || got=$?
+    echo "$got"
+}
+echo nonsense >none.tar
+for words in "chown nobody-is-called-so none.tar" "sum none.tar none.tar" "tar -xf none.tar"; do
+    # shellcheck disable=SC2086
+    got=$(code $words)
+    [[ $got -eq 2 ]] || {
+        echo "$words: exit code $got"
+        cat error
+        exit 1
+    }
+done

@@ -75,10 +75,10 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(outcome) => ExitCode::from(outcome.code()),
-        Err(message) => {
+        Err((outcome, message)) => {
             eprintln!("{message}");
             // The others do not know, and would wait.
-            world.abort(1)
+            world.abort(outcome.code().into())
         }
     }
 }
@@ -98,8 +98,15 @@ fn keep_from_commands() {
     };
 }
 
-fn run(command: &Command, link: &mut MpiLink, write: impl FnMut(&[u8])) -> Result<Outcome, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("pandofs-mpi: {error:#}");
+fn run(
+    command: &Command,
+    link: &mut MpiLink,
+    write: impl FnMut(&[u8]),
+) -> Result<Outcome, (Outcome, String)> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("pandofs-mpi: {error:#}");
+        (Outcome::Incomplete, message)
+    };
     let mut host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
     if let Command::Measure(measure) = command {
         host = measure.host(&host, link.rank());
@@ -109,11 +116,15 @@ fn run(command: &Command, link: &mut MpiLink, write: impl FnMut(&[u8])) -> Resul
     let same = format!("{} {arguments:?}", env!("CARGO_PKG_VERSION"));
     let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
     let mut crew = Crew::Together(Box::new(processes));
-    let outcome = match command {
-        Command::Tool(tool) => tool.run(&mut crew),
-        Command::Measure(measure) => measure.run(&mut crew, &traffic),
-    };
-    outcome.map_err(|error| failed(&error))
+    match command {
+        Command::Tool(tool) => tool.run(&mut crew).map_err(|error| {
+            let (_, message) = failed(&error);
+            (tool.failed(&error), message)
+        }),
+        Command::Measure(measure) => measure
+            .run(&mut crew, &traffic)
+            .map_err(|error| failed(&error)),
+    }
 }
 
 #[cfg(test)]

@@ -74,10 +74,9 @@ impl Tool {
             Tool::Chmod(chmod) => chmod.run(crew),
             Tool::Chown(chown) => chown.run(crew),
         };
-        let is_2 = matches!(self, Tool::Tar(_) | Tool::Cmp(_));
         match ended {
-            // Others have to hear of it, where there are some.
-            Err(error) if !crew.is_several() && (is_2 || error.is::<Wrong>()) => {
+            // Others have to hear of it, where there are some: see `failed`.
+            Err(error) if !crew.is_several() && self.failed(&error) == Outcome::Trouble => {
                 let name = self.name();
                 eprintln!("pandofs {name}: {error:#}");
                 if error.is::<Wrong>() {
@@ -87,6 +86,15 @@ impl Tool {
             }
             Ok(Outcome::Incomplete) if matches!(self, Tool::Tar(_)) => Ok(Outcome::Trouble),
             ended => ended,
+        }
+    }
+
+    /// How it ended, with this error.
+    pub fn failed(&self, error: &anyhow::Error) -> Outcome {
+        if matches!(self, Tool::Tar(_) | Tool::Cmp(_)) || error.is::<Wrong>() {
+            Outcome::Trouble
+        } else {
+            Outcome::Incomplete
         }
     }
 

@@ -3,8 +3,9 @@
 //! They are opened relative to one another, as those of the walk are, so that neither depth nor the length of paths
 //! matters. Those used last stay open.
 
+use crate::outcome::wrong;
 use crate::text::shown;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use pandofs_types::limits::WALK_OPEN_DIRECTORIES;
 use pandofs_walk_fs::{Dir, DirState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -189,7 +190,10 @@ pub fn refuse_doubles<T: Ord + AsRef<OsStr>>(names: &[T]) -> Result<()> {
     let mut sorted: Vec<&OsStr> = names.iter().map(AsRef::as_ref).collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => bail!("'{}' is given twice", shown(pair[0].as_bytes())),
+        Some(pair) => Err(wrong(format!(
+            "'{}' is given twice",
+            shown(pair[0].as_bytes())
+        ))),
         None => Ok(()),
     }
 }

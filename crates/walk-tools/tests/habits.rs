@@ -328,3 +328,27 @@ fn sync_has_options_of_rsync() {
     let missing = ours(dir, &["sync", "--exclude-from=nowhere", "from", "to"]);
     assert_eq!(missing.status.code(), Some(1));
 }
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_told_by_the_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    write(dir, "a", "a", 1);
+    for (arguments, why) in [
+        (&["chown", "nobody is called so", "a"][..], "no user"),
+        (&["chown", ":nobody is called so", "a"], "no group"),
+        (&["chown", "nobody is called so:", "a"], "no user"),
+        (&["chown", "--from", ":", "0", "a"], "is no owner"),
+        (&["chmod", "u+q", "a"], "u+q"),
+        (&["cp", "a", "a", "to"], "'a' is given twice"),
+        (&["sum", "a", "a"], "'a' is given twice"),
+        (&["find", "a", "-nonsense"], "-nonsense"),
+        (&["tar", "-cf", "a.tar"], "nothing to pack"),
+    ] {
+        let output = ours(dir, arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert!(said.contains("--help' tells what it takes"), "{said}");
+    }
+}

@@ -3,7 +3,7 @@
 use crate::change::{self, Common};
 use crate::crew::Crew;
 use crate::find::users::{group_number, login, user_number};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, wrong};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::Stat;
@@ -50,7 +50,7 @@ impl Chown {
     /// When it cannot begin, or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
         let from = match &self.from {
-            Some(from) => parse(from)?,
+            Some(from) => owner(from)?,
             None => Owner::default(),
         };
         let mut roots = self.roots.clone();
@@ -63,7 +63,7 @@ impl Chown {
                     group: Some(stat.gid()),
                 }
             }
-            None => parse(&self.owner.to_string_lossy())?,
+            None => owner(&self.owner.to_string_lossy())?,
         };
         change::run(&self.common, &Changed { from, to }, &roots, crew)
     }
@@ -73,6 +73,11 @@ impl Chown {
 struct Owner {
     user: Option<u32>,
     group: Option<u32>,
+}
+
+/// An owner on the command line.
+fn owner(text: &str) -> Result<Owner> {
+    parse(text).map_err(|error| wrong(format!("{error:#}")))
 }
 
 fn parse(text: &str) -> Result<Owner> {
