@@ -36,6 +36,16 @@ fn hexadecimal(bytes: &[u8], text: &mut String) {
     }
 }
 
+/// The path of what is in a directory, as a walk has it; of a root in nothing.
+pub fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() && path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
 /// `12,345,678`
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -120,6 +130,13 @@ mod tests {
             (b"\xff\x01\x7f", "\\xFF\\x01\\x7F"),
         ] {
             assert_eq!(shown(path), text);
+        }
+    }
+
+    #[test]
+    fn names_are_joined_with_one_slash() {
+        for (directory, path) in [("", "a"), ("/", "/a"), ("b", "b/a"), ("b/", "b/a")] {
+            assert_eq!(joined(directory.as_bytes(), b"a"), path.as_bytes());
         }
     }
 

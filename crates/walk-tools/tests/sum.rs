@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{ours, stderr, tree};
+use common::{ours, ours_by_permissions, stderr, tree};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 fn text(output: &Output) -> String {
@@ -60,6 +61,26 @@ fn more_than_there_was_is_seen_in_the_digest_of_the_tree() {
     let checked = ours(dir.path(), &["sum", "--check", "sums"]);
     assert_eq!(checked.status.code(), Some(1));
     assert_eq!(text(&checked), "tree/d2: FAILED\ntree/d3: OK\n");
+}
+
+#[test]
+fn no_root_has_a_digest_of_which_something_is_missing() {
+    let (dir, tree) = tree();
+    let closed = tree.join("d2/e2/deeper/plain.c");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let roots = [
+        "sum",
+        "tree",
+        "tree/d2",
+        "tree/d3",
+        "tree/d2/e2",
+        "tree/d2/e3",
+    ];
+    let sum = ours_by_permissions(dir.path(), &roots);
+    assert_eq!(sum.status.code(), Some(1));
+    let told = text(&sum);
+    let told: Vec<&str> = told.lines().map(|line| &line[66..]).collect();
+    assert_eq!(told, ["tree/d3", "tree/d2/e3"], "{}", stderr(&sum));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
 use crate::sum::elements::{Below, Large, Piece};
 use crate::sum::list::{Digests, line, read_list};
-use crate::text::{count, human};
+use crate::text::{count, human, joined};
 use crate::together::Joined;
 use anyhow::{Context, Result};
 use blake3::hazmat::{
@@ -377,24 +377,23 @@ impl Summer<'_> {
             let digest = merge(&values, large.size);
             self.told(dir, &large.name, b'f', &large.attributes, &digest);
             if self.sum.files && !dir.is_above_roots() {
-                let path = [path, b"/", large.name.to_bytes()].concat();
+                let path = joined(path, large.name.to_bytes());
                 line(&path, digest.as_bytes(), self.out.bytes());
                 self.out.end_record();
             }
         }
     }
 
-    /// Something could not be read, and so no digest of its root can be told.
+    /// Something could not be read, and so no digest can be told of a root that it is in: of each, as roots may be in one
+    /// another.
     fn broken(&mut self, path: &[u8]) {
-        let root = self.roots.iter().find(|root| {
-            let rest = path.strip_prefix(root.as_bytes());
-            rest.is_some_and(|rest| {
-                rest.is_empty() || rest[0] == b'/' || root.as_bytes().ends_with(b"/")
-            })
+        let roots = self.roots.iter().map(|root| root.as_bytes());
+        let broken = roots.filter(|root| {
+            let rest = path.strip_prefix(*root);
+            rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || root.ends_with(b"/"))
         });
-        if let Some(root) = root {
-            self.found.lock().broken.push(root.as_bytes().to_vec());
-        }
+        let broken = broken.map(<[u8]>::to_vec);
+        self.found.lock().broken.extend(broken);
     }
 
     fn trouble(&mut self, path: &[u8], what: impl std::fmt::Display) {

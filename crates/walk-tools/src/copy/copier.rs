@@ -17,8 +17,7 @@ use pandofs_walk_fs::{
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, linkat, mkdirat, mknodat, openat, readlinkat, renameat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, Mode, OFlags, mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -73,11 +72,11 @@ pub struct Copier<'c> {
 
 /// Where an entry comes from and goes to.
 pub(super) struct Way<'w> {
-    from: BorrowedFd<'w>,
+    pub from: BorrowedFd<'w>,
     pub name: &'w CStr,
     pub stat: &'w Stat,
-    to: BorrowedFd<'w>,
-    to_name: &'w CStr,
+    pub to: BorrowedFd<'w>,
+    pub to_name: &'w CStr,
     /// The directory that it is in.
     pub holder: &'w Arc<Dir<Twin>>,
 }
@@ -271,97 +270,13 @@ impl<'c> Copier<'c> {
         } else if !same {
             way.take_over()?;
         }
-        let linked = way.stat.links() > 1 || old.links() > 1;
-        let Some(dir) = self.shared.links.dir().filter(|_| linked) else {
-            return Ok(());
-        };
-        let key = Links::key(way.stat);
-        match linkat(way.to, way.to_name, dir, &*key, AtFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => {
-                let known = Stat::of(dir, &key).map_err(Trouble::Write)?;
-                if known.identity() == old.identity() {
-                    return Ok(());
-                }
-                self.counts.hard_links += 1;
-                put(way, |name| {
-                    linkat(dir, &*key, way.to, name, AtFlags::empty())
-                })
-            }
-            Err(_) => {
-                self.shared.links.give_up();
-                Ok(())
-            }
+        if way.stat.links() > 1 || old.links() > 1 {
+            self.keep_names(way, old)?;
         }
+        Ok(())
     }
 
-    /// Copies a file with several names once.
-    fn linked(
-        &mut self,
-        way: &Way<'_>,
-        existing: Option<&Stat>,
-        later: &mut Vec<Vec<u8>>,
-    ) -> Result<(), Trouble> {
-        let key = Links::key(way.stat);
-        loop {
-            let Some(dir) = self.shared.links.dir() else {
-                return self.make(way, later);
-            };
-            if let Ok(known) = Stat::of(dir, &key) {
-                if existing.is_some_and(|old| old.identity() == known.identity()) {
-                    return Ok(());
-                }
-                match put(way, |name| {
-                    linkat(dir, &*key, way.to, name, AtFlags::empty())
-                }) {
-                    // Another file system is mounted there, or there are too many names.
-                    Err(Trouble::Write(Errno::XDEV | Errno::MLINK)) => {
-                        return self.make(way, later);
-                    }
-                    done => {
-                        self.counts.hard_links += 1;
-                        self.counts.files -= u64::from(way.stat.kind() == FileType::RegularFile);
-                        return done;
-                    }
-                }
-            }
-            // What cannot be read leaves the copy that is there as it is.
-            let from = match way.stat.kind() {
-                FileType::RegularFile => Some(self.shared.open_source(way.from, way.name)?),
-                _ => None,
-            };
-            // Made empty under its key first: whoever comes next links to it. Data follow.
-            let made = if from.is_some() {
-                openat(dir, &*key, NEW, Mode::RUSR | Mode::WUSR).map(drop)
-            } else {
-                make_other(way, dir, &key)
-            };
-            match made {
-                Ok(()) => {}
-                Err(Errno::EXIST) => continue,
-                Err(error) => return Err(Trouble::Write(error)),
-            }
-            let linked = put(way, |name| {
-                linkat(dir, &*key, way.to, name, AtFlags::empty())
-            });
-            match linked {
-                Ok(()) => {}
-                Err(Trouble::Write(Errno::XDEV | Errno::PERM | Errno::OPNOTSUPP)) => {
-                    let _ = unlinkat(dir, &*key, AtFlags::empty());
-                    return self.make(way, later);
-                }
-                Err(error) => return Err(error),
-            }
-            let Some(from) = from else {
-                return Ok(way.take_over()?);
-            };
-            let to = openat(way.to, way.to_name, COPY, Mode::empty());
-            let to = to.map_err(Trouble::Write)?;
-            return self.fill(way, &from, &to, None, later);
-        }
-    }
-
-    fn make(&mut self, way: &Way<'_>, later: &mut Vec<Vec<u8>>) -> Result<(), Trouble> {
+    pub(super) fn make(&mut self, way: &Way<'_>, later: &mut Vec<Vec<u8>>) -> Result<(), Trouble> {
         if way.stat.kind() != FileType::RegularFile {
             put(way, |name| make_other(way, way.to, name))?;
             return Ok(way.take_over()?);
@@ -369,10 +284,12 @@ impl<'c> Copier<'c> {
         let from = self.shared.open_source(way.from, way.name)?;
         let mode = Mode::RUSR | Mode::WUSR;
         // A large one has its name when it is complete: whatever ends the run, no part of it, with holes, has it.
-        if !is_large(way.stat) {
+        // Nor of others, where the next run takes whatever has the name for the copy. All others are taken for it by their
+        // time, which comes last, and a name of their own at once saves a call for each file.
+        if !is_large(way.stat) && !self.shared.wanted.takes_names() {
             match openat(way.to, way.to_name, NEW, mode) {
                 Ok(to) => {
-                    let filled = self.fill(way, &from, &to, None, later);
+                    let filled = self.fill(way, &from, &to, None, Some(later));
                     if filled.as_ref().is_err_and(Trouble::is_of_data) {
                         let _ = unlinkat(way.to, way.to_name, AtFlags::empty());
                     }
@@ -392,30 +309,34 @@ impl<'c> Copier<'c> {
         }
         // Whoever reads it meanwhile sees the old file or the new one, not a part.
         let (temporary, to) = way.temporarily(|name| openat(way.to, name, NEW, mode))?;
-        let filled = self.fill(way, &from, &to, Some(&temporary), later);
+        let filled = self.fill(way, &from, &to, Some(&temporary), Some(later));
         if filled.is_err() {
             let _ = unlinkat(way.to, &*temporary, AtFlags::empty());
         }
         filled
     }
 
-    /// Copies data and attributes to a file that was made, now or later.
-    fn fill(
+    /// Copies data and attributes to a file that was made, now or later, if it may be later.
+    pub(super) fn fill(
         &mut self,
         way: &Way<'_>,
         from: &OwnedFd,
         to: &OwnedFd,
         temporary: Option<&CStr>,
-        later: &mut Vec<Vec<u8>>,
+        later: Option<&mut Vec<Vec<u8>>>,
     ) -> Result<(), Trouble> {
         let mut unchanged = Ok(());
         let (from, to, size) = (from.as_fd(), to.as_fd(), way.stat.size());
         let sparse = way.is_sparse();
-        if size > 0 && !self.shared.methods.share(from, to) {
-            if sparse || is_large(way.stat) {
+        if size == 0 {
+            // What the kernel makes up when it is read has no size, as in /proc.
+            self.counts.bytes += self.copying.copy_to_end(&self.shared.methods, from, to)?;
+        } else if !self.shared.methods.share(from, to) {
+            let later = later.filter(|_| is_large(way.stat));
+            if sparse || later.is_some() {
                 stretch(to, size)?;
             }
-            if is_large(way.stat) {
+            if let Some(later) = later {
                 if let Some(temporary) = temporary {
                     pieces::begin(way.to, temporary, way.stat, to);
                 }
@@ -472,7 +393,7 @@ impl<'c> Copier<'c> {
 
 impl Trouble {
     /// Whether the copy's data are not those of the file.
-    fn is_of_data(&self) -> bool {
+    pub(super) fn is_of_data(&self) -> bool {
         !matches!(self, Trouble::Attributes(_) | Trouble::Changed)
     }
 }
@@ -524,7 +445,7 @@ const SOURCE: OFlags = OFlags::RDONLY
 pub(super) const COPY: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-const NEW: OFlags = COPY.union(OFlags::CREATE).union(OFlags::EXCL);
+pub(super) const NEW: OFlags = COPY.union(OFlags::CREATE).union(OFlags::EXCL);
 
 impl Shared {
     pub(super) fn open_source(&self, dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Trouble> {
@@ -542,7 +463,7 @@ impl Shared {
     }
 }
 
-fn in_the_way(way: &Way<'_>) -> Result<(), Trouble> {
+pub(super) fn in_the_way(way: &Way<'_>) -> Result<(), Trouble> {
     match Stat::of(way.to, way.to_name) {
         Ok(old) if old.kind() == FileType::Directory => {
             Err(Trouble::InTheWay("a directory is in the place of its copy"))
@@ -552,7 +473,7 @@ fn in_the_way(way: &Way<'_>) -> Result<(), Trouble> {
 }
 
 /// Makes something at its place, in that of what may be there.
-fn put(way: &Way<'_>, make: impl Fn(&CStr) -> Result<(), Errno>) -> Result<(), Trouble> {
+pub(super) fn put(way: &Way<'_>, make: impl Fn(&CStr) -> Result<(), Errno>) -> Result<(), Trouble> {
     match make(way.to_name) {
         Ok(()) => return Ok(()),
         Err(Errno::EXIST) => {}
@@ -570,7 +491,7 @@ fn put(way: &Way<'_>, make: impl Fn(&CStr) -> Result<(), Errno>) -> Result<(), T
 }
 
 /// Makes what is neither a file nor a directory.
-fn make_other(way: &Way<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+pub(super) fn make_other(way: &Way<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     if way.stat.kind() == FileType::Symlink {
         let target = readlinkat(way.from, way.name, Vec::new())?;
         return symlinkat(&*target, to, name);
@@ -581,14 +502,14 @@ fn make_other(way: &Way<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errn
 
 impl Way<'_> {
     /// What there is besides data, of what cannot be opened.
-    fn take_over(&self) -> Result<(), attributes::Failed> {
+    pub(super) fn take_over(&self) -> Result<(), attributes::Failed> {
         let (from, to) = ((self.from, self.name), (self.to, self.to_name));
         take_over_at(from, to, self.stat)
     }
 
     /// Makes something under the name that a copy has until it is complete, in the place of what an earlier run may have
     /// left there.
-    fn temporarily<T>(
+    pub(super) fn temporarily<T>(
         &self,
         make: impl Fn(&CStr) -> Result<T, Errno>,
     ) -> Result<(CString, T), Trouble> {

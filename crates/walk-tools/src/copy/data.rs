@@ -3,9 +3,10 @@
 
 use clap::ValueEnum;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{SeekFrom, copy_file_range, ftruncate, ioctl_ficlone, seek};
+use rustix::fs::{SeekFrom, copy_file_range, fstat, ftruncate, ioctl_ficlone, seek};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes that go through memory at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -14,11 +15,55 @@ const BUFFER_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Methods {
     /// Data cannot be shared between files.
-    no_clone: AtomicBool,
+    no_clone: Refused,
     /// The kernel does not copy by itself.
-    no_range: AtomicBool,
+    no_range: Refused,
     must_share: bool,
     holes: Holes,
+}
+
+/// Between which file systems something is not done. What one of them cannot do, others may.
+#[derive(Debug, Default)]
+struct Refused {
+    everywhere: bool,
+    /// There are some.
+    any: AtomicBool,
+    /// Devices from which, and to which.
+    pairs: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Refused {
+    fn everywhere() -> Refused {
+        Refused {
+            everywhere: true,
+            ..Refused::default()
+        }
+    }
+
+    fn has(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
+        // Nobody asks which devices they are before one has refused.
+        let may_have = self.everywhere || self.any.load(Ordering::Relaxed);
+        may_have && (self.everywhere || devices(from, to).is_ok_and(|pair| self.knows(pair)))
+    }
+
+    fn knows(&self, pair: (u64, u64)) -> bool {
+        let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        pairs.contains(&pair)
+    }
+
+    fn add(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+        if let Ok(pair) = devices(from, to) {
+            let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+            self.any.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn devices(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    Ok((fstat(from)?.st_dev, fstat(to)?.st_dev))
 }
 
 /// What becomes of holes.
@@ -40,15 +85,20 @@ impl Methods {
     /// Through memory alone.
     pub fn plain() -> Methods {
         Methods {
-            no_clone: AtomicBool::new(true),
-            no_range: AtomicBool::new(true),
+            no_clone: Refused::everywhere(),
+            no_range: Refused::everywhere(),
             ..Methods::default()
         }
     }
 
     /// With such holes.
-    pub fn holes(self, holes: Holes) -> Methods {
-        Methods { holes, ..self }
+    pub fn holes(mut self, holes: Holes) -> Methods {
+        self.holes = holes;
+        if holes == Holes::Never {
+            // Where data can be shared the kernel shares holes as well.
+            self.no_range = Refused::everywhere();
+        }
+        self
     }
 
     /// No data but what can be shared.
@@ -61,14 +111,14 @@ impl Methods {
 
     /// Makes one file share all data of another, and whether that worked.
     pub fn share(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
-        if self.no_clone.load(Ordering::Relaxed) || self.holes != Holes::Auto {
+        if self.holes != Holes::Auto || self.no_clone.has(from, to) {
             return false;
         }
         match ioctl_ficlone(to, from) {
             Ok(()) => true,
             Err(error) => {
                 if matches!(error, Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV) {
-                    self.no_clone.store(true, Ordering::Relaxed);
+                    self.no_clone.add(from, to);
                 }
                 false
             }
@@ -137,6 +187,31 @@ impl Copying {
         Ok(copied)
     }
 
+    /// Copies all that can be read of a file to an empty one. How much that is.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or could only be shared.
+    pub fn copy_to_end(
+        &mut self,
+        methods: &Methods,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+    ) -> Result<u64, DataError> {
+        let mut at = 0;
+        loop {
+            let read = retry_on_intr(|| pread(from, &mut self.buffer[..], at));
+            let count = read.map_err(DataError::Read)?;
+            if count == 0 {
+                return Ok(at);
+            }
+            if methods.must_share {
+                return Err(DataError::Write(Errno::OPNOTSUPP));
+            }
+            write_all(to, &self.buffer[..count], at)?;
+            at += count as u64;
+        }
+    }
+
     fn copy_but_zeros(
         &mut self,
         from: BorrowedFd<'_>,
@@ -194,8 +269,8 @@ impl Copying {
         let (start, end) = (range.start, range.end);
         let mut at = start;
         // For less, one copy more costs less than one call more.
-        if end - start > BUFFER_BYTES as u64 {
-            while at < end && !methods.no_range.load(Ordering::Relaxed) {
+        if end - start > BUFFER_BYTES as u64 && !methods.no_range.has(from, to) {
+            while at < end {
                 let (mut read_at, mut write_at) = (at, place + (at - start));
                 let most = (end - at).min(1 << 30) as usize;
                 match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), most) {
@@ -205,7 +280,10 @@ impl Copying {
                     Err(Errno::INTR) => {}
                     Err(
                         Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM,
-                    ) => methods.no_range.store(true, Ordering::Relaxed),
+                    ) => {
+                        methods.no_range.add(from, to);
+                        break;
+                    }
                     Err(error) => return Err(DataError::Write(error)),
                 }
             }
@@ -292,4 +370,34 @@ pub fn segment(fd: BorrowedFd<'_>, start: u64, end: u64) -> Result<Option<(u64, 
 /// Makes an empty file as long as it will be.
 pub fn stretch(fd: BorrowedFd<'_>, size: u64) -> Result<(), DataError> {
     ftruncate(fd, size).map_err(DataError::Write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use std::fs::File;
+
+    #[test]
+    fn what_two_file_systems_refuse_others_may_do() {
+        let methods = Methods::default();
+        let (one, other) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let elsewhere = File::open("/proc/self/status").unwrap();
+        assert!(!methods.share(elsewhere.as_fd(), one.as_fd()));
+        assert!(methods.no_clone.has(elsewhere.as_fd(), other.as_fd()));
+        assert!(!methods.no_clone.has(one.as_fd(), other.as_fd()));
+        assert!(!methods.no_clone.has(one.as_fd(), elsewhere.as_fd()));
+        let plain = Methods::plain();
+        assert!(plain.no_clone.has(one.as_fd(), other.as_fd()));
+    }
+
+    #[test]
+    fn where_nothing_may_be_a_hole_all_is_written() {
+        let file = tempfile::tempfile().unwrap();
+        for (holes, is_left_out) in [(Holes::Never, true), (Holes::Auto, false)] {
+            let methods = Methods::default().holes(holes);
+            let has = methods.no_range.has(file.as_fd(), file.as_fd());
+            assert_eq!(has, is_left_out, "{holes:?}");
+        }
+    }
 }

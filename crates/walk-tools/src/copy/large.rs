@@ -4,6 +4,7 @@ use crate::copy::attributes::take_over_with;
 use crate::copy::copier::{COPY, Copier, Trouble, Way};
 use crate::copy::pieces::Pieces;
 use crate::copy::twin::{Large, Seen, Twin};
+use crate::text::joined;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{Dir, Stat, Task};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -127,8 +128,7 @@ impl Copier<'_> {
             let is_whole = !larges.failed.contains(&large.name);
             let finished = self.finish_one(from, dir, large, is_whole);
             if let Err(trouble) = finished {
-                let path = [path, b"/", large.name.to_bytes()].concat();
-                self.failed(&path, &trouble);
+                self.failed(&joined(path, large.name.to_bytes()), &trouble);
             }
         }
     }

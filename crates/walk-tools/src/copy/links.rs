@@ -1,8 +1,8 @@
 //! Files with several names: copied once, with as many names.
 //!
 //! Which name was first is settled in the tree that is copied to: there is a directory in it while copies are
-//! made, in which each such file has a name made of its device and inode number. Whoever makes that name copies the
-//! data, everybody else links to it. So nothing is remembered in memory, and several processes, on several
+//! made, in which each such file has a name made of its device and inode number. Whoever makes that name has copied, or
+//! copies, the data, everybody else links to it. So nothing is remembered in memory, and several processes, on several
 //! machines, agree without a word.
 
 use crate::mirror::DIRECTORY;

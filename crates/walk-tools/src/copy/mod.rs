@@ -7,6 +7,7 @@ pub mod delete;
 pub mod large;
 pub mod links;
 pub mod pieces;
+mod several;
 pub mod temporary;
 pub mod twin;
 pub mod wanted;

@@ -1,8 +1,11 @@
 //! What copying is asked for, and what came of it.
 
 use crate::find::glob::Glob;
+use crate::text::joined;
 use pandofs_walk_fs::{Entry, Stat};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// What is wanted.
 #[derive(Debug, Default)]
@@ -35,6 +38,12 @@ impl Wanted {
     /// Whether it matters what is there already.
     pub fn looks(&self) -> bool {
         self.update || self.dry_run || self.no_clobber || self.newer
+    }
+
+    /// Whether what is there already may be taken for the copy by its name, or its name and size: no part of a file may have
+    /// its name then, as a run that is killed would leave it for ever.
+    pub fn takes_names(&self) -> bool {
+        self.no_clobber || self.newer || self.size_only
     }
 
     /// Whether what is there already is left as it is.
@@ -85,4 +94,60 @@ pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bo
             glob.matches(entry.name().to_bytes())
         }
     })
+}
+
+/// The same where what is walked has one name, and patterns are of paths below another: one pattern is of the same
+/// entries in both trees.
+pub fn is_excluded_as<D>(
+    excluded: &[(bool, Glob)],
+    (walked, named): (&OsStr, &OsStr),
+    entry: &mut Entry<'_, D>,
+) -> bool {
+    let mut path = None;
+    excluded.iter().any(|(of_path, glob)| {
+        if *of_path {
+            let path = path.get_or_insert_with(|| moved(entry.path(), walked, named));
+            glob.matches(path)
+        } else {
+            glob.matches(entry.name().to_bytes())
+        }
+    })
+}
+
+/// The path of what corresponds to an entry.
+fn moved(path: &[u8], walked: &OsStr, named: &OsStr) -> Vec<u8> {
+    let below = path.strip_prefix(walked.as_bytes()).unwrap_or(path);
+    joined(named.as_bytes(), below.strip_prefix(b"/").unwrap_or(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_that_of_the_other_tree() {
+        for (path, walked, named, other) in [
+            ("b/c/d", "b", "a", "a/c/d"),
+            ("b/c/d", "b/", "a/", "a/c/d"),
+            ("/c", "/", "/a/b", "/a/b/c"),
+            ("/a/b/c", "/a/b", "/", "/c"),
+            ("b/b", "b", "a", "a/b"),
+        ] {
+            let moved = moved(path.as_bytes(), walked.as_ref(), named.as_ref());
+            assert_eq!(moved, other.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_are_taken_where_nobody_looks_at_times() {
+        let takes = |set: fn(&mut Wanted)| {
+            let mut wanted = Wanted::default();
+            set(&mut wanted);
+            wanted.takes_names()
+        };
+        assert!(takes(|it| it.no_clobber = true));
+        assert!(takes(|it| it.newer = true));
+        assert!(takes(|it| it.size_only = true));
+        assert!(!takes(|it| (it.update, it.compare) = (true, true)));
+    }
 }
