@@ -112,7 +112,7 @@ pub fn run<C: Change>(
     let mut options = common.how.options(crew)?;
     options.one_file_system = common.one_file_system;
     options.leaves = !change.before();
-    let output = Output::new(&options.meter, crew);
+    let output = Output::new(&options.meter, crew).aside(!common.dry_run);
     let lists = common.dry_run || common.verbose;
     let mut ran = session::run(crew, roots, &options, lists, |_| Changer {
         common,

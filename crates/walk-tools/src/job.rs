@@ -29,6 +29,8 @@ pub struct Job {
     pub wanted: Wanted,
     pub methods: Methods,
     pub options: Options,
+    /// Where it is listed what is done.
+    pub output: Output,
     pub json: bool,
 }
 
@@ -99,7 +101,7 @@ impl Job {
             shared.links.remove()?;
         }
         let roots: Vec<OsString> = self.pairs.into_iter().map(|(source, _)| source).collect();
-        let output = Output::new(&options.meter, crew);
+        let output = self.output;
         let mut ran = session::run(crew, &roots, &options, lists, |_| {
             Copier::new(&shared, &options.meter, output.part())
         })?;

@@ -4,18 +4,23 @@ use crate::crew::Crew;
 use pandofs_walk_fs::{Meter, Outputs};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that a thread gathers before it writes them.
 const GATHERED_BYTES: usize = 32 << 10;
 
-/// Standard output. What goes wrong ends the walk.
+/// Standard output. What goes wrong ends the walk, unless that does more than list.
 #[derive(Clone, Debug)]
 pub struct Output(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     meter: Arc<Meter>,
+    /// The walk goes on without it.
+    is_aside: AtomicBool,
+    /// Nothing is written any more.
+    is_broken: AtomicBool,
     failure: Mutex<Option<io::Error>>,
     target: Target,
 }
@@ -72,9 +77,19 @@ impl Output {
     fn to(meter: &Arc<Meter>, target: Target) -> Output {
         Output(Arc::new(Shared {
             meter: Arc::clone(meter),
+            is_aside: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
             target,
             failure: Mutex::new(None),
         }))
+    }
+
+    /// What is listed is not what the tool is for: `rm -v TREE | head` is to remove all of the tree. When nothing can be
+    /// written any more the walk goes on, and what would have been written is dropped.
+    #[must_use]
+    pub fn aside(self, is_aside: bool) -> Output {
+        self.0.is_aside.store(is_aside, Ordering::Relaxed);
+        self
     }
 
     /// A thread's part of it.
@@ -92,6 +107,10 @@ impl Output {
     }
 
     fn write(&self, bytes: &[u8]) {
+        // Not with a gap in it.
+        if self.0.is_broken.load(Ordering::Relaxed) {
+            return;
+        }
         let written = match &self.0.target {
             Target::Standard => {
                 let mut out = io::stdout().lock();
@@ -110,7 +129,10 @@ impl Output {
             }
         };
         if let Err(error) = written {
-            self.0.meter.stop();
+            self.0.is_broken.store(true, Ordering::Relaxed);
+            if !self.0.is_aside.load(Ordering::Relaxed) {
+                self.0.meter.stop();
+            }
             let mut failure = self
                 .0
                 .failure

@@ -3,7 +3,7 @@
 use crate::cmd::cp::patterns;
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::Copying;
-use crate::copy::wanted::is_excluded;
+use crate::copy::wanted::is_excluded_as;
 use crate::crew::Crew;
 use crate::find::glob::Glob;
 use crate::how::How;
@@ -24,7 +24,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "\
@@ -134,6 +134,7 @@ impl Cmp {
                 there,
                 mirror: &mirror,
                 excluded: &excluded,
+                called: (one, &self.one),
                 meter: Arc::clone(&meter),
                 copying: Copying::new(),
                 counts: Counts::default(),
@@ -229,6 +230,8 @@ struct Comparer<'c> {
     there: bool,
     mirror: &'c Mirror<Pair>,
     excluded: &'c [(bool, Glob)],
+    /// What is walked, and the first tree, whose paths patterns are of.
+    called: (&'c OsStr, &'c OsStr),
     meter: Arc<Meter>,
     copying: Copying,
     counts: Counts,
@@ -388,7 +391,7 @@ impl Visitor for Comparer<'_> {
     type Dir = Pair;
 
     fn entry(&mut self, entry: &mut Entry<'_, Pair>) -> Flow {
-        if !self.excluded.is_empty() && entry.depth() > 0 && is_excluded(self.excluded, entry) {
+        if entry.depth() > 0 && is_excluded_as(self.excluded, self.called, entry) {
             return Flow::Skip;
         }
         self.compare(entry).unwrap_or_else(|error| {

@@ -8,6 +8,7 @@ use crate::how::How;
 use crate::job::{self, Job};
 use crate::mirror::{parted, refuse_doubles};
 use crate::outcome::{Outcome, wrong};
+use crate::output::Output;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pandofs_walk_fs::Follow;
@@ -168,12 +169,14 @@ impl Cp {
         } else {
             OsStr::from_bytes(parted(target.as_bytes()).0).to_owned()
         };
+        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
         Job {
             pairs,
             base,
             wanted,
             methods: self.methods().holes(self.sparse),
             options,
+            output,
             json: self.json,
         }
         .run(crew, job::Removed::default())

@@ -83,7 +83,8 @@ impl Find {
         if query.execs.iter().any(|exec| exec.asks) {
             crew.alone("-ok")?;
         }
-        let list = self.resumable.list(crew, &options.meter)?;
+        let mut list = self.resumable.list(crew, &options.meter)?;
+        list.output = list.output.aside(query.acts());
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -97,7 +98,7 @@ impl Find {
         let mut outputs = Vec::new();
         for name in &query.files {
             if name == "/dev/stderr" {
-                outputs.push(Output::errors(&options.meter));
+                outputs.push(Output::errors(&options.meter).aside(true));
                 continue;
             }
             if crew.is_several() {
@@ -106,7 +107,7 @@ impl Find {
                 );
             }
             let file: File = self.resumable.file(name.as_ref())?;
-            outputs.push(Output::file(&options.meter, file.try_clone()?));
+            outputs.push(Output::file(&options.meter, file.try_clone()?).aside(true));
             files.push(file);
         }
         let appended: Vec<&File> = list.file().into_iter().chain(&files).collect();

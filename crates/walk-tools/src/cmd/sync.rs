@@ -13,7 +13,9 @@ use crate::output::Output;
 use crate::session;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_walk_fs::{Follow, Options};
+use pandofs_walk_fs::{Follow, Options, Stat};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ Examples:
   pandofs sync --delete --dry-run /home /backup/home
       + what would be new, ~ changed, - removed
   pandofs sync --delete --exclude .cache /home /backup/home
-      with excluded entries left alone in both
+      with excluded entries left alone in both, and what they are in
 
 Files that have the same size and time of modification are taken to be the same, but for their
 attributes, which are brought up to date. With --delete, what the source has not is removed
@@ -100,9 +102,11 @@ impl Sync {
         // Each side is the directory that its name leads to.
         options.follow = Follow::Roots;
         let exists = crew.agree(Path::new(&self.target).is_dir())?;
+        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
         let mut removed = Removed::default();
         if self.delete && exists {
-            removed = self.remove(crew, &options)?;
+            refuse_below(&self.source, &self.target)?;
+            removed = self.remove(crew, &options, &output)?;
         }
         let wanted = Wanted {
             tool: "sync",
@@ -128,6 +132,7 @@ impl Sync {
             wanted,
             methods: methods(self.no_reflink),
             options,
+            output,
             json: self.json,
         }
         .run(crew, removed)
@@ -146,10 +151,10 @@ impl Sync {
         patterns(&texts)
     }
 
-    fn remove(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Removed> {
+    fn remove(&self, crew: &mut Crew<'_>, options: &Options, output: &Output) -> Result<Removed> {
         let (excluded, included) = (self.excluded()?, patterns(&self.include)?);
+        let source = Stat::of_open(open(&self.source)?.as_fd())?.identity();
         let origin = Mirror::new([(&*self.target, &*self.source)])?;
-        let output = Output::new(&options.meter, crew);
         let lists = self.dry_run || self.verbose;
         let roots = [self.target.clone()];
         let ran = session::run(crew, &roots, options, lists, |_| Deleter {
@@ -157,6 +162,8 @@ impl Sync {
             origin: &origin,
             excluded: &excluded,
             included: &included,
+            called: (&self.target, &self.source),
+            source,
             dry_run: self.dry_run,
             verbose: self.verbose,
             meter: Arc::clone(&options.meter),
@@ -169,3 +176,37 @@ impl Sync {
         })
     }
 }
+
+/// Refuses a source that is below the target, by whatever names: it would be removed, as it is not in itself.
+fn refuse_below(source: &OsStr, target: &OsStr) -> Result<()> {
+    let theirs = Stat::of_open(open(target)?.as_fd())?.identity();
+    let mut dir = open(source)?;
+    let mut ours = Stat::of_open(dir.as_fd())?.identity();
+    loop {
+        // Where directories are, not what their names say.
+        dir = openat(&dir, c"..", PLACE, Mode::empty())
+            .with_context(|| format!("where '{}' is", source.display()))?;
+        let above = Stat::of_open(dir.as_fd())?.identity();
+        // '/' is in itself.
+        if above == ours {
+            return Ok(());
+        }
+        if above == theirs {
+            bail!(
+                "'{}' is in '{}': --delete would remove it",
+                source.display(),
+                target.display()
+            );
+        }
+        ours = above;
+    }
+}
+
+/// Opens what a name leads to, to look where it is.
+fn open(directory: &OsStr) -> Result<OwnedFd> {
+    let opened = openat(CWD, directory, PLACE, Mode::empty());
+    opened.with_context(|| directory.display().to_string())
+}
+
+/// Whoever may go through a directory may not always read it.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

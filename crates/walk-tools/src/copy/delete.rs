@@ -1,7 +1,7 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
 use crate::copy::temporary;
-use crate::copy::wanted::is_excluded;
+use crate::copy::wanted::is_excluded_as;
 use crate::find::glob::Glob;
 use crate::mirror::{Mirror, Mirrored, Slot};
 use crate::output::Part;
@@ -13,6 +13,7 @@ use pandofs_walk_fs::{
 };
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,8 +23,10 @@ pub struct Doomed {
     slot: Slot,
     /// It is to go, with all that is in it.
     goes: bool,
-    /// Something in it could not go.
+    /// Something in it could not go, or was not to.
     stays: AtomicBool,
+    /// Something right in it was not to.
+    keeps: AtomicBool,
 }
 
 impl DirState for Doomed {
@@ -32,19 +35,21 @@ impl DirState for Doomed {
             slot: Slot::default(),
             goes: seed[0] != 0,
             stays: AtomicBool::new(false),
+            keeps: AtomicBool::new(false),
         }
     }
 
     fn gathered(&self) -> Vec<u8> {
-        vec![u8::from(self.stays.load(Ordering::Relaxed))]
+        let both = [&self.stays, &self.keeps];
+        both.map(|it| u8::from(it.load(Ordering::Relaxed))).to_vec()
     }
 
     fn add(&self, gathered: &[u8]) -> Result<(), Unreadable> {
-        match gathered {
-            [0] => {}
-            [1] => self.stays.store(true, Ordering::Relaxed),
-            _ => return Err(Unreadable),
-        }
+        let &[stays @ 0..=1, keeps @ 0..=1] = gathered else {
+            return Err(Unreadable);
+        };
+        self.stays.fetch_or(stays != 0, Ordering::Relaxed);
+        self.keeps.fetch_or(keeps != 0, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -62,6 +67,10 @@ pub struct Deleter<'d> {
     pub origin: &'d Mirror<Doomed>,
     pub excluded: &'d [(bool, Glob)],
     pub included: &'d [(bool, Glob)],
+    /// What the copy is called, and the other tree, whose paths patterns are of.
+    pub called: (&'d OsStr, &'d OsStr),
+    /// The other tree's own directory, which does not go wherever it is met.
+    pub source: (u64, u64),
     pub dry_run: bool,
     pub verbose: bool,
     pub meter: Arc<Meter>,
@@ -132,10 +141,14 @@ impl Visitor for Deleter<'_> {
             return Flow::Descend([0, 0]);
         }
         let is_directory = entry.kind() == FileType::Directory;
-        if !entry.holder().state().goes
-            && is_excluded(self.excluded, entry)
-            && !is_excluded(self.included, entry)
+        if is_excluded_as(self.excluded, self.called, entry)
+            && !is_excluded_as(self.included, self.called, entry)
         {
+            let holder = entry.holder().state();
+            if holder.goes {
+                holder.keeps.store(true, Ordering::Relaxed);
+                stays(entry.dir());
+            }
             return Flow::Skip;
         }
         match self.fate(entry) {
@@ -153,6 +166,11 @@ impl Visitor for Deleter<'_> {
             if entry.stat().is_ok_and(Stat::is_mount_root) {
                 stays(entry.dir());
                 self.trouble(entry.path(), "something is mounted here; it stays");
+                return Flow::Skip;
+            }
+            if entry.stat().is_ok_and(|it| it.identity() == self.source) {
+                stays(entry.dir());
+                self.trouble(entry.path(), "it is what is copied; it stays");
                 return Flow::Skip;
             }
             return Flow::Descend([1, 0]);
@@ -175,6 +193,13 @@ impl Visitor for Deleter<'_> {
         }
         if state.stays.load(Ordering::Relaxed) {
             stays(leaving.dir().parent());
+            if state.keeps.load(Ordering::Relaxed) {
+                say(
+                    self.tool,
+                    leaving.path(),
+                    "stays: what is excluded is in it",
+                );
+            }
             return;
         }
         let removed = if self.dry_run {

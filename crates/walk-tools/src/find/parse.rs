@@ -33,8 +33,17 @@ pub struct Query {
     pub needs_birth: bool,
     /// There is a -quit.
     pub quits: bool,
+    /// There is a -delete.
+    pub deletes: bool,
     /// A file named the roots, maybe none.
     pub roots_are_listed: bool,
+}
+
+impl Query {
+    /// Whether it does more than to list what it finds.
+    pub fn acts(&self) -> bool {
+        self.deletes || !self.execs.is_empty() || !self.files.is_empty()
+    }
 }
 
 /// # Errors
@@ -60,6 +69,7 @@ pub fn parse(words: &[OsString]) -> Result<Query> {
             files: Vec::new(),
             needs_birth: false,
             quits: false,
+            deletes: false,
             roots_are_listed: false,
         },
         ages_from: None,
@@ -294,6 +304,7 @@ impl<'p> Parser<'p> {
                 into(file, Action::Printf(self.format(name)?))
             }
             "-delete" => {
+                self.query.deletes = true;
                 self.query.depth_first = true;
                 Action::Delete
             }
