@@ -400,3 +400,45 @@ fn an_archive_is_not_emptied_for_what_cannot_begin() {
         b"precious"
     );
 }
+
+#[test]
+fn an_archive_that_cannot_be_finished_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("tree")).unwrap();
+    std::fs::write(dir.join("tree/a"), "a").unwrap();
+    for (name, script) in [("fails", "cat; exit 3"), ("works", "cat")] {
+        std::fs::write(dir.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+        let program = PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.join(name), program).unwrap();
+    }
+    for arguments in [
+        &["-C", "tree", "a", "-C", "missing", "b"][..],
+        &["-I", "./fails", "tree"],
+        &["-I", "./works", "-C", "tree", "a", "-C", "missing", "b"],
+        &["-I", "./missing", "tree"],
+    ] {
+        let output = ours(dir, &[&["tar", "-cf", "a.tar"], arguments].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let file = if arguments.contains(&"./fails") {
+            "fails failed"
+        } else {
+            "missing"
+        };
+        assert!(said.contains(file), "{said}");
+        assert!(!dir.join("a.tar").exists(), "{arguments:?}");
+        // To a pipe: whoever reads it finds that it is cut.
+        let output = ours(dir, &[&["tar", "-c"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        if !arguments.contains(&"-I") {
+            std::fs::write(dir.join("cut.tar"), &output.stdout).unwrap();
+            let read = run_in(dir, "tar", &["-tf", "cut.tar"]);
+            assert!(!read.status.success());
+        }
+    }
+    let output = ours(dir, &["tar", "-cf", "a.tar", "-I", "./works", "tree"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let read = run_in(dir, "tar", &["-tf", "a.tar"]);
+    assert_eq!(sorted(&read, b'\n'), [&b"tree/"[..], b"tree/a"]);
+}

@@ -1,38 +1,32 @@
 //! `tar`
 
-use crate::copy::data::Methods;
+mod pack;
+
 use crate::crew::Crew;
 use crate::how::How;
 use crate::mirror::DIRECTORY;
 use crate::mode::umask;
 use crate::outcome::{Outcome, wrong};
 use crate::output::Output;
-use crate::parts::{Parts, Resumable};
+use crate::parts::Resumable;
 use crate::session::{self, Shows};
-use crate::tar::book::Book;
 use crate::tar::choice::{Choice, Excluded};
-use crate::tar::compress::{self, Filter, Format, Known};
-use crate::tar::create::{Archive, Creator};
+use crate::tar::compress::{self, Format, Known};
 use crate::tar::extract::{Source, Wanted, extract};
 use crate::tar::input::Input;
 use crate::tar::listing::{Detail, Listing};
 use crate::tar::read::Reading;
-use crate::tar::sink::Sink;
 use crate::tar::unpack::{Existing, Keeping};
 use crate::tar::words::{Words, names_in};
 use crate::text::count;
-use crate::together::Joined;
 use anyhow::{Context, Result, bail};
 use clap::{ArgAction, ArgGroup, Args};
-use pandofs_walk_fs::{FileType, Follow, Options, Stat};
-use rustix::fd::AsFd;
+use pandofs_walk_fs::Options;
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,20 +181,6 @@ struct Report {
     seconds: f64,
 }
 
-/// What a checkpoint knows of an archive.
-#[derive(Default, Serialize, Deserialize)]
-struct Found {
-    members: u64,
-    book: Book,
-}
-
-impl Joined for Found {
-    /// Only the first process has the book.
-    fn join(&mut self, other: Found) {
-        self.members += other.members;
-    }
-}
-
 impl Tar {
     /// # Errors
     /// When it cannot begin, or the archive cannot be read or written.
@@ -222,160 +202,6 @@ impl Tar {
         } else {
             self.unpack(crew, &options)
         }
-    }
-
-    fn create(&self, crew: &mut Crew<'_>, mut options: Options) -> Result<Outcome> {
-        options.one_file_system = self.one_file_system;
-        options.slow_entries = true;
-        if self.dereference {
-            options.follow = Follow::Always;
-        }
-        let places = crew.agree(self.places(crew)?)?;
-        if places.iter().all(|(_, paths)| paths.is_empty()) {
-            return Err(wrong("there is nothing to pack"));
-        }
-        if places.len() > 1 && self.resumable.is_wanted() {
-            return Err(wrong("--checkpoint takes one -C, before all paths"));
-        }
-        // Before the archive is opened, which empties it.
-        let excluded = self.excluded()?;
-        let format = self.format()?;
-        let file = self.open_archive(crew)?;
-        let stat = Stat::of_open(file.as_fd())?;
-        let filter = format.map(|format| Filter::compress(&format, file.try_clone()?));
-        let (mut filter, file) = match filter.transpose()? {
-            Some((filter, pipe)) => (Some(filter), pipe),
-            None => (None, file),
-        };
-        // What standard output is appended to is written from where it is.
-        let seekable = self.file != "-" && stat.kind() == FileType::RegularFile && filter.is_none();
-        if !seekable && (crew.is_several() || self.resumable.is_wanted()) {
-            bail!(
-                "several processes, and --checkpoint, need an archive that is a file (-f), and not compressed"
-            );
-        }
-        let files: Vec<&File> = self
-            .resumable
-            .is_wanted()
-            .then_some(&file)
-            .into_iter()
-            .collect();
-        let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, self.asked(), &files)?;
-        let Found { mut members, book } = found.unwrap_or_default();
-        let book = Arc::new(Mutex::new(book));
-        let questions = crew.questions(Book::answerer(&book));
-        let archive = Archive {
-            sink: Sink::new(file.into(), seekable, Arc::clone(&book), questions),
-            itself: Some(stat.identity()),
-            excluded,
-            detail: self.detail(0),
-            numeric: self.numeric_owner,
-            recursive: !self.no_recursion,
-            one_file_system: self.one_file_system,
-            follows: self.dereference,
-            methods: Methods::default(),
-        };
-        // The archive and the checkpoint are where it was.
-        let begun = std::env::current_dir()?;
-        let output = self.listed(&options, self.file == "-", crew);
-        let meter = Arc::clone(&options.meter);
-        let make = |_| Creator::new(&archive, &meter, output.part());
-        let mut take = |visitors: Vec<Creator<'_>>, _| {
-            members += visitors.iter().map(|it| it.members).sum::<u64>();
-            let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(Found {
-                members,
-                book: book.clone(),
-            })
-        };
-        let mut ran = None;
-        for (directories, roots) in &places {
-            directories.iter().try_for_each(enter)?;
-            let walked = parts.run(crew, roots, &mut options, true, make, &mut take)?;
-            let is_over = walked.meter.is_stopped();
-            ran = Some(walked);
-            if is_over {
-                break;
-            }
-        }
-        let Some(ran) = ran else {
-            unreachable!("there is at least one place");
-        };
-        let outcome = ran.outcome();
-        std::env::set_current_dir(begun)?;
-        if parts.is_put_off(crew, &ran)? {
-            return session::finish(outcome, &output);
-        }
-        let mine = (members, ran.meter.is_stopped());
-        let Some(all) = crew.gather(mine, &ran.meter)? else {
-            return Ok(Outcome::Done);
-        };
-        let members = all.iter().map(|(members, _)| members).sum();
-        let seconds = ran.elapsed.as_secs_f64();
-        if all.iter().any(|(_, is_stopped)| *is_stopped) {
-            // Pieces of large files are missing in the middle of it. With a checkpoint it is as it was then when the next
-            // run goes on.
-            if !self.resumable.is_wanted() {
-                self.spoil(&archive, stat.kind() == FileType::RegularFile)?;
-            }
-            if let Some(filter) = filter.take() {
-                filter.stop();
-            }
-            if ran.interrupted {
-                let members = count(members);
-                let what = format_args!("{members} members were packed; there is no archive");
-                session::interrupted("tar", what);
-            }
-            self.report(members, 0, seconds, &options)?;
-            return session::finish(outcome, &output);
-        }
-        let bytes = archive.sink.finish()?;
-        drop(archive);
-        filter.map_or(Ok(()), Filter::finish)?;
-        self.report(members, bytes, seconds, &options)?;
-        parts.finish()?;
-        session::finish(outcome, &output)
-    }
-
-    /// An archive that nobody can take for a whole one, when it cannot be finished: none, or one that ends in the middle of
-    /// a member where it cannot be taken back.
-    fn spoil(&self, archive: &Archive, is_regular: bool) -> Result<()> {
-        if self.file != "-" && is_regular {
-            let removed = std::fs::remove_file(&self.file);
-            return removed.with_context(|| self.file.display().to_string());
-        }
-        archive.sink.spoil();
-        Ok(())
-    }
-
-    /// The archive to be written. Of several processes the first makes it.
-    fn open_archive(&self, crew: &mut Crew<'_>) -> Result<File> {
-        if self.file == "-" {
-            return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
-        }
-        let open = |is_new| {
-            File::options()
-                .write(true)
-                .create(is_new)
-                .truncate(is_new && !self.resumable.goes_on())
-                .open(&self.file)
-                .with_context(|| self.file.display().to_string())
-        };
-        let mut made = None;
-        if crew.is_first() {
-            made = Some(open(true)?);
-        }
-        crew.agree(())?;
-        made.map_or_else(|| open(false), Ok)
-    }
-
-    /// What was asked for, but for how fast and where it is kept.
-    fn asked(&self) -> String {
-        let mut asked = self.clone();
-        asked.how = How::default();
-        asked.resumable = Resumable::default();
-        format!("{asked:?}")
     }
 
     /// Paths by directories, with those that are named in files. Only the first process has the standard input.
@@ -520,7 +346,7 @@ impl Tar {
         }
         directories.iter().try_for_each(enter)?;
         let root = openat(CWD, ".", DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
-        let output = self.listed(options, crew.is_several(), crew);
+        let output = self.listed(options, crew.is_several(), crew).aside(true);
         let from = Source {
             input: &input.file,
             archive: input.seekable.then_some(&input.file),

@@ -1,0 +1,243 @@
+//! Packing.
+
+use super::{Tar, enter};
+use crate::copy::data::Methods;
+use crate::crew::Crew;
+use crate::how::How;
+use crate::outcome::{Outcome, wrong};
+use crate::output::Output;
+use crate::parts::{Parts, Resumable};
+use crate::session::{self, Ran};
+use crate::tar::book::Book;
+use crate::tar::choice::Excluded;
+use crate::tar::compress::{Filter, Format};
+use crate::tar::create::{Archive, Creator};
+use crate::tar::sink::Sink;
+use crate::text::count;
+use crate::together::Joined;
+use anyhow::{Context, Result, bail};
+use pandofs_walk_fs::{FileType, Follow, Options, Stat};
+use rustix::fd::AsFd;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a checkpoint knows of an archive.
+#[derive(Default, Serialize, Deserialize)]
+struct Found {
+    members: u64,
+    book: Book,
+}
+
+impl Joined for Found {
+    /// Only the first process has the book.
+    fn join(&mut self, other: Found) {
+        self.members += other.members;
+    }
+}
+
+/// What is packed, and how.
+struct Wanted {
+    /// Directories to go to, and what to pack there.
+    places: Vec<(Vec<OsString>, Vec<OsString>)>,
+    excluded: Excluded,
+    format: Option<Format>,
+}
+
+impl Tar {
+    pub(super) fn create(&self, crew: &mut Crew<'_>, mut options: Options) -> Result<Outcome> {
+        options.one_file_system = self.one_file_system;
+        options.slow_entries = true;
+        if self.dereference {
+            options.follow = Follow::Always;
+        }
+        let places = crew.agree(self.places(crew)?)?;
+        if places.iter().all(|(_, paths)| paths.is_empty()) {
+            return Err(wrong("there is nothing to pack"));
+        }
+        if places.len() > 1 && self.resumable.is_wanted() {
+            return Err(wrong("--checkpoint takes one -C, before all paths"));
+        }
+        // Before the archive is opened, which empties it.
+        let wanted = Wanted {
+            places,
+            excluded: self.excluded()?,
+            format: self.format()?,
+        };
+        let is_plain = self.file != "-" && wanted.format.is_none();
+        self.need_regular(crew, is_plain)?;
+        // The archive and the checkpoint are where it was.
+        let begun = std::env::current_dir()?;
+        let file = self.open_archive(crew)?;
+        let stat = Stat::of_open(file.as_fd())?;
+        let is_regular = stat.kind() == FileType::RegularFile;
+        self.need_regular(crew, is_regular)?;
+        let output = self.listed(&options, self.file == "-", crew).aside(true);
+        let packed = self.pack(crew, options, wanted, (file, stat), &output);
+        if packed.is_err() && crew.is_first() {
+            std::env::set_current_dir(begun)?;
+            // What was said already says why.
+            let _ = self.remove(is_regular);
+        }
+        session::finish(packed?, &output)
+    }
+
+    fn need_regular(&self, crew: &Crew<'_>, is_regular: bool) -> Result<()> {
+        if !is_regular && (crew.is_several() || self.resumable.is_wanted()) {
+            bail!(
+                "several processes, and --checkpoint, need an archive that is a file (-f), and not compressed"
+            );
+        }
+        Ok(())
+    }
+
+    fn pack(
+        &self,
+        crew: &mut Crew<'_>,
+        mut options: Options,
+        wanted: Wanted,
+        (file, stat): (File, Stat),
+        output: &Output,
+    ) -> Result<Outcome> {
+        let is_regular = stat.kind() == FileType::RegularFile;
+        let format = wanted.format.as_ref();
+        let filter = format.map(|format| Filter::compress(format, file.try_clone()?));
+        let (mut filter, file) = match filter.transpose()? {
+            Some((filter, pipe)) => (Some(filter), pipe),
+            None => (None, file),
+        };
+        // What standard output is appended to is written from where it is.
+        let seekable = self.file != "-" && is_regular && filter.is_none();
+        let files: Vec<&File> = self
+            .resumable
+            .is_wanted()
+            .then_some(&file)
+            .into_iter()
+            .collect();
+        let (mut parts, found) =
+            Parts::begin::<Found>(&self.resumable, crew, &options.meter, self.asked(), &files)?;
+        let Found { mut members, book } = found.unwrap_or_default();
+        let book = Arc::new(Mutex::new(book));
+        let questions = crew.questions(Book::answerer(&book));
+        let archive = Archive {
+            sink: Sink::new(file.into(), seekable, Arc::clone(&book), questions),
+            itself: Some(stat.identity()),
+            excluded: wanted.excluded,
+            detail: self.detail(0),
+            numeric: self.numeric_owner,
+            recursive: !self.no_recursion,
+            one_file_system: self.one_file_system,
+            follows: self.dereference,
+            methods: Methods::default(),
+        };
+        let begun = std::env::current_dir()?;
+        let meter = Arc::clone(&options.meter);
+        let make = |_| Creator::new(&archive, &meter, output.part());
+        let mut take = |visitors: Vec<Creator<'_>>, _| {
+            members += visitors.iter().map(|it| it.members).sum::<u64>();
+            let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(Found {
+                members,
+                book: book.clone(),
+            })
+        };
+        let walked = (|| -> Result<Option<Ran<Creator<'_>>>> {
+            let mut ran = None;
+            for (directories, roots) in &wanted.places {
+                directories.iter().try_for_each(enter)?;
+                let walked = parts.run(crew, roots, &mut options, true, make, &mut take)?;
+                let is_over = walked.meter.is_stopped();
+                ran = Some(walked);
+                if is_over {
+                    break;
+                }
+            }
+            Ok(ran)
+        })();
+        let ran = walked.inspect_err(|_| {
+            // A compressor would make an end of what it has.
+            if let Some(filter) = filter.take() {
+                filter.stop();
+            } else if !seekable {
+                archive.sink.spoil();
+            }
+        })?;
+        let Some(ran) = ran else {
+            unreachable!("there is at least one place");
+        };
+        let outcome = ran.outcome();
+        std::env::set_current_dir(begun)?;
+        if parts.is_put_off(crew, &ran)? {
+            return Ok(outcome);
+        }
+        let mine = (members, ran.meter.is_stopped());
+        let Some(all) = crew.gather(mine, &ran.meter)? else {
+            return Ok(Outcome::Done);
+        };
+        let members = all.iter().map(|(members, _)| members).sum();
+        let seconds = ran.elapsed.as_secs_f64();
+        if all.iter().any(|(_, is_stopped)| *is_stopped) {
+            // Pieces of large files are missing in the middle of it.
+            if !self.remove(is_regular)? && !seekable {
+                archive.sink.spoil();
+            }
+            if let Some(filter) = filter.take() {
+                filter.stop();
+            }
+            if ran.interrupted {
+                let members = count(members);
+                let what = format_args!("{members} members were packed; there is no archive");
+                session::interrupted("tar", what);
+            }
+            self.report(members, 0, seconds, &options)?;
+            return Ok(outcome);
+        }
+        let bytes = archive.sink.finish()?;
+        drop(archive);
+        filter.map_or(Ok(()), Filter::finish)?;
+        self.report(members, bytes, seconds, &options)?;
+        parts.finish()?;
+        Ok(outcome)
+    }
+
+    /// Removes an archive that nobody shall take for a whole one, where it can be removed; whether that was done. With a
+    /// checkpoint it is as it was then when the next run goes on.
+    fn remove(&self, is_regular: bool) -> Result<bool> {
+        if self.file == "-" || !is_regular || self.resumable.is_wanted() {
+            return Ok(false);
+        }
+        let removed = std::fs::remove_file(&self.file);
+        removed.with_context(|| self.file.display().to_string())?;
+        Ok(true)
+    }
+
+    /// The archive to be written. Of several processes the first makes it.
+    fn open_archive(&self, crew: &mut Crew<'_>) -> Result<File> {
+        if self.file == "-" {
+            return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
+        }
+        let open = |is_new| {
+            File::options()
+                .write(true)
+                .create(is_new)
+                .truncate(is_new && !self.resumable.goes_on())
+                .open(&self.file)
+                .with_context(|| self.file.display().to_string())
+        };
+        let mut made = None;
+        if crew.is_first() {
+            made = Some(open(true)?);
+        }
+        crew.agree(())?;
+        made.map_or_else(|| open(false), Ok)
+    }
+
+    /// What was asked for, but for how fast and where it is kept.
+    fn asked(&self) -> String {
+        let mut asked = self.clone();
+        asked.how = How::default();
+        asked.resumable = Resumable::default();
+        format!("{asked:?}")
+    }
+}
