@@ -64,9 +64,9 @@ median() {
         awk '{ all[NR] = $1 } END { printf "%.2f %.2f %.2f\n", all[int((NR + 1) / 2)], all[1], all[NR] }'
 }
 
-# is_ours WALKER: whether nothing is measured without it, or it is part of this project.
+# is_ours WALKER: whether nothing is measured without it, or it is part of this project. (io_uring may be forbidden.)
 is_ours() {
-    [[ $1 == "${names[0]}" || $1 == pandofs || $1 == floor || $1 == uring* ]]
+    [[ $1 == "${names[0]}" || $1 == pandofs || $1 == floor ]]
 }
 
 # seen WALKER TREE: how many entries it says there are, the root too; nothing if it does not say. What it printed last is
@@ -96,7 +96,7 @@ warm() {
     fi
     entries=$(seen "$name" "$tree" || true)
     [[ $name != "${names[0]}" ]] || unit=$entries
-    if [[ $entries != "$unit" ]] && [[ -n $entries || $name == pandofs || $name == floor || $name == uring* ]]; then
+    if [[ $entries != "$unit" ]] && [[ -n $entries || $name == pandofs || $name == floor ]]; then
         others[$name]=${entries:-none}
         # Nobody changes the trees that were made.
         [[ $tree == "$real" ]] || ! is_ours "$name" ||
