@@ -396,9 +396,9 @@ pub const WALK_LOADED_BYTES: usize = 1 << 20;
 /// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
 pub const TOOL_PIECE_BYTES: u64 = 64 << 20;
 /// Bytes of rows that a tool gathers for one group of a Parquet file, for all threads and processes together.
-pub const TOOL_TABLE_BYTES: usize = 16 << 20;
+pub const TOOL_TABLE_BYTES: usize = 4 << 20;
 /// Rows of such a group.
-pub const TOOL_TABLE_ROWS: usize = 65_536;
+pub const TOOL_TABLE_ROWS: usize = 16_384;
 /// Names of files with several names that are sorted in memory at once, each of 32 bytes.
 pub const TOOL_LINKED_NAMES: usize = 131_072;
 /// Sorted parts of such names that are read together, each with a buffer of 8 KiB.

@@ -1,4 +1,4 @@
-//! Lists as Parquet: columns of some 65,536 entries at a time, compressed by Snappy.
+//! Lists as Parquet: columns of up to 16,384 entries at a time, compressed by Snappy.
 //!
 //! Threads, of this process and of others, hand over records of entries as they do with other lists; one place, where the file
 //! is, makes columns of them. So what is in memory is one group of rows, however many threads there are.
