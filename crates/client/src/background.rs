@@ -39,6 +39,7 @@ pub(crate) fn run(core: &Arc<Core>) {
                 keep_alive(core, &mut heard);
                 if map_look <= Instant::now() {
                     look_for_map(core);
+                    core.forget_unforced();
                     map_look = Instant::now() + MAP_LOOK_INTERVAL;
                 }
                 report_writes(core);

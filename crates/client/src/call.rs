@@ -9,6 +9,7 @@ use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };
 use pandofs_types::{Credentials, Epoch, Ino, Leased, ServerId, SessionId, ShardId, SlotId};
+use pandofs_wire::hello::Machine;
 use pandofs_wire::message::{RequestBody, RequestFrame};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +60,8 @@ pub(crate) struct Call<'d> {
 
     /// Who answered, and over a connection of which registration.
     pub answered_by: Option<(Arc<Server>, u64)>,
+    /// In which start of its machine.
+    pub machine: Machine,
 }
 
 impl Call<'static> {
@@ -123,6 +126,7 @@ impl<'d> Call<'d> {
             sent: None,
             leased: Vec::new(),
             answered_by: None,
+            machine: Machine::default(),
         }
     }
 

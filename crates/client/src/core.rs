@@ -17,6 +17,7 @@ use crate::opens::{Batch, Opens};
 use crate::pool::{Boot, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
+use crate::unforced::Unforced;
 use crate::{Counters, Options};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
 use pandofs_placement::ClusterMap;
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     pub locks: Locks,
     pub lock_turns: LockTurns,
     pub behind: WritesBehind,
+    pub unforced: Unforced,
     pub counts: Counts,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -122,6 +124,7 @@ impl Core {
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             behind: WritesBehind::default(),
+            unforced: Unforced::default(),
             counts: Counts::default(),
             closed: AtomicBool::new(false),
         })

@@ -89,7 +89,8 @@ impl Client {
     /// Forces to disk what this client was told of the file: its data, its size and all else.
     ///
     /// # Errors
-    /// `Stale` when there is no such inode; those of writes that were answered before.
+    /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
+    /// machine has lost some of it.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
         let core = self.core();
         core.with_file(caller, ino, |file| core.sync(caller, file))
@@ -417,19 +418,13 @@ impl Core {
         // Before the shard is told to force: the size belongs to what it forces.
         self.report(file, None)?;
         file.take_failure()?;
-        let mut calls = Vec::new();
+        let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
             check_layout(&layout)?;
-            let sync = |server| Call::data(server, DataRequest::Sync { ino: file.ino });
-            calls.extend(layout.servers().map(sync));
+            objects.extend(layout.servers());
         }
         let shard = self.inodes.shard_of(file.ino);
-        calls.push(Call::shard(Target::Shard(shard), caller, Request::Sync));
-        let mut answers = self.run_all(&mut calls);
-        if let Some(forced) = answers.pop() {
-            reply_of(forced?)?;
-        }
-        answers.into_iter().try_for_each(expect_done)
+        self.force(caller, file.ino, objects, vec![shard])
     }
 }
 

@@ -229,7 +229,7 @@ impl Client {
     /// Forces to disk what was acknowledged of the directory's entries.
     ///
     /// # Errors
-    /// `NotDir`; `Stale` when there is no such inode.
+    /// `NotDir`; `Stale` when there is no such inode; `Io`, once, when a server's machine has lost some of it.
     pub fn fsyncdir(&self, caller: &Credentials, dir: Ino) -> Result<()> {
         let core = self.core();
         // The map as it is now: entries that other clients made may be where this one never was.
@@ -237,12 +237,8 @@ impl Client {
             return Err(FsError::NotDir.into());
         };
         core.maps.correct(dir, &home.map);
-        let sync = |shard| Call::shard(Target::Shard(shard), caller, Request::Sync);
-        let mut calls: Vec<Call> = core.maps.map(dir).shards().into_iter().map(sync).collect();
-        for answer in core.run_all(&mut calls) {
-            reply_of(answer?)?;
-        }
-        Ok(())
+        let shards = core.maps.map(dir).shards();
+        core.force(caller, dir, Vec::new(), shards)
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
+//! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background` | the session's life with the servers |
 //! | `asker` | for whom a thread asks, and whether they still wait |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
@@ -34,6 +35,7 @@ mod data;
 mod dirs;
 mod error;
 mod file;
+mod force;
 mod inodes;
 mod layout;
 mod lock_turns;
@@ -50,6 +52,7 @@ mod router;
 mod slots;
 mod space;
 mod stripes;
+mod unforced;
 mod xattrs;
 
 pub use crate::admin::Space;

@@ -10,7 +10,7 @@ use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
 use pandofs_wire::frame::FrameError;
-use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
 use pandofs_wire::message::{AnswerFrame, RequestFrame};
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -95,6 +95,8 @@ pub(crate) struct Connection {
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
+    /// In which start of its machine the server runs.
+    pub machine: Machine,
 }
 
 impl Connection {
@@ -128,6 +130,7 @@ impl Connection {
             patience: left,
             asked: Instant::now(),
             registration: 0,
+            machine: Machine::default(),
         };
         let hello = Hello {
             fs: who.fs,
@@ -154,6 +157,7 @@ impl Connection {
             Ok(HelloAnswer::Welcome {
                 server: answering,
                 boot,
+                machine,
                 ..
             }) => {
                 if answering != server {
@@ -163,6 +167,7 @@ impl Connection {
                     )));
                 }
                 connection.be_patient(who.timeouts.answer).map_err(lost)?;
+                connection.machine = machine;
                 return Ok((connection, boot));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,

@@ -85,6 +85,9 @@ impl Core {
         if let Some(change) = change {
             self.changed(call, change, answer.as_ref().ok());
         }
+        if let Ok(answer) = &answer {
+            self.acknowledged(call, answer);
+        }
         answer
     }
 
@@ -172,6 +175,9 @@ impl Core {
                 let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
                 self.changed(call, change, answer);
             }
+            if let Some(Ok(answer)) = answer {
+                self.acknowledged(call, answer);
+            }
         }
         let answers: Vec<_> = answers.into_iter().flatten().collect();
         assert_eq!(answers.len(), calls.len(), "every call was answered");
@@ -202,6 +208,7 @@ impl Core {
             Ok(answer) if answer.id == call.frame.id => {
                 server.answered(connection.asked());
                 let registration = connection.registration;
+                call.machine = connection.machine;
                 server.put_back(connection);
                 call.answered_by = Some((server, registration));
                 Outcome::Answered(self.take_leased(call, answer.body))
@@ -303,6 +310,7 @@ impl Core {
                             server.answered(connection.asked());
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
+                            calls[index].machine = connection.machine;
                             let body = self.take_leased(&mut calls[index], answer.body);
                             outcomes.push((index, Outcome::Answered(body)));
                             continue;

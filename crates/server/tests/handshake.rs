@@ -13,9 +13,9 @@ use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use pandofs_wire::message::{AnswerBody, PeerFrame, RequestBody, RequestFrame};
 
 #[test]
-fn a_welcome_names_the_server_and_its_boot() {
+fn a_welcome_names_the_server_its_boot_and_its_machine() {
     let memory = Memory::new();
-    let boot = || {
+    let start = || {
         let server = memory.start();
         let hello = Hello {
             fs: FS,
@@ -28,15 +28,23 @@ fn a_welcome_names_the_server_and_its_boot() {
             server: ID,
             boot,
             epoch: Epoch(1),
+            machine,
         } = answer
         else {
             panic!("{answer:?}");
         };
         server.stop();
         server.join().unwrap();
-        boot
+        (boot, machine)
     };
-    assert_ne!(boot(), boot());
+    let (first, second) = (start(), start());
+    assert_ne!(first.0, second.0);
+    assert_eq!(first.1, second.1);
+    // As if the machine had been started since.
+    let record = memory.data().join("generations.json");
+    let earlier = "{\"format\":1,\"generation\":1,\"boot\":\"x\",\"lost\":[],\"sum\":3875203468}";
+    std::fs::write(record, earlier).unwrap();
+    assert_ne!(start().1, first.1);
 }
 
 #[test]

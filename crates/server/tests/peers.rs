@@ -10,7 +10,7 @@ use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
 use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
-use pandofs_wire::hello::{HelloAnswer, Peer};
+use pandofs_wire::hello::{HelloAnswer, Machine, Peer};
 
 fn memory() -> Memory {
     Memory::with_map(|dir| map(dir, 2, 3_600_000))
@@ -162,6 +162,7 @@ fn a_link_to_the_wrong_server_is_not_used() {
         server: ServerId(7),
         boot: 1,
         epoch: Epoch(1),
+        machine: Machine(1),
     };
     unsent.push(&welcome).unwrap();
     assert_eq!(unsent.write_to(&mut link.stream).unwrap(), Progress::Done);

@@ -495,7 +495,15 @@ pub const MANY_CACHED_LEASES: usize = MAX_CACHED_LEASES / 2;
 /// learnt again before its end.
 pub const MAX_LEASE_ENDS: usize = 4 * MAX_CACHED_LEASES;
 
+/// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
+/// Servers force their logs, and data objects that are left alone, much sooner.
+pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
+/// Inodes that are not open of which one client remembers that, some 150 bytes each.
+pub const MAX_UNFORCED_INODES: usize = 32_768;
+
 const _: () = {
+    assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
+    assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     assert!(
         SHORT_LEASE_MARGIN.as_millis() * LEASE.as_millis()

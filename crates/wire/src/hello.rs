@@ -49,9 +49,15 @@ pub enum HelloAnswer {
         boot: u64,
         /// Of the cluster map that the server goes by.
         epoch: Epoch,
+        machine: Machine,
     },
     Refused(HelloRefusal),
 }
+
+/// In which start of its machine a server runs: another value than last time means that what it was told before and has
+/// not forced may be lost. A server that is killed and started again has the same one, and has lost nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Machine(pub u64);
 
 /// Why a server does not take a connection. `ours` is the server's and `theirs` the connecting peer's,
 /// whichever side reads it.
@@ -135,10 +141,12 @@ impl HelloAnswer {
                 server,
                 boot,
                 epoch,
+                machine,
             } => HelloAnswer::Welcome {
                 server,
                 boot,
                 epoch,
+                machine,
             },
             AnswerRest::Refused(refusal) => HelloAnswer::Refused(refusal),
         })
@@ -152,6 +160,7 @@ enum AnswerRest {
         server: ServerId,
         boot: u64,
         epoch: Epoch,
+        machine: Machine,
     },
     Refused(HelloRefusal),
 }
@@ -169,10 +178,12 @@ impl Serialize for HelloAnswer {
                 server,
                 boot,
                 epoch,
+                machine,
             } => AnswerRest::Welcome {
                 server,
                 boot,
                 epoch,
+                machine,
             },
             HelloAnswer::Refused(refusal) => AnswerRest::Refused(refusal),
         };
@@ -257,10 +268,13 @@ mod tests {
             server: ServerId(3),
             boot: 300,
             epoch: Epoch(7),
+            machine: Machine(301),
         };
         assert_eq!(
             body_of(&answer),
-            [b'P', b'N', b'D', b'O', 1, 0, 0, 3, 0xac, 0x02, 7]
+            [
+                b'P', b'N', b'D', b'O', 1, 0, 0, 3, 0xac, 0x02, 7, 0xad, 0x02
+            ]
         );
 
         let refusals: [(HelloRefusal, &[u8]); 6] = [
@@ -315,6 +329,7 @@ mod tests {
             server: ServerId(9),
             boot: u64::MAX,
             epoch: Epoch(u64::MAX),
+            machine: Machine(u64::MAX),
         };
         assert_eq!(HelloAnswer::decode(&body_of(&answer)), Ok(answer));
     }

@@ -8,7 +8,7 @@ use mio::{Events, Interest, Poll, Token};
 use pandofs_types::{Epoch, FsId, ServerId};
 use pandofs_wire::address::{Address, AddressError, Listener, Stream, connect, connect_while};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
-use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
+use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Machine, Peer};
 use proptest::prelude::*;
 use rustix::net::{self, AddressFamily, SocketType};
 use std::cell::RefCell;
@@ -198,6 +198,7 @@ fn a_handshake() {
         server: ServerId(2),
         boot: 99,
         epoch: Epoch(5),
+        machine: Machine(1),
     };
     let greet = |ours: FsId| {
         let mut stream = connect(&address, PATIENCE).unwrap();

@@ -7,7 +7,7 @@ use pandofs_golden::{Golden, check, variants};
 use pandofs_types::{Epoch, FsId, LeaseKey, Leased, Position, ServerId, SessionId};
 use pandofs_wire::buffer::ReadBuffer;
 use pandofs_wire::frame::{self, FrameError, HEADER_BYTES};
-use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, PROTOCOL_VERSION, Peer};
+use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Machine, PROTOCOL_VERSION, Peer};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, PeerFrame, RequestBody, RequestFrame};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
@@ -213,6 +213,7 @@ fn handshakes_are_pinned() {
         server: ServerId(3),
         boot: u64::MAX,
         epoch: Epoch(4),
+        machine: Machine(0x5_0000_0001),
     };
     check(&path("hello"), RULE, |golden| {
         for (name, peer) in peers {

@@ -10,7 +10,7 @@ use pandofs_types::{
 };
 use pandofs_wire::address::{Address, Listener, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
-use pandofs_wire::hello::{Hello, HelloAnswer};
+use pandofs_wire::hello::{Hello, HelloAnswer, Machine};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::net::Shutdown;
 use std::path::Path;
@@ -45,6 +45,7 @@ struct Shared {
     id: ServerId,
     fs: FsId,
     boot: AtomicU64,
+    machine: AtomicU64,
     stopped: AtomicBool,
     script: Box<Script>,
     seen: Mutex<Vec<RequestBody>>,
@@ -69,6 +70,7 @@ impl Fake {
             id: ServerId(id),
             fs: map.fs,
             boot: AtomicU64::new(1),
+            machine: AtomicU64::new(1),
             stopped: AtomicBool::new(false),
             script,
             seen: Mutex::new(Vec::new()),
@@ -89,6 +91,12 @@ impl Fake {
     pub fn restart(&self) {
         self.shared.boot.fetch_add(1, Ordering::SeqCst);
         self.hang_up();
+    }
+
+    /// As if its machine had lost power and was started again; what the script remembers is the test's to change.
+    pub fn restart_machine(&self) {
+        self.shared.machine.fetch_add(1, Ordering::SeqCst);
+        self.restart();
     }
 
     /// Closes all connections.
@@ -177,6 +185,7 @@ fn greet(body: &[u8], shared: &Shared) -> HelloAnswer {
             server: shared.id,
             boot: shared.boot.load(Ordering::SeqCst),
             epoch: Epoch(1),
+            machine: Machine(shared.machine.load(Ordering::SeqCst)),
         },
         Err(refusal) => HelloAnswer::Refused(refusal),
     }

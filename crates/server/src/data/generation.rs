@@ -12,6 +12,7 @@
 //! anything of a generation is.
 
 use super::objects::force_directory;
+use pandofs_wire::hello::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -123,6 +124,13 @@ impl Generations {
         self.current
     }
 
+    /// What clients are told of it. A record that was removed counts from 1 again: then it is the start of the machine
+    /// that makes the difference.
+    pub fn machine(&self) -> Machine {
+        let boot = crc32c::crc32c(self.record().boot.as_bytes());
+        Machine(self.current << 32 | u64::from(boot))
+    }
+
     pub fn is_lost(&self, generation: u64) -> bool {
         self.record().lost.contains(&generation)
     }
@@ -216,6 +224,8 @@ mod tests {
         third.forget_lost().unwrap();
         let third = open("c");
         assert!(third.current() == 3 && !third.any_lost());
+        let machines = [second.machine(), third.machine(), open("c").machine()];
+        assert!(machines[0] != machines[1] && machines[1] == machines[2]);
         // This machine is one, too.
         let here = Generations::open(dir.path(), true).unwrap();
         assert!(here.current() == 4 && here.is_lost(3));
@@ -226,6 +236,16 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let generations = Generations::open_at(dir.path(), false, "a").unwrap();
         assert!(generations.is_lost(0) && !generations.is_lost(1));
+    }
+
+    #[test]
+    fn a_record_that_was_removed_does_not_make_one_start_of_the_machine_look_like_another() {
+        let dir = TempDir::new().unwrap();
+        let first = Generations::open_at(dir.path(), true, "a").unwrap();
+        fs::remove_file(dir.path().join(FILE)).unwrap();
+        let second = Generations::open_at(dir.path(), true, "b").unwrap();
+        assert_eq!(first.current(), second.current());
+        assert_ne!(first.machine(), second.machine());
     }
 
     #[test]

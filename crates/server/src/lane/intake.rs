@@ -213,6 +213,7 @@ impl Lane {
                         server,
                         boot,
                         epoch,
+                        machine: self.holdings.generations.machine(),
                     },
                 )
             }

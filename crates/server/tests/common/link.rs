@@ -5,7 +5,7 @@ use pandofs_api::PeerMessage;
 use pandofs_types::{Epoch, ServerId};
 use pandofs_wire::address::{Address, Listener};
 use pandofs_wire::frame;
-use pandofs_wire::hello::{Hello, HelloAnswer, Peer};
+use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
 use pandofs_wire::message::PeerFrame;
 
 pub const OTHER: ServerId = ServerId(1);
@@ -25,6 +25,7 @@ pub fn accept(listener: &Listener) -> Connection {
         server: OTHER,
         boot: 1,
         epoch: Epoch(1),
+        machine: Machine(1),
     };
     link.write_frame(&welcome);
     link

@@ -1,0 +1,118 @@
+//! Forcing what was acknowledged to disk, and finding out whether it still was there.
+
+use crate::call::{Call, Target};
+use crate::core::Core;
+use crate::data::expect_done;
+use crate::error::{ClientError, Result};
+use crate::route::reply_of;
+use crate::unforced::{Force, Place, changed_by, object_changed_by};
+use pandofs_api::{DataRequest, Request};
+use pandofs_types::limits::UNFORCED_TERM;
+use pandofs_types::{Credentials, FsError, Ino, ServerId, ShardId};
+use pandofs_wire::message::{AnswerBody, RequestBody};
+use std::time::{Duration, Instant};
+
+impl Core {
+    /// Forces these shards' logs and these servers' data objects of the inode, and what else has changes of it: its
+    /// entry may have moved to another shard since.
+    ///
+    /// # Errors
+    /// `Io`, once, when a server's machine was started anew after it had acknowledged changes of the inode to this
+    /// client, and before they were forced.
+    pub fn force(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        mut objects: Vec<ServerId>,
+        mut shards: Vec<ShardId>,
+    ) -> Result<()> {
+        let mark = self.unforced.mark();
+        let cluster = self.clusters.current();
+        let is_led = |shards: &[ShardId], server| {
+            let mut leaders = shards.iter().filter_map(|&shard| cluster.leader(shard));
+            leaders.any(|leader| leader.id == server)
+        };
+        for place in self.unforced.places(ino) {
+            match place {
+                Place::Object(server) if !objects.contains(&server) => objects.push(server),
+                Place::Log(server) if !is_led(&shards, server) => {
+                    shards.extend(cluster.led_by(server).first());
+                }
+                Place::Object(_) | Place::Log(_) => {}
+            }
+        }
+        let object = |&server| Call::data(server, DataRequest::Sync { ino });
+        let log = |&shard| Call::shard(Target::Shard(shard), caller, Request::Sync);
+        let mut calls: Vec<Call> = objects.iter().map(object).collect();
+        calls.extend(shards.iter().map(log));
+        let answers = self.run_all(&mut calls);
+        let mut forces: Vec<Force> = Vec::with_capacity(calls.len());
+        let mut failure = Ok(());
+        for (call, answer) in calls.iter().zip(answers) {
+            let is_object = matches!(call.target, Target::Server(_));
+            let done = match is_object {
+                true => expect_done(answer),
+                false => answer
+                    .and_then(reply_of)
+                    .map(drop)
+                    .map_err(ClientError::from),
+            };
+            match (done, &call.answered_by) {
+                (Ok(()), Some((server, _))) if is_object => {
+                    forces.push((Place::Object(server.id), call.machine));
+                }
+                (Ok(()), Some((server, _))) => forces.push((Place::Log(server.id), call.machine)),
+                (done, _) => failure = failure.and(done),
+            }
+        }
+        let lost = self.unforced.forced(ino, mark, &forces);
+        for server in &lost {
+            tracing::error!(
+                "changes of inode {ino} that server {server} had acknowledged may be lost: its machine was started anew \
+                 before they were forced; fsync fails once, so that they are made again"
+            );
+        }
+        if lost.is_empty() {
+            failure
+        } else {
+            Err(FsError::Io.into())
+        }
+    }
+
+    /// A call was answered and did what was asked.
+    pub fn acknowledged(&self, call: &Call, answer: &AnswerBody) {
+        let Some((server, _)) = call.answered_by.as_ref().filter(|_| call.is_mutation()) else {
+            return;
+        };
+        let (server, now) = (server.id, Instant::now());
+        let unforced = &self.unforced;
+        let are_many = match (&call.frame.body, answer) {
+            (RequestBody::Data(asked), _) => {
+                let changed = object_changed_by(asked);
+                unforced.changed(changed, Place::Object(server), call.machine, now)
+            }
+            (RequestBody::Shard(asked), AnswerBody::Shard(Ok(reply))) if !self.forces_each() => {
+                let changed = changed_by(&asked.request, reply);
+                unforced.changed(changed, Place::Log(server), call.machine, now)
+            }
+            _ => false,
+        };
+        if are_many {
+            self.forget_unforced();
+        }
+    }
+
+    /// Shards acknowledge nothing before it is forced.
+    fn forces_each(&self) -> bool {
+        self.clusters.current().map.settings.flush_interval_ms == 0
+    }
+
+    /// Forgets what needs no force any more. To be called every few seconds.
+    pub fn forget_unforced(&self) {
+        let map = &self.clusters.current().map;
+        let interval = Duration::from_millis(map.settings.flush_interval_ms);
+        let term = UNFORCED_TERM.max(interval.saturating_mul(2));
+        let is_open = |ino| self.opens.file(ino).is_some();
+        self.unforced.forget(Instant::now(), term, is_open);
+    }
+}

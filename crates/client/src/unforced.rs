@@ -1,0 +1,455 @@
+//! What was acknowledged to this client and may not be on a server's disk, so that a force fails that comes too late.
+//!
+//! Servers acknowledge changes before they are on disk: those of a data object are in the memory of the server's
+//! *machine*, and so is the end of its log. A server that is killed loses nothing of it. When its machine loses power it
+//! is gone, and a force that is asked for afterwards finds nothing to do: without this table it would succeed, and a
+//! program would take for safe what nobody has. (A client writes, the machine is started anew, the client's connection is
+//! made again as after any restart, `fsync` has the server force an object that it does not have.)
+//!
+//! So each connection knows in which start of the machine its server runs ([`Machine`]), an acknowledged change is
+//! remembered with it, and a force that is answered from another start has come too late for that change. It fails,
+//! once, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
+//!
+//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file is told of
+//! its data, its attributes and the name that this client gave it last, as with ext4, whose journal has all of them or
+//! none; that of a directory of its names. Of each inode and place it is remembered which changes there were, counted
+//! over the whole client, not how many. A force of a log covers all that its server acknowledged before, whichever inode
+//! it was of; one of a data object the object alone.
+//!
+//! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
+//! older than [`UNFORCED_TERM`](pandofs_types::limits::UNFORCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
+//! no more than [`MAX_UNFORCED_INODES`] are known, and three quarters of them in any case.
+
+use hashbrown::HashMap;
+use pandofs_api::{DataRequest, Reply, Request};
+use pandofs_types::limits::MAX_UNFORCED_INODES;
+use pandofs_types::{Ino, ServerId};
+use pandofs_wire::hello::Machine;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where a change is until it is forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The inode's data object on this server.
+    Object(ServerId),
+    /// The log of this server.
+    Log(ServerId),
+}
+
+impl Place {
+    pub fn server(self) -> ServerId {
+        match self {
+            Place::Object(server) | Place::Log(server) => server,
+        }
+    }
+}
+
+/// Changes of one inode at one place, acknowledged in one start of the server's machine.
+#[derive(Clone, Copy, Debug)]
+struct Changes {
+    place: Place,
+    machine: Machine,
+    /// The numbers of the first of them that is not known to be forced, and of the last one.
+    first: u64,
+    last: u64,
+    /// When the last one was acknowledged.
+    at: Instant,
+}
+
+/// A force that was answered: of what, and in which start of the server's machine.
+pub type Force = (Place, Machine);
+
+/// Tells the changes that were acknowledged before it was taken from later ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(u64);
+
+#[derive(Debug)]
+struct Table {
+    /// Changes so far, over all inodes.
+    count: u64,
+    inodes: HashMap<Ino, Vec<Changes>>,
+    /// Of each log, up to which change it was forced; one for each start of a machine.
+    logs: HashMap<(ServerId, Machine), u64>,
+    /// Inodes from which on it is looked which of them may be forgotten.
+    look_at: usize,
+}
+
+impl Table {
+    fn is_forced(&self, changes: &Changes) -> bool {
+        is_forced(&self.logs, changes)
+    }
+}
+
+fn is_forced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> bool {
+    match changes.place {
+        Place::Log(server) => logs
+            .get(&(server, changes.machine))
+            .is_some_and(|&forced| changes.last <= forced),
+        Place::Object(_) => false,
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Unforced(Mutex<Table>);
+
+impl Default for Unforced {
+    fn default() -> Unforced {
+        Unforced(Mutex::new(Table {
+            count: 0,
+            inodes: HashMap::new(),
+            logs: HashMap::new(),
+            look_at: MAX_UNFORCED_INODES,
+        }))
+    }
+}
+
+impl Unforced {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change of these inodes was acknowledged. True when they have become many: [`Unforced::forget`] is to be called.
+    #[must_use]
+    pub fn changed(
+        &self,
+        inos: impl IntoIterator<Item = Ino>,
+        place: Place,
+        machine: Machine,
+        now: Instant,
+    ) -> bool {
+        let mut table = self.table();
+        table.count += 1;
+        let number = table.count;
+        for ino in inos {
+            let all = table.inodes.entry(ino).or_default();
+            let same =
+                |changes: &&mut Changes| changes.place == place && changes.machine == machine;
+            match all.iter_mut().find(same) {
+                Some(changes) => (changes.last, changes.at) = (number, now),
+                None => all.push(Changes {
+                    place,
+                    machine,
+                    first: number,
+                    last: number,
+                    at: now,
+                }),
+            }
+        }
+        table.inodes.len() >= table.look_at
+    }
+
+    /// To be taken before the servers are asked to force anything.
+    pub fn mark(&self) -> Mark {
+        Mark(self.table().count)
+    }
+
+    /// Where there are changes of the inode that are to be forced.
+    pub fn places(&self, ino: Ino) -> Vec<Place> {
+        let table = self.table();
+        let changes = table.inodes.get(&ino).into_iter().flatten();
+        let mut places = Vec::new();
+        for changes in changes.filter(|changes| !table.is_forced(changes)) {
+            if !places.contains(&changes.place) {
+                places.push(changes.place);
+            }
+        }
+        places
+    }
+
+    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those that had lost
+    /// something of it by then; they are told once.
+    pub fn forced(&self, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+        let mut table = self.table();
+        for &(place, machine) in forces {
+            if let Place::Log(server) = place {
+                let forced = table.logs.entry((server, machine)).or_default();
+                *forced = mark.0.max(*forced);
+            }
+        }
+        let Table { inodes, logs, .. } = &mut *table;
+        let Some(all) = inodes.get_mut(&ino) else {
+            return Vec::new();
+        };
+        let mut lost = Vec::new();
+        all.retain_mut(|changes| {
+            if is_forced(logs, changes) {
+                return false;
+            }
+            let of_it = |&&(place, _): &&Force| place == changes.place;
+            let mut answered = forces.iter().filter(of_it).peekable();
+            if changes.first > mark.0 || answered.peek().is_none() {
+                return true;
+            }
+            // Asked over several connections, it may have been forced just before the machine was started anew.
+            if answered.all(|&(_, machine)| machine != changes.machine)
+                && !lost.contains(&changes.place.server())
+            {
+                lost.push(changes.place.server());
+            }
+            changes.first = mark.0 + 1;
+            changes.last > mark.0
+        });
+        if all.is_empty() {
+            inodes.remove(&ino);
+        }
+        lost
+    }
+
+    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest changes of files that are not open as far
+    /// as there are too many.
+    pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
+        let mut table = self.table();
+        let Table { inodes, logs, .. } = &mut *table;
+        let mut closed = Vec::new();
+        inodes.retain(|&ino, all| {
+            let is_open = is_open(ino);
+            all.retain(|changes| {
+                let may_stay = is_open && matches!(changes.place, Place::Object(_));
+                let is_old = now.saturating_duration_since(changes.at) >= term;
+                !is_forced(logs, changes) && (may_stay || !is_old)
+            });
+            if !is_open && let Some(last) = all.iter().map(|changes| changes.last).max() {
+                closed.push((last, ino));
+            }
+            !all.is_empty()
+        });
+        // A quarter, so that it is not done for each single one.
+        let kept = MAX_UNFORCED_INODES / 4 * 3;
+        if inodes.len() >= MAX_UNFORCED_INODES && closed.len() > kept {
+            let too_many = closed.len() - kept;
+            closed.select_nth_unstable(too_many);
+            for (_, ino) in &closed[..too_many] {
+                inodes.remove(ino);
+            }
+        }
+        table.look_at = MAX_UNFORCED_INODES.max(table.inodes.len() + MAX_UNFORCED_INODES / 4);
+    }
+}
+
+/// The inodes that a request to a shard has changed, which was answered with this.
+pub fn changed_by(request: &Request, reply: &Reply) -> impl Iterator<Item = Ino> {
+    let made = match reply {
+        Reply::Entry(entry) => Some(entry.ino),
+        Reply::Renamed { ino } | Reply::Exchanged { ino, .. } => Some(*ino),
+        _ => None,
+    };
+    let changed = match request {
+        Request::Create { dir, .. }
+        | Request::CreateUnnamed { dir, .. }
+        | Request::Mkdir { dir, .. }
+        | Request::Link { dir, .. } => [Some(*dir), made, None, None],
+        // An inode without this name needs no disk.
+        Request::Unlink { dir, .. } | Request::Rmdir { dir, .. } => [Some(*dir), None, None, None],
+        Request::Rename { dir, new_dir, .. } => [Some(*dir), Some(*new_dir), made, None],
+        Request::Exchange { dir, new_dir, .. } => {
+            let other = match reply {
+                Reply::Exchanged { other, .. } => Some(*other),
+                _ => None,
+            };
+            [Some(*dir), Some(*new_dir), made, other]
+        }
+        Request::Open {
+            ino,
+            truncate: true,
+            ..
+        }
+        | Request::SetAttr { ino, .. }
+        | Request::WriteInline { ino, .. }
+        | Request::AppendInline { ino, .. }
+        | Request::Allocate { ino, .. }
+        | Request::Extend { ino, .. }
+        | Request::Stripe { ino }
+        | Request::WroteData { ino, .. }
+        | Request::SetXattr { ino, .. }
+        | Request::RemoveXattr { ino, .. }
+        | Request::SetLayout { ino, .. }
+        | Request::SetDirSettings { dir: ino, .. } => [Some(*ino), None, None, None],
+        // When something was read last is nothing that a program forces.
+        _ => [None; 4],
+    };
+    changed.into_iter().flatten()
+}
+
+/// The inode whose data object a request has changed.
+pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
+    match request {
+        DataRequest::Write { ino, .. }
+        | DataRequest::Truncate { ino, .. }
+        | DataRequest::Allocate { ino, .. } => Some(*ino),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::limits::UNFORCED_TERM;
+
+    const FILE: Ino = Ino(50);
+    const OTHER: Ino = Ino(51);
+    const OBJECT: Place = Place::Object(ServerId(1));
+    const LOG: Place = Place::Log(ServerId(0));
+    const FIRST: Machine = Machine(1);
+    const SECOND: Machine = Machine(2);
+
+    fn changed(unforced: &Unforced, ino: Ino, place: Place, machine: Machine) {
+        assert!(!unforced.changed([ino], place, machine, Instant::now()));
+    }
+
+    fn known(unforced: &Unforced) -> usize {
+        unforced.table().inodes.len()
+    }
+
+    #[test]
+    fn what_was_forced_in_time_is_not_lost() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        changed(&unforced, FILE, LOG, FIRST);
+        let mark = unforced.mark();
+        assert_eq!(unforced.places(FILE), [OBJECT, LOG]);
+        let forces = [(OBJECT, FIRST), (LOG, FIRST)];
+        assert_eq!(unforced.forced(FILE, mark, &forces), []);
+        assert_eq!(known(&unforced), 0);
+        let forces = [(OBJECT, SECOND), (LOG, SECOND)];
+        assert_eq!(unforced.forced(FILE, unforced.mark(), &forces), []);
+    }
+
+    #[test]
+    fn a_force_after_another_start_of_the_machine_fails_once() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        // Only this is there.
+        changed(&unforced, FILE, OBJECT, SECOND);
+        changed(&unforced, OTHER, OBJECT, FIRST);
+        let forced = |ino| unforced.forced(ino, unforced.mark(), &[(OBJECT, SECOND)]);
+        assert_eq!(forced(FILE), [ServerId(1)]);
+        assert_eq!(forced(FILE), []);
+        changed(&unforced, FILE, OBJECT, SECOND);
+        assert_eq!(forced(FILE), []);
+        // Whoever has something else that is lost is told, too.
+        assert_eq!(forced(OTHER), [ServerId(1)]);
+        assert_eq!(known(&unforced), 0);
+    }
+
+    #[test]
+    fn a_force_that_was_not_answered_tells_nothing() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        changed(&unforced, FILE, LOG, FIRST);
+        let mark = unforced.mark();
+        assert_eq!(unforced.forced(FILE, mark, &[(LOG, FIRST)]), []);
+        assert_eq!(unforced.places(FILE), [OBJECT]);
+        assert_eq!(
+            unforced.forced(FILE, unforced.mark(), &[(OBJECT, SECOND)]),
+            [ServerId(1)]
+        );
+    }
+
+    #[test]
+    fn what_is_changed_while_a_force_is_under_way_is_not_covered_by_it() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        let mark = unforced.mark();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        assert_eq!(unforced.forced(FILE, mark, &[(OBJECT, FIRST)]), []);
+        let mark = unforced.mark();
+        changed(&unforced, FILE, OBJECT, SECOND);
+        let lost = unforced.forced(FILE, mark, &[(OBJECT, SECOND)]);
+        assert_eq!(lost, [ServerId(1)]);
+        let forced = |mark| unforced.forced(FILE, mark, &[(OBJECT, SECOND)]);
+        assert_eq!(forced(unforced.mark()), []);
+        assert_eq!(known(&unforced), 0);
+        // What was lost after it was asked for is told to whoever asks next.
+        changed(&unforced, FILE, OBJECT, FIRST);
+        let mark = unforced.mark();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        assert_eq!(forced(mark), [ServerId(1)]);
+        assert_eq!(forced(unforced.mark()), [ServerId(1)]);
+        assert_eq!(forced(unforced.mark()), []);
+    }
+
+    #[test]
+    fn a_force_of_a_log_is_one_of_all_that_it_has() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, LOG, FIRST);
+        changed(&unforced, OTHER, LOG, FIRST);
+        assert_eq!(unforced.forced(OTHER, unforced.mark(), &[(LOG, FIRST)]), []);
+        assert_eq!(unforced.places(FILE), []);
+        assert_eq!(unforced.forced(FILE, unforced.mark(), &[(LOG, SECOND)]), []);
+        // But not of what comes after it, nor of what another server has.
+        changed(&unforced, FILE, LOG, FIRST);
+        changed(&unforced, FILE, Place::Log(ServerId(7)), FIRST);
+        let lost = unforced.forced(
+            FILE,
+            unforced.mark(),
+            &[(LOG, SECOND), (Place::Log(ServerId(7)), FIRST)],
+        );
+        assert_eq!(lost, [ServerId(0)]);
+    }
+
+    #[test]
+    fn one_of_several_forces_of_a_log_suffices() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, LOG, FIRST);
+        let forces = [(LOG, FIRST), (LOG, SECOND)];
+        assert_eq!(unforced.forced(FILE, unforced.mark(), &forces), []);
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_but_for_data_of_open_files() {
+        let unforced = Unforced::default();
+        changed(&unforced, FILE, OBJECT, FIRST);
+        changed(&unforced, FILE, LOG, FIRST);
+        changed(&unforced, OTHER, OBJECT, FIRST);
+        let is_open = |ino| ino == FILE;
+        unforced.forget(Instant::now(), UNFORCED_TERM, is_open);
+        assert_eq!(known(&unforced), 2);
+        unforced.forget(Instant::now() + UNFORCED_TERM, UNFORCED_TERM, is_open);
+        assert_eq!(known(&unforced), 1);
+        assert_eq!(unforced.places(FILE), [OBJECT]);
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_are_forgotten() {
+        let unforced = Unforced::default();
+        let most = MAX_UNFORCED_INODES as u64;
+        let now = Instant::now();
+        for ino in 1..most {
+            assert!(!unforced.changed([Ino(ino)], OBJECT, FIRST, now));
+        }
+        // It has been there for long, and is changed anew.
+        changed(&unforced, Ino(1), OBJECT, FIRST);
+        assert!(unforced.changed([Ino(most)], OBJECT, FIRST, now));
+        unforced.forget(now, UNFORCED_TERM, |ino| ino == Ino(2));
+        assert!(known(&unforced) <= MAX_UNFORCED_INODES / 4 * 3 + 1);
+        for (ino, is_known) in [(1, true), (2, true), (3, false), (most, true)] {
+            assert_eq!(!unforced.places(Ino(ino)).is_empty(), is_known, "{ino}");
+        }
+        // Those that are open stay, and do not have it looked through each time.
+        unforced.forget(now, UNFORCED_TERM, |_| true);
+        assert!(!unforced.changed([Ino(most + 1)], OBJECT, FIRST, now));
+    }
+
+    #[test]
+    fn names_are_changes_of_their_directories_and_of_what_they_lead_to() {
+        let (dir, new_dir) = (Ino(7), Ino(8));
+        let name = || pandofs_types::Name::new(b"leaf").unwrap();
+        let rename = Request::Rename {
+            dir,
+            name: name(),
+            new_dir,
+            new_name: name(),
+            new_shard: pandofs_types::ShardId(0),
+            no_replace: false,
+        };
+        let changed: Vec<Ino> = changed_by(&rename, &Reply::Renamed { ino: FILE }).collect();
+        assert_eq!(changed, [dir, new_dir, FILE]);
+        let unlink = Request::Unlink { dir, name: name() };
+        let changed: Vec<Ino> = changed_by(&unlink, &Reply::Removed { ino: FILE }).collect();
+        assert_eq!(changed, [dir]);
+        let read = Request::ReadInline { ino: FILE };
+        assert_eq!(changed_by(&read, &Reply::Done).count(), 0);
+    }
+}

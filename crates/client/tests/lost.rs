@@ -1,0 +1,221 @@
+//! Machines of servers that lose power while clients live on: what was acknowledged and not forced may be gone, and a
+//! force that comes afterwards says so.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request};
+use pandofs_client::{Client, ClientError, OpenHow};
+use pandofs_placement::DirMap;
+use pandofs_types::{FsError, Ino, ServerId, SetAttr, ShardId};
+use pandofs_wire::message::RequestBody;
+
+const FILE: Ino = Ino(50);
+/// The server of the root's and the file's shard.
+const SHARD: usize = 0;
+/// The server of the file's one data object.
+const OBJECT: usize = 1;
+const LAYOUT: Layout = Layout {
+    unit: 4_096,
+    count: 1,
+    first: ServerId(OBJECT as u16),
+    servers: 3,
+};
+const LOST: Result<(), ClientError> = Err(ClientError::Fs(FsError::Io));
+
+fn striped() -> InodeReply {
+    InodeReply {
+        body: FileBody::Striped(LAYOUT),
+        ..file(FILE)
+    }
+}
+
+/// Servers that do what they are asked.
+fn willing(request: &RequestBody) -> Reaction {
+    let asked = match request {
+        RequestBody::Shard(asked) => &asked.request,
+        RequestBody::Data(
+            DataRequest::Write { .. } | DataRequest::Sync { .. } | DataRequest::Allocate { .. },
+        ) => return data(DataReply::Done),
+        RequestBody::Data(DataRequest::Read { .. }) => return data(DataReply::Data(Vec::new())),
+        other => return unexpected(other),
+    };
+    match asked {
+        Request::Create { .. } | Request::Link { .. } => ok(entry(striped(), ShardId(0))),
+        Request::Rename { .. } => ok(Reply::Renamed { ino: FILE }),
+        Request::Unlink { .. } => ok(Reply::Removed { ino: FILE }),
+        Request::GetAttr { ino: Ino::ROOT } => {
+            ok(Reply::Inode(dir(Ino::ROOT, DirMap::single(ShardId(0)))))
+        }
+        Request::GetAttr { .. }
+        | Request::SetAttr { .. }
+        | Request::Open { .. }
+        | Request::WroteData { .. } => ok(Reply::Inode(striped())),
+        Request::Sync | Request::Reopen { .. } | Request::Release { .. } => ok(Reply::Done),
+        _ => unexpected(request),
+    }
+}
+
+struct Bench {
+    client: Client,
+    servers: Vec<Fake>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    /// A client that has opened the file, and changed nothing.
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let map = map(folder.path(), 3, 4);
+        let servers = (0..3).map(|id| Fake::start(&map, id, willing)).collect();
+        let client = client(&map);
+        client.open_node(&ME, FILE, 6, false).unwrap();
+        Bench {
+            client,
+            servers,
+            _folder: folder,
+        }
+    }
+
+    fn write(&self) {
+        self.client.write(&ME, FILE, 0, b"pando").unwrap();
+    }
+
+    fn sync(&self) -> Result<(), ClientError> {
+        self.client.fsync(&ME, FILE)
+    }
+
+    fn sync_root(&self) -> Result<(), ClientError> {
+        self.client.fsyncdir(&ME, Ino::ROOT)
+    }
+}
+
+#[test]
+fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
+    let bench = Bench::new();
+    bench.write();
+    bench.servers[OBJECT].restart_machine();
+    assert_eq!(bench.sync(), LOST);
+    assert_eq!(bench.sync(), Ok(()));
+    bench.write();
+    assert_eq!(bench.sync(), Ok(()));
+    // What was forced is there.
+    bench.servers[OBJECT].restart_machine();
+    assert_eq!(bench.sync(), Ok(()));
+}
+
+#[test]
+fn what_a_client_does_in_between_does_not_hide_the_loss() {
+    let bench = Bench::new();
+    bench.write();
+    bench.servers[OBJECT].restart_machine();
+    // It has met the server again, and goes on.
+    bench.client.read(&ME, FILE, 0, 5).unwrap();
+    bench.write();
+    assert_eq!(bench.sync(), LOST);
+    assert_eq!(bench.sync(), Ok(()));
+    // Nor does that it closes the file, and forces another open of it.
+    bench.write();
+    bench.client.release(FILE).unwrap();
+    bench.servers[OBJECT].restart_machine();
+    bench.client.open_node(&ME, FILE, 6, false).unwrap();
+    assert_eq!(bench.sync(), LOST);
+    assert_eq!(bench.sync(), Ok(()));
+}
+
+#[test]
+fn a_server_that_is_killed_loses_nothing() {
+    let bench = Bench::new();
+    bench.write();
+    for server in &bench.servers {
+        server.restart();
+    }
+    assert_eq!(bench.sync(), Ok(()));
+    assert_eq!(bench.sync_root(), Ok(()));
+}
+
+#[test]
+fn other_machines_do_not_matter() {
+    let bench = Bench::new();
+    bench.write();
+    bench.servers[2].restart_machine();
+    assert_eq!(bench.sync(), Ok(()));
+    // Nor does a file of which nothing was changed.
+    bench.servers[OBJECT].restart_machine();
+    bench.servers[SHARD].restart_machine();
+    assert_eq!(bench.sync(), Ok(()));
+    assert_eq!(bench.sync_root(), Ok(()));
+}
+
+#[test]
+fn a_size_that_was_reported_may_be_lost_too() {
+    let bench = Bench::new();
+    bench.write();
+    bench.client.flush(FILE).unwrap();
+    bench.servers[SHARD].restart_machine();
+    assert_eq!(bench.sync(), LOST);
+    assert_eq!(bench.sync(), Ok(()));
+    // It is reported when it is forced, and there was no such loss since.
+    bench.write();
+    bench.servers[SHARD].restart_machine();
+    assert_eq!(bench.sync(), Ok(()));
+    let set = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
+    bench.client.setattr(&ME, FILE, set).unwrap();
+    bench.servers[SHARD].restart_machine();
+    assert_eq!(bench.sync(), LOST);
+    // It was a change of the file, not of the directory.
+    assert_eq!(bench.sync_root(), Ok(()));
+}
+
+#[test]
+fn names_are_told_to_who_forces_the_directory_and_to_who_forces_the_file() {
+    let bench = Bench::new();
+    let create = || {
+        let how = OpenHow::default();
+        let made = bench
+            .client
+            .create(&ME, Ino::ROOT, &name("leaf"), 0o644, how);
+        made.unwrap();
+    };
+    let rename = || {
+        let (old, new) = (name("leaf"), name("twig"));
+        let renamed = bench
+            .client
+            .rename(&ME, Ino::ROOT, &old, Ino::ROOT, &new, false);
+        renamed.unwrap();
+    };
+    for change in [&create as &dyn Fn(), &rename] {
+        change();
+        bench.servers[SHARD].restart_machine();
+        assert_eq!(bench.sync_root(), LOST);
+        assert_eq!(bench.sync_root(), Ok(()));
+        assert_eq!(bench.sync(), LOST);
+        assert_eq!(bench.sync(), Ok(()));
+        // The log has both: who forces the one has the other.
+        change();
+        assert_eq!(bench.sync(), Ok(()));
+        bench.servers[SHARD].restart_machine();
+        assert_eq!(bench.sync_root(), Ok(()));
+    }
+    bench.client.unlink(&ME, Ino::ROOT, &name("leaf")).unwrap();
+    bench.servers[SHARD].restart_machine();
+    assert_eq!(bench.sync_root(), LOST);
+}
+
+#[test]
+fn what_was_written_behind_is_lost_like_what_was_waited_for() {
+    let bench = Bench::new();
+    let large = vec![7; 40_000];
+    let answer = |result| assert_eq!(result, Ok(()));
+    bench
+        .client
+        .write_behind(&ME, FILE, 0, &large, answer)
+        .unwrap();
+    bench.servers[OBJECT].restart_machine();
+    assert_eq!(bench.sync(), LOST);
+    assert_eq!(bench.sync(), Ok(()));
+}
