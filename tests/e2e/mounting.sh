@@ -71,6 +71,32 @@ for written in 'sync append' 'sync direct' 'async append,dsync' 'async direct,sy
     expect_above "forces of the log by 20 writes with $how on a mount with $option" $(($(forces) - before)) 19
     expect 'umount' "$PANDOFS" umount "$second"
 done
+# Every change of names of a mount with -o dirsync or -o sync is on disk when it has ended.
+# expect_forced_names DIRECTORY: by twenty of each.
+expect_forced_names() {
+    local before number change
+    for change in touch ln mv rm mkfifo; do
+        before=$(forces)
+        for number in {1..20}; do
+            case $change in
+                touch) : >"$1/$number" ;;
+                ln) ln "$1/$number" "$1/other-$number" ;;
+                mv) mv "$1/$number" "$1/moved-$number" ;;
+                rm) rm "$1/moved-$number" ;;
+                mkfifo) mkfifo "$1/fifo-$number" ;;
+            esac
+        done
+        expect_above "forces of the log by 20 times $change" $(($(forces) - before)) 19
+    done
+    rm -r "$1"
+}
+for option in dirsync sync; do
+    mkdir "$MNT/names"
+    expect "a mount with $option" mount -t fuse.pandofs -o "$option" "$DATA" "$second"
+    expect_contains 'its options' ",$(options_of "$second")," ",$option,"
+    expect_forced_names "$second/names"
+    expect 'umount' "$PANDOFS" umount "$second"
+done
 # What noatime keeps of a directory and a link, nodiratime of a directory alone. This mount sees a time at once.
 mkdir "$MNT/times"
 cp "$(type -P true)" "$MNT/times/program"
@@ -115,7 +141,21 @@ expect_refused 'Permission denied' "$second/times/program"
 expect 'umount' "$PANDOFS" umount "$second"
 expect 'a program' "$MNT/times/program"
 
+# Links lead nowhere, and can be read.
+ln -s file "$MNT/link"
+expect 'a mount with nosymfollow' mount -t fuse.pandofs -o nosymfollow "$DATA" "$second"
+expect_contains 'its options' ",$(options_of "$second")," ,nosymfollow,
+expect_equal 'a link' "$(readlink "$second/link")" file
+expect_refused 'Too many levels of symbolic links' cat "$second/link"
+expect 'umount' "$PANDOFS" umount "$second"
+
+# What is so anyway, and what cannot be had.
+expect 'a mount with usual words' mount -t fuse.pandofs -o acl,user_xattr,hard,loud,noiversion,subtype=pandofs "$DATA" "$second"
+expect 'umount' "$PANDOFS" umount "$second"
 expect_refused 'no such option' mount -t fuse.pandofs -o nosuch "$DATA" "$second"
+for word in mand=mandatory iversion=counted allow_root=allow_other auto_unmount=umount fsname=x=source noacl=lists uid=5=owners; do
+    expect_refused "${word##*=}" mount -t fuse.pandofs -o "${word%=*}" "$DATA" "$second"
+done
 expect_refused 'there is no cluster map' mount -t fuse.pandofs "$SCRATCH/no-map.json" "$second"
 
 # 2. As from /etc/fstab.
@@ -133,6 +173,36 @@ expect 'a new file' touch "$second/new"
 expect 'remount,ro of the first' mount -o remount,ro "$MNT"
 expect_refused 'Read-only file system' touch "$MNT/new2"
 expect 'remount,rw of the first' mount -o remount,rw "$MNT"
+# The mount's own process goes by it, too. A reading counts unless it is read-only or noatime.
+for option in ro noatime strictatime; do
+    touch -a -d @1000 "$MNT/file"
+    expect "remount,$option" mount -o "remount,$option" "$second"
+    expect_equal 'a file that is read' "$(cat "$second/file")" content
+    expect 'umount' "$PANDOFS" umount "$second"
+    if [[ $option == strictatime ]]; then
+        expect_above "the time of access after remount,$option" "$(stat -c %X "$MNT/file")" 1000
+    else
+        expect_equal "the time of access after remount,$option" "$(stat -c %X "$MNT/file")" 1000
+    fi
+    expect 'mount again' mount --fstab "$SCRATCH/fstab" "$second"
+done
+expect 'remount,sync' mount -o remount,sync "$second"
+for how in append direct; do
+    cp /dev/null "$MNT/forced"
+    before=$(forces)
+    expect "writing with $how" dd if=/dev/zero of="$second/forced" bs=4096 count=20 oflag="$how" conv=notrunc status=none
+    expect_above "forces of the log by 20 writes with $how after remount,sync" $(($(forces) - before)) 19
+done
+expect 'remount,async,dirsync' mount -o remount,async,dirsync "$second"
+mkdir "$MNT/names"
+expect_forced_names "$second/names"
+# What cannot be changed may be said again; otherwise all stays as it was.
+expect 'remount with what is so' mount -o remount,rw,attr_timeout=0,cache=timeouts,hard "$second"
+for option in soft=3s cache=none attr_timeout=3 threads=3 nolock; do
+    name=${option%%=*}
+    expect_refused "${name/nolock/local_lock} cannot be changed while it is mounted" mount -o "remount,ro,$option" "$second"
+    expect_contains "its options after a refused change of $option" ",$(options_of "$second")," ,rw,
+done
 
 # 4. Programs that run are not cut off by who wants to write to them.
 cp "$(command -v sleep)" "$second/sleep"

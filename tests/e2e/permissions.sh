@@ -31,6 +31,16 @@ in_group() {
     setpriv --reuid "$1" --regid "$2" --clear-groups -- "${@:3}"
 }
 
+# with_capability USER CAPABILITY COMMAND...: with that one.
+with_capability() {
+    setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps "+$2" --ambient-caps "+$2" -- "${@:3}"
+}
+
+# Root as containers have it, without capabilities.
+powerless_root() {
+    setpriv --bounding-set -all --inh-caps -all -- "$@"
+}
+
 checks=0
 allowed() {
     checks=$((checks + 1))
@@ -339,6 +349,27 @@ denied read_it "$seen/group" as "$EVE:$CLUB"
 allowed read_it "$seen/group" as "$EVE:$CLUB,$CREW"
 denied write_it "$seen/group" as "$EVE:$CLUB,$CREW"
 denied read_it "$seen/group" as "$EVE"
+# So do capabilities, and that root has none, whatever it or somebody else had a moment ago.
+allowed read_it "$seen/read" with_capability "$EVE" dac_read_search
+denied write_it "$seen/write" with_capability "$EVE" dac_read_search
+allowed write_it "$seen/write" with_capability "$EVE" dac_override
+denied read_it "$seen/read" as "$EVE"
+for _ in 1 2; do
+    denied read_it "$seen/read" powerless_root
+    denied powerless_root touch "$seen/create/new"
+    denied powerless_root ls "$seen/list"
+    not_permitted powerless_root chmod 777 "$seen/read"
+    allowed read_it "$seen/read" env
+    allowed ls "$seen/list" >/dev/null
+done
+not_permitted with_capability "$EVE" dac_override chmod 777 "$seen/read"
+allowed with_capability "$EVE" fowner chmod 600 "$seen/read"
+allowed with_capability "$EVE" chown chown "$ANN:$CLUB" "$seen/read"
+# Those of another user name space are no use here.
+if as "$EVE" unshare --user --map-root-user true 2>/dev/null; then
+    denied read_it "$seen/read" as "$EVE" unshare --user --map-root-user
+    denied as "$EVE" unshare --user --map-root-user ls "$seen/list"
+fi
 # The owner is let in all the while.
 allowed as "$ANN" touch "$seen/create/new"
 allowed read_it "$seen/read" as "$ANN"

@@ -84,7 +84,7 @@ say 'a store that could not be read'
 for ((i = 0; i < 20; i++)); do
     echo more >"$MNT/$i/more"
 done
-sync --file-system "$MNT"
+sync "$MNT"/*/more
 fault eio server-1/data/log/0000
 kill -KILL "$(server_pid 1)"
 said() {

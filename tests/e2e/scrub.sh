@@ -65,7 +65,7 @@ for name in one two dir/three; do
 done
 ln "$MNT/two" "$MNT/dir/second"
 cp -a "$MNT/one" "$MNT/two" "$SCRATCH/"
-sync --file-system "$MNT"
+sync "$MNT/one" "$MNT/two" "$MNT/dir/three"
 scrub 0
 expect_equal 'whether it is clean' "$(jq -c '[.clean, .damaged]' "$REPORT")" '[true,[]]'
 [[ $(jq '[.servers[].objects] | add' "$REPORT") -ge 6 ]] || fail "it looked at $(cat "$REPORT")"

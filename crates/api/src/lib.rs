@@ -23,4 +23,5 @@ pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, Xattr
 pub use step::{
     Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewPart, PeerMessage, Refused,
     SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
+    Whiteout,
 };

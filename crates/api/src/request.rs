@@ -117,6 +117,8 @@ pub enum Request {
         new_name: Name,
         new_shard: ShardId,
         no_replace: bool,
+        /// The old name leads to a white-out afterwards: a character device of number 0:0.
+        whiteout: bool,
     },
 
     // By inode.

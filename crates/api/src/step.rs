@@ -93,6 +93,20 @@ pub enum Step {
     SetAcl { set: Box<SetAcl> },
     /// Makes the inode of a branch file: one that is not with its entry.
     NewFile { new: Box<NewFile> },
+    /// The old name of a rename leads to a white-out from now on. Its coordinator's own step.
+    Whiteout { whiteout: Box<Whiteout> },
+}
+
+/// What a rename leaves in the place of what it takes away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whiteout {
+    pub dir: Ino,
+    pub name: Name,
+    /// What goes elsewhere.
+    pub ino: Ino,
+    /// What is made: a character device of number 0:0.
+    pub new: NewFile,
+    pub caller: Credentials,
 }
 
 /// What is no directory, with one name on another shard. What it inherits from its directory is decided there.

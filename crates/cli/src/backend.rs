@@ -86,6 +86,7 @@ pub fn caller() -> Credentials {
         uid: geteuid().as_raw(),
         gid: getegid().as_raw(),
         groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+        capabilities: pandofs_fuse::own_capabilities(),
     }
 }
 
@@ -249,6 +250,8 @@ pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
             AtimeWord::Noatime => Atime::Kept,
         },
         no_dir_atime: options.flags.nodiratime,
+        forced_names: options.flags.dirsync,
+        no_symlinks: options.flags.nosymfollow,
     }
 }
 
@@ -258,17 +261,23 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
         .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
     let defaults = pandofs_fuse::Options::default();
     let caching = options.caching()?;
+    let options = &MountOptions {
+        allow_other: options.allow_other || defaults.allow_other,
+        ..options.clone()
+    };
     Ok(pandofs_fuse::Options {
         threads: options.threads,
         cache: caching.cache,
         entry_timeout: caching.entry,
         attr_timeout: caching.attr,
         negative_timeout: caching.negative,
-        allow_other: options.allow_other || defaults.allow_other,
+        allow_other: options.allow_other,
         kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.
         fs_name,
         local_locks: options.local_lock.into(),
+        mount_data: options.labels.clone(),
+        settings: options.settings()?,
         ..defaults
     })
 }

@@ -15,6 +15,7 @@ mod exit;
 mod logging;
 mod mount_helper;
 mod mount_options;
+mod mount_words;
 mod mounts;
 mod new_cluster;
 mod processes;

@@ -1,9 +1,10 @@
 //! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
+use crate::mount_words::{self, Word};
 use crate::units::Time;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use pandofs_fuse::{Cache, LocalLocks};
+use pandofs_fuse::{Cache, LocalLocks, Setting};
 use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,9 +39,9 @@ pub struct MountOptions {
     /// Let nothing be changed through it
     #[arg(long)]
     pub read_only: bool,
-    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, relatime,
+    /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// threads=N, soft=T, log=FILE, remount, local_lock=all|flock|posix|none, nolock
+    /// threads=N, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
@@ -54,6 +55,9 @@ pub struct MountOptions {
     /// Change what is mounted already (`remount`).
     #[arg(skip)]
     pub remount: bool,
+    /// What SELinux makes of the mount (`context=LABEL` and the like).
+    #[arg(long = "label", value_name = "NAME=LABEL", hide = true)]
+    pub labels: Vec<String>,
 }
 
 /// What the kernel sees to by itself.
@@ -77,6 +81,12 @@ pub struct Flags {
     /// Reading directories does not change their times of access
     #[arg(long, hide = true)]
     pub nodiratime: bool,
+    /// Each change of names is on disk before it is answered
+    #[arg(long, hide = true)]
+    pub dirsync: bool,
+    /// Symbolic links are not followed
+    #[arg(long, hide = true)]
+    pub nosymfollow: bool,
 }
 
 /// By what names and attributes are believed.
@@ -103,6 +113,7 @@ impl CacheWord {
 /// What a mount caches, and how long its kernel may believe what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caching {
+    pub word: CacheWord,
     pub cache: Cache,
     pub entry: Duration,
     pub attr: Duration,
@@ -163,37 +174,6 @@ impl From<LocalLock> for LocalLocks {
     }
 }
 
-/// Options of mount(8) that are not for the file system, and those that the kernel lists of a mount and
-/// mount(8) repeats when it is to be changed.
-fn is_nothing_to_us(name: &str) -> bool {
-    const WORDS: [&str; 23] = [
-        "defaults",
-        "auto",
-        "noauto",
-        "nofail",
-        "user",
-        "nouser",
-        "users",
-        "nousers",
-        "owner",
-        "noowner",
-        "group",
-        "nogroup",
-        "_netdev",
-        "comment",
-        "dirsync",
-        "default_permissions",
-        "user_id",
-        "group_id",
-        "rootmode",
-        "max_read",
-        "blksize",
-        "nomand",
-        "silent",
-    ];
-    WORDS.contains(&name) || name.starts_with("x-") || name.starts_with("X-")
-}
-
 impl MountOptions {
     /// As options of a child's command line.
     pub fn arguments(&self) -> Vec<OsString> {
@@ -220,6 +200,9 @@ impl MountOptions {
             option("--soft", soft.to_string());
         }
         option("--atime", self.flags.atime.name().to_owned());
+        for label in &self.labels {
+            option("--label", label.clone());
+        }
         if !self.o.is_empty() {
             option("-o", self.o.join(","));
         }
@@ -231,6 +214,8 @@ impl MountOptions {
             (self.flags.noexec, "--noexec"),
             (self.flags.sync, "--sync"),
             (self.flags.nodiratime, "--nodiratime"),
+            (self.flags.dirsync, "--dirsync"),
+            (self.flags.nosymfollow, "--nosymfollow"),
         ] {
             if flag {
                 arguments.push(name.into());
@@ -282,11 +267,56 @@ impl MountOptions {
             CacheWord::Timeouts | CacheWord::None => Cache::Timeouts,
         };
         Ok(Caching {
+            word,
             cache,
             entry,
             attr,
             negative,
         })
+    }
+
+    /// The settings of the mount that stay as they are, in the words of `-o`.
+    ///
+    /// # Errors
+    /// As [`Self::caching`].
+    pub fn settings(&self) -> Result<Vec<Setting>> {
+        let caching = self.caching()?;
+        let time = |time: Duration| Time(time).to_string();
+        let mut settings = self.given();
+        let mut setting = |name: &str, value| settings.push((name.to_owned(), value));
+        setting("cache", caching.word.name().to_owned());
+        if caching.cache == Cache::Timeouts {
+            setting("entry_timeout", time(caching.entry));
+            setting("attr_timeout", time(caching.attr));
+            setting("negative_timeout", time(caching.negative));
+        }
+        Ok(settings)
+    }
+
+    /// What was said of them. Nothing tells whether what is by default was said.
+    pub fn given(&self) -> Vec<Setting> {
+        let time = |time: &Time| time.to_string();
+        let label = |label: &String| {
+            let (name, value) = label.split_once('=').unwrap_or((label, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        let word = |cache: CacheWord| cache.name().to_owned();
+        let threads = (self.threads != DEFAULT_MOUNT_THREADS).then(|| self.threads.to_string());
+        let local = (self.local_lock != LocalLock::None).then(|| self.local_lock.name().to_owned());
+        [
+            ("cache", self.cache.map(word)),
+            ("entry_timeout", self.entry_timeout.as_ref().map(time)),
+            ("attr_timeout", self.attr_timeout.as_ref().map(time)),
+            ("negative_timeout", self.negative_timeout.as_ref().map(time)),
+            ("soft", self.soft.as_ref().map(time)),
+            ("threads", threads),
+            ("local_lock", local),
+            ("allow_other", self.allow_other.then(String::new)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .chain(self.labels.iter().map(label))
+        .collect()
     }
 
     fn apply(&mut self, option: &str) -> Result<()> {
@@ -326,14 +356,23 @@ impl MountOptions {
             ("noatime", None) => self.flags.atime = AtimeWord::Noatime,
             ("nodiratime", None) => self.flags.nodiratime = true,
             ("diratime", None) => self.flags.nodiratime = false,
-            // They are always told lazily.
-            ("lazytime" | "nolazytime", None) => {}
+            ("dirsync", None) => self.flags.dirsync = true,
+            ("nodirsync", None) => self.flags.dirsync = false,
+            ("nosymfollow", None) => self.flags.nosymfollow = true,
+            ("symfollow", None) => self.flags.nosymfollow = false,
+            ("hard", None) => self.soft = None,
+            (label, Some(_)) if mount_words::is_label(label) => {
+                self.labels.push(option.to_owned());
+            }
             ("nolock", None) => self.local_lock = LocalLock::All,
             ("local_lock", Some(value)) => {
                 self.local_lock = ValueEnum::from_str(value, false).map_err(anyhow::Error::msg)?;
             }
-            (name, _) if is_nothing_to_us(name) => {}
-            _ => bail!("no such option; see 'pandofs mount --help'"),
+            _ => match mount_words::word(name, value) {
+                Word::Nothing => {}
+                Word::Refused(why) => bail!("not offered: {why}"),
+                Word::Other => bail!("no such option; see 'pandofs mount --help'"),
+            },
         }
         Ok(())
     }
@@ -360,7 +399,7 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,context=a:b",
             "--attr-timeout",
             "9s",
         ];
@@ -399,11 +438,55 @@ mod tests {
     }
 
     #[test]
+    fn usual_words_do_what_they_say() {
+        let flags = |words| parse(&["-o", words]).resolved().unwrap().flags;
+        assert!(flags("dirsync").dirsync && !flags("dirsync,nodirsync").dirsync);
+        assert!(flags("nosymfollow").nosymfollow && !flags("nosymfollow,symfollow").nosymfollow);
+        assert_eq!(flags("acl,user_xattr,loud,noiversion"), Flags::default());
+        let soft = |words| parse(&["-o", words]).resolved().unwrap().soft;
+        assert_eq!(soft("soft=2s,hard"), None);
+        assert!(soft("hard,soft=2s").is_some());
+    }
+
+    #[test]
+    fn what_stays_is_told_and_what_was_said_of_it() {
+        let options = |words| parse(&["-o", words]).resolved().unwrap();
+        assert!(options("ro,sync,noatime,hard").given().is_empty());
+        let settings = options("soft=2s,attr_timeout=9s,nolock")
+            .settings()
+            .unwrap();
+        for same in [
+            "soft=2s",
+            "attr_timeout=9s,entry_timeout=1s",
+            "cache=timeouts",
+            "local_lock=all",
+        ] {
+            let given = options(same).given();
+            assert!(
+                !given.is_empty() && given.iter().all(|it| settings.contains(it)),
+                "{same}"
+            );
+        }
+        for other in [
+            "soft=3s",
+            "attr_timeout=1s",
+            "cache=leases",
+            "local_lock=flock",
+            "threads=3",
+        ] {
+            let given = options(other).given();
+            assert!(given.iter().any(|it| !settings.contains(it)), "{other}");
+        }
+    }
+
+    #[test]
     fn a_wrong_option_is_named() {
         for (option, said) in [
             ("nosuch", "no such option"),
             ("soft", "length of time is missing"),
             ("threads=x", "invalid digit"),
+            ("mand", "no mandatory locks"),
+            ("fsname=x", "the source is the cluster map"),
         ] {
             let error = format!("{:#}", parse(&["-o", option]).resolved().unwrap_err());
             assert!(

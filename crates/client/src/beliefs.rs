@@ -31,8 +31,8 @@ pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
 use pandofs_types::limits::{MANY_CACHED_LEASES, MAX_CACHED_LEASES, MAX_LEASE_ENDS};
 use pandofs_types::{
-    AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
-    ShardId, Term, Time,
+    AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
+    Name, Position, ServerId, ShardId, Term, Time,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -360,7 +360,7 @@ impl Beliefs {
         }
         let answer = match &asked.request {
             Request::Lookup { dir, name } => {
-                if !self.for_all.load(Ordering::Relaxed) && !asked.caller.is_superuser() {
+                if !self.for_all.load(Ordering::Relaxed) && !searches_all(&asked.caller) {
                     return None;
                 }
                 self.find_entry(*dir, name, now)?
@@ -658,4 +658,9 @@ pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
         ..one.clone()
     };
     comparable == *other
+}
+
+/// Whether the caller may look up names in every directory.
+fn searches_all(caller: &Credentials) -> bool {
+    caller.has(Capabilities::DAC_READ_SEARCH) || caller.has(Capabilities::DAC_OVERRIDE)
 }

@@ -202,7 +202,7 @@ impl Client {
             return Err(FsError::NotDir.into());
         };
         // The home's alone to say, and it is not asked otherwise.
-        if caller.uid != 0 && caller.uid != inode.attr.uid {
+        if !caller.owns(inode.attr.uid) {
             return Err(FsError::NotPermitted.into());
         }
         core.maps.correct(dir, &home.map);

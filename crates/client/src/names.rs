@@ -21,6 +21,15 @@ pub struct OpenHow {
     pub exclusive: bool,
 }
 
+/// How [`Client::rename_how`] renames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenameHow {
+    /// What has the new name does not give way.
+    pub no_replace: bool,
+    /// The old name leads to a white-out afterwards, a character device of number 0:0.
+    pub whiteout: bool,
+}
+
 /// What [`Client::create`] opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -305,6 +314,24 @@ impl Client {
         new_name: &Name,
         no_replace: bool,
     ) -> Result<Ino> {
+        let how = RenameHow {
+            no_replace,
+            whiteout: false,
+        };
+        self.rename_how(caller, (dir, name), (new_dir, new_name), how)
+    }
+
+    /// As [`Client::rename`], perhaps leaving something in place of the old name.
+    ///
+    /// # Errors
+    /// As [`Client::rename`].
+    pub fn rename_how(
+        &self,
+        caller: &Credentials,
+        (dir, name): (Ino, &Name),
+        (new_dir, new_name): (Ino, &Name),
+        how: RenameHow,
+    ) -> Result<Ino> {
         let core = self.core();
         let request = Request::Rename {
             dir,
@@ -313,7 +340,8 @@ impl Client {
             new_name: new_name.clone(),
             // Filled in when it is sent.
             new_shard: ShardId(0),
-            no_replace,
+            no_replace: how.no_replace,
+            whiteout: how.whiteout,
         };
         match core.ask(caller, core.by_name(dir, name), request)? {
             Reply::Renamed { ino } => Ok(ino),

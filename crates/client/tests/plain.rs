@@ -75,11 +75,7 @@ fn rights_are_those_of_the_caller() {
     // Owned by `ME`, who may read and write it; others may read.
     let _server = Fake::start(&map, 0, |_| ok(Reply::Inode(file(FILE))));
     let client = client(&map);
-    let other = Credentials {
-        uid: 5,
-        gid: 5,
-        groups: Vec::new(),
-    };
+    let other = Credentials::user(5, 5, Vec::new());
     assert_eq!(client.access(&ME, FILE, 6), Ok(()));
     assert_eq!(client.access(&ME, FILE, 1), Err(FsError::Access.into()));
     assert_eq!(client.access(&other, FILE, 4), Ok(()));

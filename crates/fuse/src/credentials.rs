@@ -1,26 +1,35 @@
-//! Who asks, and when it is worth knowing in which groups.
+//! Who asks, and when it is worth knowing in which groups and with which capabilities.
 //!
-//! The kernel sends user and primary group with each request, but not the supplementary groups: those
-//! stand in `/proc/PID/status`, which costs about as much to read as a request to a server. They are
-//! therefore read only where they matter:
+//! The kernel sends user and primary group with each request, but neither the supplementary groups nor the
+//! capabilities. Groups stand in `/proc/PID/status`, which costs about as much to read as a request to a server;
+//! capabilities are asked of the system, which costs little, but what they count for stands in `/proc`, too. Both are
+//! therefore looked up only where they matter:
 //!
-//! - Never for the superuser, who may do everything without.
-//! - Otherwise only after a server refused the request for want of rights. It has changed nothing
-//!   then, so it can be asked once more, with groups. Whoever needed them once gets them read first
-//!   from then on.
+//! - After a server refused the request for want of rights, be it the superuser's. It has changed nothing
+//!   then, so it can be asked once more, with all that the caller has. Of users who needed that once it is
+//!   looked up first from then on.
 //! - Always where they decide what is done and not just whether, since then nothing is refused: a
-//!   set-group-id bit that somebody sets who is not in the file's group is left off without an error.
+//!   set-group-id bit that somebody sets who is not in the file's group is left off without an error, and
+//!   attributes in `trusted.` are not there for most.
 //!
-//! While the request is under way its caller waits in a system call: the process is there and its
-//! number means it. Requests that the kernel makes on its own (read-ahead, closes) carry no process
-//! and need no rights.
+//! What was found is used for one request and never kept: a process that gave up a capability or a group is
+//! not let in for having had it. While the request is under way its caller waits in a system call: the process
+//! is there and its number means it.
+//!
+//! Capabilities count for processes of the user name space in which this one is, which is the mount's. Those of
+//! others hold for what their name space owns, and no mount is its. Callers that this process cannot see, because
+//! they are in no process-id name space of its, and requests that the kernel makes on its own (read-ahead, closes)
+//! go by the user's number: 0 may do everything, and nobody else more than users may.
 
-use fuser::Request;
+use fuser::{Request, WriteFlags};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{Credentials, FsError};
+use pandofs_types::{Capabilities, Credentials, FsError};
+use rustix::process::Pid;
+use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// Whoever made a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,78 +51,118 @@ impl From<&Request> for Caller {
 }
 
 impl Caller {
-    pub fn is_superuser(self) -> bool {
-        self.uid == 0
-    }
-
-    /// Without supplementary groups.
+    /// Without supplementary groups and capabilities.
     pub fn alone(self) -> Credentials {
-        Credentials {
-            uid: self.uid,
-            gid: self.gid,
-            groups: Vec::new(),
-        }
+        Credentials::user(self.uid, self.gid, Vec::new())
     }
 
-    /// With supplementary groups; none for the superuser.
-    pub fn with_groups(self) -> Credentials {
-        self.with(groups_of)
+    /// With capabilities, and without supplementary groups.
+    pub fn capable(self) -> Credentials {
+        self.alone().with(self.capabilities())
     }
 
-    fn with(self, groups_of: impl FnOnce(u32) -> Vec<u32>) -> Credentials {
-        let mut credentials = self.alone();
-        if !self.is_superuser() {
-            // Who was let go is not there any more, and its number may be another one's.
-            if !fuser::is_answered_early() {
-                credentials.groups = groups_of(self.pid);
-            }
+    /// With all that the caller has.
+    pub fn complete(self) -> Credentials {
+        let mut credentials = self.capable();
+        // Who may do everything needs no groups.
+        if credentials.capabilities != Capabilities::ALL && self.is_there() {
+            credentials.groups = groups_of(self.pid);
             credentials.groups.retain(|&group| group != self.gid);
         }
         credentials
+    }
+
+    /// Who writes to a file that is open. It takes no right but to keep the file's set-id bits, and the kernel says
+    /// whether the caller has that.
+    pub fn writing(self, flags: WriteFlags) -> Credentials {
+        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.alone()
+        } else if self.uid == 0 {
+            self.alone().with(Capabilities::FSETID)
+        } else {
+            // An older kernel never says so.
+            self.cutting()
+        }
+    }
+
+    /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that.
+    pub fn cutting(self) -> Credentials {
+        let kept = self.capabilities().has(Capabilities::FSETID);
+        self.alone().with(if kept {
+            Capabilities::FSETID
+        } else {
+            Capabilities::NONE
+        })
+    }
+
+    fn capabilities(self) -> Capabilities {
+        let seen = self.is_there().then(|| capabilities_of(self.pid)).flatten();
+        seen.unwrap_or(match self.uid {
+            0 => Capabilities::ALL,
+            _ => Capabilities::NONE,
+        })
+    }
+
+    /// Who was let go is not there any more, and its number may be another one's.
+    fn is_there(self) -> bool {
+        self.pid != 0 && !fuser::is_answered_early()
     }
 }
 
 /// Asks on behalf of callers.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
-    /// Users who were let in for their supplementary groups. Grows by one number a user at most.
-    needed_groups: RwLock<HashSet<u32>>,
+    /// Users who were let in for their supplementary groups or capabilities. Grows by one number a user at most.
+    needed_more: RwLock<HashSet<u32>>,
 }
 
 impl Callers {
-    /// Has `ask` make a request as `caller`, a second time with supplementary groups if need be.
+    /// Has `ask` make a request as `caller`, a second time with supplementary groups and capabilities if need be.
     pub fn ask<T>(
         &self,
         caller: Caller,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.ask_with(caller, groups_of, ask)
+        self.ask_with(caller, caller.alone(), Caller::complete, ask)
+    }
+
+    /// As [`Self::ask`] for what may cut a file: whether it does.
+    pub fn ask_to_cut<T>(
+        &self,
+        caller: Caller,
+        cuts: bool,
+        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let least = if cuts {
+            caller.cutting()
+        } else {
+            caller.alone()
+        };
+        self.ask_with(caller, least, Caller::complete, ask)
     }
 
     fn ask_with<T>(
         &self,
         caller: Caller,
-        groups_of: impl FnOnce(u32) -> Vec<u32>,
+        least: Credentials,
+        complete: impl FnOnce(Caller) -> Credentials,
         mut ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        if caller.is_superuser() {
-            return ask(&caller.alone());
+        if self.needs_more(caller.uid) {
+            return ask(&complete(caller));
         }
-        if self.needs_groups(caller.uid) {
-            return ask(&caller.with(groups_of));
-        }
-        let refusal = match ask(&caller.alone()) {
+        let refusal = match ask(&least) {
             Err(error) if is_refusal(&error) => error,
             result => return result,
         };
-        let credentials = caller.with(groups_of);
-        if credentials.groups.is_empty() {
+        let credentials = complete(caller);
+        if credentials == least {
             return Err(refusal);
         }
         let result = ask(&credentials);
         if !result.as_ref().is_err_and(is_refusal) {
             let mut users = self
-                .needed_groups
+                .needed_more
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
             users.insert(caller.uid);
@@ -121,8 +170,8 @@ impl Callers {
         result
     }
 
-    fn needs_groups(&self, uid: u32) -> bool {
-        self.needed_groups
+    fn needs_more(&self, uid: u32) -> bool {
+        self.needed_more
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(&uid)
@@ -138,9 +187,6 @@ fn is_refusal(error: &ClientError) -> bool {
 
 /// The supplementary groups of a process or thread; none when it cannot be told.
 fn groups_of(pid: u32) -> Vec<u32> {
-    if pid == 0 {
-        return Vec::new();
-    }
     std::fs::read(format!("/proc/{pid}/status")).map_or_else(|_| Vec::new(), |text| parse(&text))
 }
 
@@ -154,6 +200,55 @@ fn parse(status: &[u8]) -> Vec<u32> {
         .filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
         .take(MAX_GROUPS)
         .collect()
+}
+
+/// The capabilities of this process.
+pub fn own_capabilities() -> Capabilities {
+    capabilities_of(std::process::id()).unwrap_or_default()
+}
+
+/// The effective capabilities of a process or thread, none if they are those of another user name space than
+/// this process's; `None` when it cannot be told.
+fn capabilities_of(pid: u32) -> Option<Capabilities> {
+    let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let found = known(capabilities(Some(number)).ok()?.effective);
+    // Most have none, and then it is all the same where they are.
+    if found == Capabilities::NONE || user_name_space(pid)? == own_user_name_space()? {
+        Some(found)
+    } else {
+        Some(Capabilities::NONE)
+    }
+}
+
+fn known(set: CapabilitySet) -> Capabilities {
+    [
+        (CapabilitySet::CHOWN, Capabilities::CHOWN),
+        (CapabilitySet::DAC_OVERRIDE, Capabilities::DAC_OVERRIDE),
+        (
+            CapabilitySet::DAC_READ_SEARCH,
+            Capabilities::DAC_READ_SEARCH,
+        ),
+        (CapabilitySet::FOWNER, Capabilities::FOWNER),
+        (CapabilitySet::FSETID, Capabilities::FSETID),
+        (CapabilitySet::MKNOD, Capabilities::MKNOD),
+        (CapabilitySet::SYS_ADMIN, Capabilities::SYS_ADMIN),
+        (CapabilitySet::SETFCAP, Capabilities::SETFCAP),
+    ]
+    .into_iter()
+    .filter(|(theirs, _)| set.contains(*theirs))
+    .fold(Capabilities::NONE, |all, (_, ours)| all.with(ours))
+}
+
+/// What a process's user name space is known by (namespaces(7)): device and number of an inode.
+fn user_name_space(pid: u32) -> Option<(u64, u64)> {
+    let place = std::fs::metadata(format!("/proc/{pid}/ns/user")).ok()?;
+    Some((place.dev(), place.ino()))
+}
+
+fn own_user_name_space() -> Option<(u64, u64)> {
+    /// This process has threads when it first asks, and none of those can ever change it.
+    static OWN: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+    *OWN.get_or_init(|| user_name_space(std::process::id()))
 }
 
 #[cfg(test)]
@@ -189,25 +284,89 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_has_no_groups() {
+    fn of_a_process_that_is_not_there_nothing_is_known() {
         assert!(groups_of(0).is_empty());
         assert!(groups_of(u32::MAX).is_empty());
+        assert_eq!(capabilities_of(0), None);
+        assert_eq!(capabilities_of(u32::MAX), None);
+        // The highest number that Linux gives is 4,194,304.
+        assert_eq!(capabilities_of(1 << 30), None);
     }
 
-    /// Asks as `caller` of a server that lets in group 9 only; returns the answer and the groups of
-    /// each request.
+    #[test]
+    fn who_cannot_be_seen_goes_by_its_number() {
+        let unseen = |uid| Caller {
+            uid,
+            gid: 5,
+            pid: 0,
+        };
+        assert_eq!(unseen(0).complete().capabilities, Capabilities::ALL);
+        assert_eq!(unseen(9).complete(), unseen(9).alone());
+    }
+
+    /// The line `CapEff:` of this process's status.
+    #[test]
+    fn the_capabilities_of_this_process_are_those_the_system_tells() {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let told = status.lines().find_map(|it| it.strip_prefix("CapEff:"));
+        let told = u64::from_str_radix(told.unwrap().trim(), 16).unwrap();
+        let found = own_capabilities();
+        // The numbers of linux/capability.h.
+        for (number, capability) in [
+            (0, Capabilities::CHOWN),
+            (1, Capabilities::DAC_OVERRIDE),
+            (2, Capabilities::DAC_READ_SEARCH),
+            (3, Capabilities::FOWNER),
+            (4, Capabilities::FSETID),
+            (21, Capabilities::SYS_ADMIN),
+            (27, Capabilities::MKNOD),
+            (31, Capabilities::SETFCAP),
+        ] {
+            assert_eq!(found.has(capability), told >> number & 1 == 1, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_writer_keeps_set_id_bits_if_the_kernel_does_not_say_otherwise() {
+        let root = Caller {
+            uid: 0,
+            gid: 0,
+            pid: 0,
+        };
+        let kills = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
+        let keeps = |who: Caller, flags| who.writing(flags).has(Capabilities::FSETID);
+        assert!(keeps(root, WriteFlags::empty()) && !keeps(root, kills));
+        let user = Caller { uid: 7, ..root };
+        assert!(!keeps(user, WriteFlags::empty()) && !keeps(user, kills));
+    }
+
+    /// Asks as `caller` of a server that lets in group 9 and who may read everything only; returns the answer and the
+    /// groups of each request.
     fn ask(
         callers: &Callers,
         caller: Caller,
         groups: &[u32],
     ) -> (Result<(), ClientError>, Vec<Vec<u32>>) {
+        ask_as(callers, caller, groups, Capabilities::NONE)
+    }
+
+    fn ask_as(
+        callers: &Callers,
+        caller: Caller,
+        groups: &[u32],
+        capabilities: Capabilities,
+    ) -> (Result<(), ClientError>, Vec<Vec<u32>>) {
         let mut asked = Vec::new();
         let result = callers.ask_with(
             caller,
-            |_| groups.to_vec(),
+            caller.alone(),
+            |caller| Credentials {
+                groups: groups.to_vec(),
+                ..caller.alone().with(capabilities)
+            },
             |credentials| {
                 asked.push(credentials.groups.clone());
-                if credentials.in_group(9) {
+                if credentials.in_group(9) || credentials.has(Capabilities::DAC_READ_SEARCH) {
                     Ok(())
                 } else {
                     Err(REFUSED)
@@ -220,11 +379,8 @@ mod tests {
     #[test]
     fn groups_are_given_only_after_a_refusal_and_then_from_the_start() {
         let callers = Callers::default();
-        assert_eq!(
-            ask(&callers, CALLER, &[100, 9]),
-            (Ok(()), vec![vec![], vec![9]])
-        );
-        assert_eq!(ask(&callers, CALLER, &[100, 9]), (Ok(()), vec![vec![9]]));
+        assert_eq!(ask(&callers, CALLER, &[9]), (Ok(()), vec![vec![], vec![9]]));
+        assert_eq!(ask(&callers, CALLER, &[9]), (Ok(()), vec![vec![9]]));
         let other = Caller {
             uid: 1_001,
             ..CALLER
@@ -240,15 +396,26 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_other_groups_is_refused_at_once() {
+    fn who_has_nothing_more_is_refused_at_once() {
         let callers = Callers::default();
-        assert_eq!(ask(&callers, CALLER, &[100]), (Err(REFUSED), vec![vec![]]));
-        let superuser = Caller {
+        assert_eq!(ask(&callers, CALLER, &[]), (Err(REFUSED), vec![vec![]]));
+    }
+
+    #[test]
+    fn capabilities_are_those_of_now_however_often_somebody_was_let_in_for_them() {
+        let callers = Callers::default();
+        let root = Caller {
             uid: 0,
             gid: 0,
             pid: 7,
         };
-        assert_eq!(ask(&callers, superuser, &[9]), (Err(REFUSED), vec![vec![]]));
+        let twice = vec![vec![], vec![]];
+        let once = vec![vec![]];
+        let all = Capabilities::ALL;
+        assert_eq!(ask_as(&callers, root, &[], all), (Ok(()), twice));
+        assert_eq!(ask_as(&callers, root, &[], all), (Ok(()), once.clone()));
+        let none = ask_as(&callers, root, &[], Capabilities::NONE);
+        assert_eq!(none, (Err(REFUSED), once));
     }
 
     #[test]
@@ -257,7 +424,11 @@ mod tests {
         let missing = ClientError::Fs(FsError::NotFound);
         let result: Result<(), _> = Callers::default().ask_with(
             CALLER,
-            |_| vec![9],
+            CALLER.alone(),
+            |caller| Credentials {
+                groups: vec![9],
+                ..caller.alone()
+            },
             |_| {
                 asked += 1;
                 Err(missing.clone())

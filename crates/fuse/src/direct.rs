@@ -5,7 +5,7 @@
 //! `umount X; mount X` would now and then end with nothing mounted. A session that was given a
 //! connection unmounts nothing.
 
-use crate::options::{KernelFlags, Options};
+use crate::options::Options;
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -17,19 +17,6 @@ use std::path::Path;
 
 /// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
 const FS_TYPE: &str = "fuse.pandofs";
-
-/// Changes what the kernel sees to in a file system that is mounted.
-///
-/// # Errors
-/// The system's; [`io::ErrorKind::ResourceBusy`] when nothing is to be changed any more and a file is open
-/// for writing.
-pub fn remount(mountpoint: &Path, flags: &KernelFlags) -> io::Result<()> {
-    Ok(rustix::mount::mount_remount(
-        mountpoint,
-        flags.of_mount(),
-        c"",
-    )?)
-}
 
 /// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system ask for
 /// less than the default of 128 KiB only, which is far less than a message to a server takes.
@@ -84,6 +71,10 @@ fn mount_data(device: i32, root_mode: u32, options: &Options) -> String {
     if options.allow_other {
         data += ",allow_other";
     }
+    for more in &options.mount_data {
+        data += ",";
+        data += more;
+    }
     data
 }
 
@@ -96,14 +87,16 @@ mod tests {
         let options = Options {
             allow_other: true,
             default_permissions: false,
+            mount_data: vec!["context=a:b".to_owned()],
             ..Options::default()
         };
         let data = mount_data(7, 0o40755, &options);
         assert!(data.starts_with("fd=7,rootmode=40755,user_id="), "{data}");
-        assert!(data.ends_with(",allow_other"), "{data}");
+        assert!(data.ends_with(",allow_other,context=a:b"), "{data}");
         let options = Options {
             allow_other: false,
             default_permissions: true,
+            mount_data: Vec::new(),
             ..options
         };
         assert!(mount_data(7, 0o40755, &options).ends_with(",default_permissions"));

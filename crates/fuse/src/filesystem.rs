@@ -16,7 +16,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyStatx, ReplyWrite, ReplyXattr, Request, RequestId,
     TimeOrNow, WriteFlags,
 };
-use pandofs_client::{ClientError, LAYOUT_XATTR};
+use pandofs_client::{ClientError, LAYOUT_XATTR, RenameHow};
 use pandofs_types::{Credentials, FileKind, Ino, SetAttr};
 use std::ffi::OsStr;
 use std::io;
@@ -226,22 +226,25 @@ impl Filesystem for PandoFs {
         let result = convert::name(name).and_then(|name| {
             let new_name = convert::name(new_name)?;
             let (from, to) = ((ino(dir), &name), (ino(new_dir), &new_name));
-            match flags {
-                RenameFlags::RENAME_EXCHANGE => self.exchange(request.into(), from, to),
-                RenameFlags::RENAME_NOREPLACE => {
-                    PandoFs::rename(self, request.into(), from, to, true)
-                }
-                flags if flags.is_empty() => PandoFs::rename(self, request.into(), from, to, false),
-                // White-outs.
-                _ => Err(Errno::EINVAL),
+            if flags == RenameFlags::RENAME_EXCHANGE {
+                return self.exchange(request.into(), from, to);
             }
+            let known = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_WHITEOUT;
+            if !known.contains(flags) {
+                return Err(Errno::EINVAL);
+            }
+            let how = RenameHow {
+                no_replace: flags.contains(RenameFlags::RENAME_NOREPLACE),
+                whiteout: flags.contains(RenameFlags::RENAME_WHITEOUT),
+            };
+            PandoFs::rename(self, request.into(), from, to, how)
         });
         reply_empty(reply, result);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (access, truncate) = (convert::access(flags), convert::truncates(flags));
-        let opened = self.ask(request.into(), |c| {
+        let opened = self.callers.ask_to_cut(request.into(), truncate, |c| {
             self.client.open_node(c, ino(number), access, truncate)
         });
         match opened {
@@ -250,7 +253,7 @@ impl Filesystem for PandoFs {
                 reply.error(Errno::EINTR);
             }
             Ok(_) => reply.opened(self.open_files.next(flags), self.open_flags(flags)),
-            Err(error) => reply.error(error),
+            Err(error) => reply.error(errno(error)),
         }
     }
 
@@ -336,12 +339,12 @@ impl Filesystem for PandoFs {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        write_flags: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let caller = Caller::from(request).alone();
+        let caller = Caller::from(request).writing(write_flags);
         let ino = ino(number);
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
@@ -533,6 +536,10 @@ impl Filesystem for PandoFs {
         let is_stored = xattr::is_name(name) && name != LAYOUT_XATTR;
         let value = if is_stored && self.no_xattrs.holds(ino) {
             Err(Errno::ENODATA)
+        } else if name.starts_with(xattr::TRUSTED) {
+            // It is not there, rather than refused, for who may not see it.
+            let caller = &Caller::from(request).capable();
+            self.client.getxattr(caller, ino, name).map_err(errno)
         } else {
             self.ask(request.into(), |c| self.client.getxattr(c, ino, name))
         };
@@ -544,7 +551,9 @@ impl Filesystem for PandoFs {
         let names = if self.no_xattrs.holds(ino) {
             Ok(Vec::new())
         } else {
-            self.ask(request.into(), |c| self.client.listxattr(c, ino))
+            // Nobody is refused, but not everybody sees all.
+            let caller = &Caller::from(request).capable();
+            self.client.listxattr(caller, ino).map_err(errno)
         };
         xattr::reply(reply, room, names.map(|names| xattr::join(&names)));
     }
@@ -613,16 +622,19 @@ impl Filesystem for PandoFs {
 
     fn ioctl(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        number: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
-        _: u32,
-        _: &[u8],
+        command: u32,
+        data: &[u8],
         _: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        match self.control(request.into(), number, command, data) {
+            Ok(answer) => reply.ioctl(0, &answer),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn getlk(

@@ -55,12 +55,14 @@ mod notices;
 mod ops;
 mod options;
 mod panic;
+mod remount;
 mod reply;
 mod set_attr;
 mod space;
 mod told;
 mod xattr;
 
-pub use direct::remount;
+pub use credentials::own_capabilities;
 pub use mount::{MountError, Mounted, mount, serve};
 pub use options::{Atime, Cache, KernelFlags, LocalLocks, Options, negotiate};
+pub use remount::{RemountError, Setting, remount};

@@ -12,9 +12,10 @@ use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Cache, Options};
+use crate::remount::Flags;
 use crate::space;
 use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs};
-use pandofs_client::{Client, ClientError, Found, Node, OpenHow};
+use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
 use pandofs_types::limits::{MAX_NAME_BYTES, MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
@@ -42,6 +43,8 @@ pub(crate) struct PandoFs {
     pub waits: Arc<Waits>,
     pub left: Arc<Left>,
     pub kernel: Kernel,
+    /// Those of `options` until it is remounted.
+    pub flags: Flags,
 }
 
 /// What a listing is to tell of each entry.
@@ -101,6 +104,7 @@ impl PandoFs {
     pub fn new(client: Client, options: Options) -> PandoFs {
         PandoFs {
             client,
+            flags: Flags::new(options.kernel),
             options,
             callers: Callers::default(),
             dir_attrs: Arc::default(),
@@ -143,7 +147,7 @@ impl PandoFs {
         } else {
             return None;
         };
-        let is_forced = flags.0 & libc::O_DSYNC != 0 || self.options.kernel.forced_writes;
+        let is_forced = flags.0 & libc::O_DSYNC != 0 || self.flags.get().forced_writes;
         Some(match is_forced && space::is_past_the_cache(handle, flags) {
             true => written.and_then(|()| self.client.fsync(&Credentials::ROOT, ino)),
             false => written,
@@ -158,6 +162,18 @@ impl PandoFs {
         outcome: impl FnOnce(&T) -> Outcome,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
+        let value = self.change_unforced(caller, dir, outcome, ask)?;
+        self.force_names(dir)?;
+        Ok(value)
+    }
+
+    fn change_unforced<T>(
+        &self,
+        caller: Caller,
+        dir: Ino,
+        outcome: impl FnOnce(&T) -> Outcome,
+        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
+    ) -> Result<T> {
         let change = self.dir_attrs.change(dir);
         let result = self.callers.ask(caller, ask);
         change.ended(match &result {
@@ -166,6 +182,28 @@ impl PandoFs {
             Err(_) => Outcome::Unclear,
         });
         result.map_err(errno)
+    }
+
+    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is answered.
+    fn force_names(&self, dir: Ino) -> Result<()> {
+        let flags = self.flags.get();
+        if !flags.forced_names && !flags.forced_writes {
+            return Ok(());
+        }
+        match self.client.fsyncdir(&Credentials::ROOT, dir).map_err(errno) {
+            // It has been removed since, and what was in it.
+            Err(Errno::ESTALE) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn force_both(&self, dir: Ino, other: Ino) -> Result<()> {
+        self.force_names(dir)?;
+        if dir == other {
+            Ok(())
+        } else {
+            self.force_names(other)
+        }
     }
 
     /// An inode by its number. Who has a handle was let in when it was made.
@@ -226,7 +264,7 @@ impl PandoFs {
         };
         self.left.changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
-        let ino = self.change(
+        let ino = self.change_unforced(
             caller,
             dir,
             |_| removed,
@@ -237,7 +275,7 @@ impl PandoFs {
             self.dead_dirs.removed(attr);
         }
         self.dir_attrs.forget(ino);
-        Ok(())
+        self.force_names(dir)
     }
 
     /// Makes and opens a file under a name that the kernel found free, or opens the one that another
@@ -263,11 +301,18 @@ impl PandoFs {
                 Outcome::Nothing
             }
         };
-        let found = self.change(caller, dir, outcome, |c| {
+        let found = self.change_unforced(caller, dir, outcome, |c| {
             with_groups_for(mode, caller, c, |c| {
                 self.client.create_masked(c, dir, name, mode, how)
             })
         });
+        if let Ok(found) = &found
+            && found.created
+            && let Err(error) = self.force_names(dir)
+        {
+            self.client.release(found.node.ino).map_err(errno)?;
+            return Err(error);
+        }
         // A link to follow or a device to open is the kernel's business: told that what it believes is
         // stale, it looks again and goes on from what it finds.
         match found {
@@ -287,20 +332,20 @@ impl PandoFs {
         caller: Caller,
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
-        no_replace: bool,
+        how: RenameHow,
     ) -> Result<()> {
         self.left.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let moved = self.change(
+        let moved = self.change_unforced(
             caller,
             dir,
             |_| Outcome::Unclear,
             |c| {
                 self.client
-                    .rename(c, dir, name, new_dir, new_name, no_replace)
+                    .rename_how(c, (dir, name), (new_dir, new_name), how)
             },
         );
         drop(elsewhere);
@@ -312,7 +357,7 @@ impl PandoFs {
         // Its own change time, if it is a directory.
         self.dir_attrs.forget(moved);
         self.names_moved(&[((dir, name), (new_dir, new_name), moved)]);
-        Ok(())
+        self.force_both(dir, new_dir)
     }
 
     /// Has two names change places. What that did to the directories' attributes servers have to be
@@ -328,7 +373,7 @@ impl PandoFs {
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let exchanged = self.change(
+        let exchanged = self.change_unforced(
             caller,
             dir,
             |_| Outcome::Unclear,
@@ -341,7 +386,7 @@ impl PandoFs {
         self.dir_attrs.forget(other);
         let (one, two) = ((dir, name), (new_dir, new_name));
         self.names_moved(&[(one, two, ino), (two, one, other)]);
-        Ok(())
+        self.force_both(dir, new_dir)
     }
 
     /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
@@ -408,7 +453,7 @@ impl PandoFs {
 
     /// It was read: a file, a link or a directory.
     pub fn accessed(&self, ino: Ino, is_dir: bool) {
-        let flags = &self.options.kernel;
+        let flags = self.flags.get();
         if flags.read_only || is_dir && flags.no_dir_atime {
             return;
         }
@@ -423,8 +468,8 @@ impl PandoFs {
     }
 }
 
-/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups if they
-/// decide what becomes of the mode.
+/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and capabilities if
+/// they decide what becomes of the mode.
 pub(crate) fn with_groups_for<T>(
     mode: NewMode,
     caller: Caller,
@@ -432,7 +477,7 @@ pub(crate) fn with_groups_for<T>(
     make: impl FnOnce(&Credentials) -> T,
 ) -> T {
     if convert::depends_on_groups(mode.mode) {
-        make(&caller.with_groups())
+        make(&caller.complete())
     } else {
         make(credentials)
     }

@@ -1,5 +1,6 @@
 //! How a file system is mounted, and what is agreed with the kernel.
 
+use crate::remount::Setting;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
@@ -41,6 +42,11 @@ pub struct Options {
     pub fs_name: String,
     /// Locks that hold within this mount alone, and cost no server anything.
     pub local_locks: LocalLocks,
+    /// More of what the kernel takes as mount data, each as `NAME=VALUE`: the labels of SELinux.
+    pub mount_data: Vec<String>,
+    /// Settings that stay as they are while it is mounted, for who wants to change them (see
+    /// [`remount`](crate::remount())).
+    pub settings: Vec<Setting>,
 }
 
 /// By what the kernel is told how long to believe entries and attributes.
@@ -74,8 +80,12 @@ pub struct KernelFlags {
     pub devices: bool,
     /// Programs cannot be run (`noexec`).
     pub no_programs: bool,
-    /// Each write is followed by what fsync(2) does (`sync`).
+    /// Each write and each change of names is followed by what fsync(2) does (`sync`).
     pub forced_writes: bool,
+    /// Each change of names is followed by what fsync(2) of the directory does (`dirsync`).
+    pub forced_names: bool,
+    /// Symbolic links are not followed (`nosymfollow`).
+    pub no_symlinks: bool,
     /// What reading does to times of access. The kernel leaves it to this mount, which takes it when it
     /// is made, and only shows it.
     pub atime: Atime,
@@ -107,6 +117,8 @@ impl KernelFlags {
             (!self.devices, MountFlags::NODEV),
             (self.no_programs, MountFlags::NOEXEC),
             (self.forced_writes, MountFlags::SYNCHRONOUS),
+            (self.forced_names, MountFlags::DIRSYNC),
+            (self.no_symlinks, MountFlags::NOSYMFOLLOW),
             (self.atime == Atime::Kept, MountFlags::NOATIME),
             (
                 self.atime == Atime::Changed(AtimeRule::Relative),
@@ -139,6 +151,55 @@ impl KernelFlags {
             ),
         ]
         .into_iter()
+        .chain(self.forced_names.then_some(MountOption::DirSync))
+        .chain(
+            self.no_symlinks
+                .then(|| MountOption::CUSTOM("nosymfollow".to_owned())),
+        )
+    }
+
+    /// As a number, for messages.
+    pub(crate) fn bits(self) -> u16 {
+        let atime = match self.atime {
+            Atime::Changed(AtimeRule::Relative) => 0,
+            Atime::Changed(AtimeRule::Strict) => 1,
+            Atime::Kept => 2,
+        };
+        let flags = [
+            self.read_only,
+            self.set_ids,
+            self.devices,
+            self.no_programs,
+            self.forced_writes,
+            self.forced_names,
+            self.no_symlinks,
+            self.no_dir_atime,
+        ];
+        let bits = flags.into_iter().enumerate();
+        bits.fold(atime << 8, |all, (at, is_set)| {
+            all | u16::from(is_set) << at
+        })
+    }
+
+    /// `None` if the number stands for none.
+    pub(crate) fn of_bits(bits: u16) -> Option<KernelFlags> {
+        let is_set = |at: u16| bits >> at & 1 == 1;
+        Some(KernelFlags {
+            read_only: is_set(0),
+            set_ids: is_set(1),
+            devices: is_set(2),
+            no_programs: is_set(3),
+            forced_writes: is_set(4),
+            forced_names: is_set(5),
+            no_symlinks: is_set(6),
+            no_dir_atime: is_set(7),
+            atime: match bits >> 8 {
+                0 => Atime::Changed(AtimeRule::Relative),
+                1 => Atime::Changed(AtimeRule::Strict),
+                2 => Atime::Kept,
+                _ => return None,
+            },
+        })
     }
 }
 
@@ -157,6 +218,8 @@ impl Default for Options {
             default_permissions: true,
             fs_name: "pandofs".to_owned(),
             local_locks: LocalLocks::default(),
+            mount_data: Vec::new(),
+            settings: Vec::new(),
         }
     }
 }

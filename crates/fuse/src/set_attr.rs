@@ -6,7 +6,7 @@ use crate::left::Changed;
 use crate::ops::{PandoFs, Result, errno};
 use fuser::Errno;
 use pandofs_client::{Client, ClientError};
-use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
+use pandofs_types::{Attr, Capabilities, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
@@ -48,7 +48,7 @@ fn set_attr(
         ..set
     };
     if set == SetAttr::default() {
-        if caller.is_superuser() {
+        if caller.capable().has(Capabilities::FSETID) {
             return client.getattr(&Credentials::ROOT, ino);
         }
         let set = cleared(set);
@@ -61,15 +61,18 @@ fn set_attr(
             result => result,
         };
     }
-    // Whether a set-group-id bit stays depends on groups without any refusal.
+    // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
     let groups_decide = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
     if groups_decide {
-        return client.setattr(&caller.with_groups(), ino, set);
+        return client.setattr(&caller.complete(), ino, set);
     }
-    match callers.ask(caller, |caller| client.setattr(caller, ino, set.clone())) {
+    let cuts = set.size.is_some();
+    match callers.ask_to_cut(caller, cuts, |caller| {
+        client.setattr(caller, ino, set.clone())
+    }) {
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
         // open it any more or ever could (who makes a file opens it whatever its mode).
-        Err(ClientError::Fs(FsError::Access)) if opened && set.size.is_some() => {
+        Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
             client.setattr(&Credentials::ROOT, ino, cleared(set))
         }
         result => result,

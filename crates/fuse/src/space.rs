@@ -72,7 +72,7 @@ impl PandoFs {
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
         self.left.changes(vec![Changed::Inode(ino)])?;
-        let caller = &caller.alone();
+        let caller = &caller.cutting();
         let done = self
             .client
             .allocate(caller, ino, offset, length, allocation);

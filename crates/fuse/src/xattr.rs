@@ -11,6 +11,9 @@ use pandofs_types::{AclKind, Credentials, Ino};
 /// File capabilities. The kernel asks for them before a file is written to, to take them off.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
+/// What attributes begin with that most callers do not see.
+pub(crate) const TRUSTED: &[u8] = b"trusted.";
+
 /// Whether there may be an attribute of this name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
@@ -78,8 +81,8 @@ impl PandoFs {
         self.left.changes(vec![Changed::Inode(ino)])?;
         let result = mode(flags).and_then(|mode| {
             if AclKind::of_name(name).is_some() {
-                // Whether a set-group-id bit stays depends on groups without any refusal.
-                let caller = &caller.with_groups();
+                // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
+                let caller = &caller.complete();
                 let set = self.client.setxattr(caller, ino, name, value, mode);
                 return set.map_err(errno);
             }

@@ -106,6 +106,7 @@ fn a_mount_does_what_the_model_says() {
         times_only_advance: true,
         allocates: true,
         makes_unnamed: true,
+        makes_whiteouts: true,
         inos_are_reused: false,
     };
     let place = mounted.mountpoint().to_owned();

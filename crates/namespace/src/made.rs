@@ -69,6 +69,7 @@ fn dir_of_step(step: &Step) -> Option<Ino> {
         | Step::SetDir { dir, .. }
         | Step::GiveUp { dir, .. } => Some(*dir),
         Step::Swap { swap } => Some(swap.dir),
+        Step::Whiteout { whiteout } => Some(whiteout.dir),
         Step::SetAcl { set } => Some(set.dir),
         // It goes up from directory to directory, and looks at each.
         Step::HoldAncestors { .. }

@@ -1,7 +1,9 @@
 //! Rights of callers, as POSIX and Linux have them.
 
 use crate::records::{InodeRecord, PartsRecord};
-use pandofs_types::{Acls, Credentials, FileKind, FsError, FsResult, SetAttr, SetTime};
+use pandofs_types::{
+    Acls, Capabilities, Credentials, FileKind, FsError, FsResult, SetAttr, SetTime,
+};
 
 /// Permission bits.
 pub const SET_UID: u16 = 0o4000;
@@ -37,10 +39,10 @@ pub fn check_inode(caller: &Credentials, wanted: u16, inode: &InodeRecord) -> Fs
     }
 }
 
-/// In a sticky directory only the owner of a file, of the directory, or the superuser takes a name
-/// away: the user who must own the inode, if it matters.
+/// In a sticky directory only the owner of a file, of the directory, or who may do what owners may takes a
+/// name away: the user who must own the inode, if it matters.
 pub fn must_own(caller: &Credentials, parts: &PartsRecord) -> Option<u32> {
-    let free = parts.mode & STICKY == 0 || caller.is_superuser() || caller.uid == parts.uid;
+    let free = parts.mode & STICKY == 0 || caller.owns(parts.uid);
     (!free).then_some(caller.uid)
 }
 
@@ -68,7 +70,7 @@ pub fn inherit(
     } else if kind == FileKind::Dir {
         (parts.gid, mode | SET_GID)
     } else {
-        let is_member = caller.is_superuser() || caller.in_group(parts.gid);
+        let is_member = caller.in_group_or_capable(parts.gid);
         let strange = mode & GROUP_EXECUTE != 0 && !is_member;
         (parts.gid, if strange { mode & !SET_GID } else { mode })
     };
@@ -78,19 +80,22 @@ pub fn inherit(
 
 /// Whether the caller may make these changes.
 pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> FsResult<()> {
-    let owner = caller.is_superuser() || caller.uid == inode.uid;
+    let owner = caller.owns(inode.uid);
+    // To give a file away, even to oneself, it takes more than to do what its owner may.
+    let may_give = caller.has(Capabilities::CHOWN);
+    let is_own = caller.uid == inode.uid;
     if set.mode.is_some() && !owner {
         return Err(FsError::NotPermitted);
     }
     if let Some(uid) = set.uid
-        && !caller.is_superuser()
-        && !(owner && uid == inode.uid)
+        && !may_give
+        && !(is_own && uid == inode.uid)
     {
         return Err(FsError::NotPermitted);
     }
     if let Some(gid) = set.gid
-        && !caller.is_superuser()
-        && !(owner && (gid == inode.gid || caller.in_group(gid)))
+        && !may_give
+        && !(is_own && (gid == inode.gid || caller.in_group(gid)))
     {
         return Err(FsError::NotPermitted);
     }
@@ -101,7 +106,9 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
             _ => return Err(FsError::Invalid),
         }
     }
-    if set.clear_set_id && !owner {
+    // Who gives it away takes them off by that.
+    let gives = set.uid.is_some() || set.gid.is_some();
+    if set.clear_set_id && !owner && !gives {
         check_inode(caller, WRITE, inode)?;
     }
     let times = [set.atime, set.mtime];
@@ -130,7 +137,7 @@ pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u
     if let Some(new) = set.mode {
         mode = new;
         let gid = set.gid.unwrap_or(inode.gid);
-        if !caller.is_superuser() && !caller.in_group(gid) {
+        if !caller.in_group_or_capable(gid) {
             mode &= !SET_GID;
         }
     }
@@ -139,7 +146,7 @@ pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u
 
 /// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
 pub fn mode_after_write(caller: &Credentials, mode: u16) -> u16 {
-    if caller.is_superuser() {
+    if caller.has(Capabilities::FSETID) {
         mode
     } else {
         without_set_id(mode)

@@ -112,6 +112,10 @@ pub fn of_step(step: &Step, view: &View<'_>) -> Vec<LeaseKey> {
             entry_key(view, swap.dir, &swap.name),
             LeaseKey::Parts(swap.dir),
         ],
+        Step::Whiteout { whiteout } => vec![
+            entry_key(view, whiteout.dir, &whiteout.name),
+            LeaseKey::Parts(whiteout.dir),
+        ],
         Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
             vec![LeaseKey::Inode(*ino)]
         }

@@ -8,6 +8,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::any::Any;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,6 +56,28 @@ pub fn as_user(who: Who, body: impl FnOnce() -> Outcome) -> Outcome {
         become_user(who)?;
         body()
     })
+}
+
+/// Runs a part of a case as another user, in a child that has these capabilities and no others.
+pub fn with_capabilities(who: Who, set: CapabilitySet, body: impl FnOnce() -> Outcome) -> Outcome {
+    in_child(|| {
+        let kept = set_keep_capabilities(true);
+        crate::case::holds("PR_SET_KEEPCAPS", kept.is_ok(), "success", kept)?;
+        become_user(who)?;
+        keep_capabilities(set)?;
+        body()
+    })
+}
+
+/// Gives up all capabilities but these for good.
+pub fn keep_capabilities(set: CapabilitySet) -> Outcome {
+    let sets = CapabilitySets {
+        effective: set,
+        permitted: set,
+        inheritable: CapabilitySet::empty(),
+    };
+    let done = set_capabilities(None, sets);
+    crate::case::holds("capset()", done.is_ok(), "success", done)
 }
 
 /// Gives up root for good. No process but a child that ends soon should.

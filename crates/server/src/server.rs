@@ -118,11 +118,8 @@ impl Server {
         store: &dyn Store,
     ) -> Result<(), StartError> {
         let now = Clock::default().now();
-        let owner = Credentials {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-            groups: Vec::new(),
-        };
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        let owner = Credentials::user(uid, gid, Vec::new());
         let mut overlay = Overlay::new(store);
         for config in recovery::configs(&Arc::new(map.clone()), id) {
             Shard::create(&config, &mut overlay, now, &owner).map_err(|source| {

@@ -264,6 +264,7 @@ impl Screen<'_> {
             }
             Step::NewDir { new } => self.new_dir(new),
             Step::NewFile { new } => self.new_file(new),
+            Step::Whiteout { .. } => Err(Misfit("a white-out for another shard".to_owned())),
             Step::NewPart { part } => self.new_part(part),
             Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
                 self.ino(*ino)

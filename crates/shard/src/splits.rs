@@ -146,6 +146,7 @@ impl Shard {
             let (dir, name) = match step {
                 Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => (dir, name),
                 Step::Swap { swap } => (&swap.dir, &swap.name),
+                Step::Whiteout { whiteout } => (&whiteout.dir, &whiteout.name),
                 _ => return false,
             };
             let position = self.config.map.hash_key.position(name.as_bytes());

@@ -20,6 +20,8 @@ pub enum Deed {
     Remove(Ino),
     /// It led there and may be free now: a rename to another name of the same file does nothing.
     MayLeave(Ino),
+    /// It led there, and leads to a white-out now that nobody was told of.
+    Hide(Ino),
     /// It leads there now.
     Set(Ino),
     /// It led to the first and leads to the second now.
@@ -132,11 +134,17 @@ impl History {
                 name,
                 new_dir,
                 new_name,
+                whiteout,
                 ..
             } => {
                 let (from, to) = ((*dir, name.clone()), (*new_dir, new_name.clone()));
                 if from != to {
-                    open.push(self.add(from, Some(Deed::MayRemove)));
+                    let deed = if *whiteout {
+                        Deed::MaySet
+                    } else {
+                        Deed::MayRemove
+                    };
+                    open.push(self.add(from, Some(deed)));
                     open.push(self.add(to, Some(Deed::MaySet)));
                 }
             }
@@ -254,7 +262,8 @@ impl History {
                 Some(FsError::IsDir | FsError::NotDir | FsError::NotEmpty) => Some(Deed::Taken),
                 _ => None,
             },
-            (Request::Rename { .. }, Ok(Reply::Renamed { ino })) => Some(match number {
+            (Request::Rename { whiteout, .. }, Ok(Reply::Renamed { ino })) => Some(match number {
+                0 if *whiteout => Deed::Hide(*ino),
                 0 if self.linked.contains(ino) => Deed::MayLeave(*ino),
                 0 => Deed::Remove(*ino),
                 _ => Deed::Set(*ino),

@@ -272,13 +272,18 @@ impl Job {
                 ino: found,
                 inode_shard: ShardId(0),
             },
-            Op::Rename { no_replace, .. } => Request::Rename {
+            Op::Rename {
+                no_replace,
+                whiteout,
+                ..
+            } => Request::Rename {
                 dir: found,
                 name: self.last[0].clone(),
                 new_dir: self.found[1],
                 new_name: self.last[1].clone(),
                 new_shard: ShardId(0),
                 no_replace: *no_replace,
+                whiteout: *whiteout,
             },
             Op::Exchange(..) => Request::Exchange {
                 dir: found,

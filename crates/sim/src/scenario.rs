@@ -68,6 +68,7 @@ pub enum Op {
         from: Path,
         to: Path,
         no_replace: bool,
+        whiteout: bool,
     },
     Exchange(Path, Path),
     Lookup(Path),

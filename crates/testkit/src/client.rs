@@ -5,7 +5,7 @@ use crate::inodes::{Done, Inodes, Make};
 use crate::op::{Failure, Special, XattrMode};
 use crate::subject::Census;
 use pandofs_api::{Allocation, NewNode};
-use pandofs_client::{Client, ClientError, OpenHow, Seek};
+use pandofs_client::{Client, ClientError, OpenHow, RenameHow, Seek};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, SetAttr, Time};
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -142,9 +142,9 @@ impl Inodes for Clients {
         by: &Credentials,
         from: (Ino, &Name),
         to: (Ino, &Name),
-        no_replace: bool,
+        how: RenameHow,
     ) -> Done<()> {
-        self.clients[client].rename(by, from.0, from.1, to.0, to.1, no_replace)?;
+        self.clients[client].rename_how(by, from, to, how)?;
         Ok(())
     }
 

@@ -115,6 +115,7 @@ impl Generator {
                     self.old_path(model)
                 },
                 no_replace: self.rng.chance(1, 6),
+                whiteout: self.rng.chance(1, 8),
             },
             43..50 => Op::Stat {
                 path: self.old_path(model),

@@ -4,6 +4,7 @@ use crate::op::{Answer, Failure, HandleId, Op, Outcome, Path, Special, Stat, Ste
 use crate::op::{callers, filling};
 use crate::subject::{Census, Subject, Traits};
 use pandofs_api::Allocation;
+use pandofs_client::RenameHow;
 use pandofs_types::{
     Attr, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime, Time,
 };
@@ -91,7 +92,7 @@ pub trait Inodes {
         by: &Credentials,
         from: (Ino, &Name),
         to: (Ino, &Name),
-        no_replace: bool,
+        how: RenameHow,
     ) -> Done<()>;
 
     fn exchange(
@@ -257,6 +258,7 @@ pub fn pandofs_traits() -> Traits {
         times_only_advance: true,
         allocates: true,
         makes_unnamed: true,
+        makes_whiteouts: true,
         inos_are_reused: false,
     }
 }
@@ -470,11 +472,16 @@ impl<I: Inodes> Walk<'_, I> {
                 from,
                 to,
                 no_replace,
+                whiteout,
             } => {
                 let (dir, name) = self.parent(from)?;
                 let (new_dir, new_name) = self.parent(to)?;
                 let (from, to) = ((dir, &name), (new_dir, &new_name));
-                self.inodes.rename(client, by, from, to, *no_replace)?;
+                let how = RenameHow {
+                    no_replace: *no_replace,
+                    whiteout: *whiteout,
+                };
+                self.inodes.rename(client, by, from, to, how)?;
             }
             Op::Exchange { from, to } => {
                 let (dir, name) = self.parent(from)?;

@@ -7,12 +7,13 @@ use crate::op::{Answer, Failure, HandleId, Op, Outcome, Path, Special, Stat, Ste
 use crate::op::{callers, filling};
 use crate::subject::{Subject, Traits};
 use pandofs_api::Allocation;
-use pandofs_types::{Credentials, FileKind, FsError, SetTime, Time};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError, SetTime, Time};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid,
     XattrFlags,
 };
 use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -71,12 +72,25 @@ impl Mounted {
         // Not every local file system does.
         let unnamed = shared.unnamed(&Path::ROOT, mode_of(0o600), false);
         traits.makes_unnamed &= unnamed.is_ok();
+        traits.makes_whiteouts &= makes_whiteouts(&shared.root);
         let callers = callers().into_iter().take(traits.callers);
         let workers = callers
             .map(|caller| Worker::start(caller, Arc::clone(&shared)))
             .collect();
         Mounted { workers, traits }
     }
+}
+
+fn makes_whiteouts(root: &OwnedFd) -> bool {
+    let (from, to) = ("white-out", "renamed");
+    let mode = Mode::from_raw_mode(0o600);
+    let made = rustix::fs::openat(root, from, OFlags::CREATE | OFlags::WRONLY, mode);
+    made.expect("a file can be made");
+    let renamed =
+        rustix::fs::renameat_with(root, from, root, to, rustix::fs::RenameFlags::WHITEOUT);
+    let _ = rustix::fs::unlinkat(root, to, AtFlags::empty());
+    rustix::fs::unlinkat(root, from, AtFlags::empty()).expect("what was made can be removed");
+    renamed.is_ok()
 }
 
 impl Drop for Mounted {
@@ -134,7 +148,7 @@ impl Worker {
     }
 }
 
-/// Gives the calling thread, and no other, these rights for good.
+/// Gives the calling thread, and no other, these rights for good. The superuser keeps what it has.
 fn become_caller(caller: &Credentials) {
     let call = |name: &str, result: libc::c_long| {
         assert!(
@@ -145,6 +159,7 @@ fn become_caller(caller: &Credentials) {
     };
     let (uid, gid) = (caller.uid, caller.gid);
     let groups = &caller.groups;
+    set_keep_capabilities(true).expect("a thread may say what becomes of its capabilities");
     // SAFETY: the pointer is to as many groups as are named, for the length of the call; the system
     // calls only change the rights of this thread.
     unsafe {
@@ -161,7 +176,33 @@ fn become_caller(caller: &Credentials) {
             libc::syscall(libc::SYS_setresuid, uid, uid, uid),
         );
     }
+    if caller.capabilities != Capabilities::ALL {
+        let set = CAPABILITIES
+            .into_iter()
+            .filter(|(ours, _)| caller.has(*ours))
+            .fold(CapabilitySet::empty(), |all, (_, theirs)| all | theirs);
+        let sets = CapabilitySets {
+            effective: set,
+            permitted: set,
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, sets).expect("capabilities can be given up");
+    }
 }
+
+const CAPABILITIES: [(Capabilities, CapabilitySet); 8] = [
+    (Capabilities::CHOWN, CapabilitySet::CHOWN),
+    (Capabilities::DAC_OVERRIDE, CapabilitySet::DAC_OVERRIDE),
+    (
+        Capabilities::DAC_READ_SEARCH,
+        CapabilitySet::DAC_READ_SEARCH,
+    ),
+    (Capabilities::FOWNER, CapabilitySet::FOWNER),
+    (Capabilities::FSETID, CapabilitySet::FSETID),
+    (Capabilities::MKNOD, CapabilitySet::MKNOD),
+    (Capabilities::SYS_ADMIN, CapabilitySet::SYS_ADMIN),
+    (Capabilities::SETFCAP, CapabilitySet::SETFCAP),
+];
 
 /// The error as one that file systems answer.
 fn failure(errno: Errno) -> Failure {
@@ -253,12 +294,11 @@ impl Shared {
                 from,
                 to,
                 no_replace,
+                whiteout,
             } => {
-                let flags = if *no_replace {
-                    sys::RenameFlags::NOREPLACE
-                } else {
-                    sys::RenameFlags::empty()
-                };
+                let mut flags = sys::RenameFlags::empty();
+                flags.set(sys::RenameFlags::NOREPLACE, *no_replace);
+                flags.set(sys::RenameFlags::WHITEOUT, *whiteout);
                 sys::renameat_with(root, relative(from), root, relative(to), flags)?;
             }
             Op::Exchange { from, to } => {

@@ -2,7 +2,7 @@
 //! failure is made smaller.
 
 use pandofs_api::Allocation;
-use pandofs_types::{Credentials, FileKind, FsError, SetTime, Time};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError, SetTime, Time};
 use std::fmt;
 
 /// A path below the root of the tree under test; empty for the root itself. Its parts are any bytes,
@@ -131,6 +131,7 @@ pub enum Op {
         from: Path,
         to: Path,
         no_replace: bool,
+        whiteout: bool,
     },
     Stat {
         path: Path,
@@ -277,19 +278,24 @@ pub struct Step {
     pub op: Op,
 }
 
-/// Who asks: the superuser, a user, another one with a further group, and the first user in that
-/// group.
+/// Who asks: the superuser, a user, another one with a further group, the first user in that group, a user with
+/// capabilities, and the superuser's number with few.
 pub fn callers() -> Vec<Credentials> {
-    let user = |uid, groups: &[u32]| Credentials {
-        uid,
-        gid: uid,
-        groups: groups.to_vec(),
-    };
+    let user = |uid, groups: &[u32]| Credentials::user(uid, uid, groups.to_vec());
+    let for_users = Capabilities::DAC_READ_SEARCH
+        .with(Capabilities::FOWNER)
+        .with(Capabilities::SYS_ADMIN);
+    let for_root = Capabilities::MKNOD
+        .with(Capabilities::CHOWN)
+        .with(Capabilities::FSETID)
+        .with(Capabilities::SETFCAP);
     vec![
         Credentials::ROOT,
         user(1_000, &[]),
         user(1_001, &[2_000]),
         user(1_000, &[2_000, 1_001]),
+        user(1_001, &[]).with(for_users),
+        user(0, &[2_000]).with(for_root),
     ]
 }
 

@@ -24,6 +24,8 @@ pub struct Traits {
     pub allocates: bool,
     /// It knows [`Op::CreateUnnamed`](crate::op::Op::CreateUnnamed).
     pub makes_unnamed: bool,
+    /// It knows [`Op::Rename`](crate::op::Op::Rename) that leaves a white-out.
+    pub makes_whiteouts: bool,
     /// The inode number of what is gone may be given to something else.
     pub inos_are_reused: bool,
 }

@@ -20,6 +20,7 @@ fn linux_does_what_the_model_says() {
         times_only_advance: false,
         allocates: true,
         makes_unnamed: true,
+        makes_whiteouts: true,
         inos_are_reused: true,
     };
     check(Config::from_environment(20_000), || {

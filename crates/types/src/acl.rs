@@ -172,8 +172,8 @@ impl Acl {
         *self.mask.as_mut().unwrap_or(&mut self.group) &= (mode >> 3 & 7) as u8;
     }
 
-    /// Whether it gives the caller every right in `wanted` on what these own. Nothing is said of the
-    /// superuser.
+    /// Whether it gives the caller every right in `wanted` on what these own. Nothing is said of
+    /// capabilities.
     fn permits(&self, caller: &Credentials, wanted: u16, uid: u32, gid: u32) -> bool {
         let has = |rights: u8| u16::from(rights) & wanted == wanted;
         if caller.uid == uid {
@@ -300,9 +300,9 @@ impl Credentials {
         access: Option<&Acl>,
     ) -> bool {
         match access {
-            Some(acl) if mode & 0o070 != 0 && !self.is_superuser() => {
+            Some(acl) if mode & 0o070 != 0 => {
                 assert!(wanted <= 7);
-                acl.permits(self, wanted, uid, gid)
+                acl.permits(self, wanted, uid, gid) || self.may_in_any_case(wanted, kind, mode)
             }
             _ => self.may(wanted, kind, mode, uid, gid),
         }
@@ -312,6 +312,7 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Capabilities;
 
     fn named(id: u32, rights: u8) -> AclEntry {
         AclEntry { id, rights }
@@ -330,11 +331,7 @@ mod tests {
     }
 
     fn who(uid: u32, gid: u32, groups: &[u32]) -> Credentials {
-        Credentials {
-            uid,
-            gid,
-            groups: groups.to_vec(),
-        }
+        Credentials::user(uid, gid, groups.to_vec())
     }
 
     fn may(caller: &Credentials, wanted: u16) -> bool {
@@ -356,6 +353,8 @@ mod tests {
         assert!(may(&who(3, 2, &[9]), 4) && may(&who(3, 2, &[9]), 2));
         assert!(!may(&who(3, 2, &[9]), 6));
         assert!(may(&Credentials::ROOT, 6) && !may(&Credentials::ROOT, 1));
+        let reader = who(3, 5, &[]).with(Capabilities::DAC_READ_SEARCH);
+        assert!(may(&reader, 4) && !may(&reader, 2));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Attributes of inodes, and who asks for them.
 
+use crate::capabilities::Capabilities;
 use crate::id::Ino;
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +95,9 @@ pub struct Credentials {
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
+    /// What the caller may do besides what it may as this user and in these groups. As in Linux these decide,
+    /// and not the number of the user: the superuser is who has all of them.
+    pub capabilities: Capabilities,
 }
 
 impl Credentials {
@@ -101,11 +105,53 @@ impl Credentials {
         uid: 0,
         gid: 0,
         groups: Vec::new(),
+        capabilities: Capabilities::ALL,
     };
 
-    /// Whether the caller may do what only the superuser may.
-    pub fn is_superuser(&self) -> bool {
-        self.uid == 0
+    /// Without capabilities.
+    pub const fn user(uid: u32, gid: u32, groups: Vec<u32>) -> Credentials {
+        Credentials {
+            uid,
+            gid,
+            groups,
+            capabilities: Capabilities::NONE,
+        }
+    }
+
+    /// The same with these capabilities.
+    #[must_use]
+    pub fn with(self, capabilities: Capabilities) -> Credentials {
+        Credentials {
+            capabilities,
+            ..self
+        }
+    }
+
+    pub fn has(&self, capability: Capabilities) -> bool {
+        self.capabilities.has(capability)
+    }
+
+    /// Whether the caller may do what only the owner of a file of this user may.
+    pub fn owns(&self, uid: u32) -> bool {
+        self.uid == uid || self.has(Capabilities::FOWNER)
+    }
+
+    /// Whether the caller is in the group, or need not be to set or keep its set-group-id bit.
+    pub fn in_group_or_capable(&self, gid: u32) -> bool {
+        self.in_group(gid) || self.has(Capabilities::FSETID)
+    }
+
+    /// Whether capabilities give every right in `wanted`, whatever permission bits and lists say. To execute a file that
+    /// nobody may execute they never do.
+    pub(crate) fn may_in_any_case(&self, wanted: u16, kind: FileKind, mode: u16) -> bool {
+        let (read, write, execute) = (wanted & 4 != 0, wanted & 2 != 0, wanted & 1 != 0);
+        let only_looks = match kind {
+            FileKind::Dir => !write,
+            _ => read && !write && !execute,
+        };
+        let can_be_done = !execute || kind == FileKind::Dir || mode & 0o111 != 0;
+        only_looks && self.has(Capabilities::DAC_READ_SEARCH)
+            || can_be_done && self.has(Capabilities::DAC_OVERRIDE)
     }
 
     pub fn in_group(&self, gid: u32) -> bool {
@@ -113,13 +159,9 @@ impl Credentials {
     }
 
     /// Whether the caller has every right in `wanted` (4 read, 2 write, 1 execute or search) on an
-    /// inode with these owners and permission bits. The superuser has all, except to execute a file
-    /// that nobody may execute (POSIX).
+    /// inode with these owners and permission bits.
     pub fn may(&self, wanted: u16, kind: FileKind, mode: u16, uid: u32, gid: u32) -> bool {
         assert!(wanted <= 7);
-        if self.is_superuser() {
-            return wanted & 1 == 0 || kind == FileKind::Dir || mode & 0o111 != 0;
-        }
         let granted = if self.uid == uid {
             mode >> 6
         } else if self.in_group(gid) {
@@ -127,7 +169,7 @@ impl Credentials {
         } else {
             mode
         };
-        granted & wanted == wanted
+        granted & wanted == wanted || self.may_in_any_case(wanted, kind, mode)
     }
 }
 
@@ -137,21 +179,9 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_decides() {
-        let owner = Credentials {
-            uid: 1,
-            gid: 1,
-            groups: vec![],
-        };
-        let member = Credentials {
-            uid: 2,
-            gid: 2,
-            groups: vec![9],
-        };
-        let other = Credentials {
-            uid: 3,
-            gid: 3,
-            groups: vec![],
-        };
+        let owner = Credentials::user(1, 1, vec![]);
+        let member = Credentials::user(2, 2, vec![9]);
+        let other = Credentials::user(3, 3, vec![]);
         // The owner has fewer rights than the rest and does not get theirs.
         assert!(!owner.may(4, FileKind::File, 0o077, 1, 9));
         assert!(member.may(7, FileKind::File, 0o070, 1, 9));
@@ -166,5 +196,33 @@ mod tests {
         assert!(!root.may(1, FileKind::File, 0o666, 1, 1));
         assert!(root.may(1, FileKind::File, 0o001, 1, 1));
         assert!(root.may(7, FileKind::Dir, 0, 1, 1));
+    }
+
+    #[test]
+    fn capabilities_decide_and_not_who_the_user_is() {
+        let root = Credentials::ROOT.with(Capabilities::NONE);
+        assert!(!root.may(4, FileKind::File, 0, 1, 1) && !root.owns(1));
+        assert!(root.may(6, FileKind::File, 0o600, 0, 0) && root.owns(0));
+
+        let user = Credentials::user(7, 7, vec![]);
+        let reader = user.clone().with(Capabilities::DAC_READ_SEARCH);
+        assert!(reader.may(4, FileKind::File, 0, 1, 1) && reader.may(5, FileKind::Dir, 0, 1, 1));
+        assert!(!reader.may(2, FileKind::File, 0, 1, 1) && !reader.may(3, FileKind::Dir, 0, 1, 1));
+        assert!(
+            !reader.may(5, FileKind::File, 0o700, 1, 1),
+            "it is no right to execute"
+        );
+        assert!(
+            !reader.may(6, FileKind::File, 0o060, 1, 1),
+            "both rights have to come from one place"
+        );
+
+        let writer = user.clone().with(Capabilities::DAC_OVERRIDE);
+        assert!(writer.may(6, FileKind::File, 0, 1, 1) && writer.may(7, FileKind::Dir, 0, 1, 1));
+        assert!(
+            writer.may(7, FileKind::File, 0o010, 1, 1)
+                && !writer.may(1, FileKind::File, 0o600, 1, 1)
+        );
+        assert!(!writer.owns(1) && user.with(Capabilities::FOWNER).owns(1));
     }
 }

@@ -6,6 +6,7 @@
 pub mod acl;
 pub mod atime;
 pub mod attr;
+pub mod capabilities;
 mod commit_protocol;
 pub mod error;
 pub mod id;
@@ -18,6 +19,7 @@ pub mod position;
 pub use acl::{Acl, AclEntry, AclKind, Acls};
 pub use atime::AtimeRule;
 pub use attr::{Attr, Credentials, FileKind, NewMode, SetAttr, SetTime, Time};
+pub use capabilities::Capabilities;
 pub use commit_protocol::CommitProtocol;
 pub use error::{FsError, FsResult};
 pub use id::{Epoch, FsId, Ino, ServerId, SessionId, ShardId, SlotId, TxId};

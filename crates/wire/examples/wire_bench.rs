@@ -66,11 +66,7 @@ fn sample_request(data_bytes: u32) -> AnyResult<Request> {
         dir: Ino::new(ShardId(63), 1 << 40),
         name: Name::new(b"a-file-name-of-thirty-six-bytes.0001")?,
         mode: 0o644,
-        credentials: Credentials {
-            uid: 1_000,
-            gid: 1_000,
-            groups: vec![4, 24, 27, 100, 1_000],
-        },
+        credentials: Credentials::user(1_000, 1_000, vec![4, 24, 27, 100, 1_000]),
         now: Time(1_700_000_000_000_000_000),
         data_bytes,
     })

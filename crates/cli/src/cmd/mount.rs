@@ -117,7 +117,7 @@ impl Mount {
         if !mounts::at(&mounts::all()?, &point).is_some_and(mounts::Mount::is_pandofs) {
             bail!("no PandoFS is mounted on {}", point.display());
         }
-        pandofs_fuse::remount(&point, &backend::kernel_flags(options))?;
+        pandofs_fuse::remount(&point, &backend::kernel_flags(options), &options.given())?;
         Ok(Outcome::Done)
     }
 

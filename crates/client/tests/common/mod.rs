@@ -19,11 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub const ME: Credentials = Credentials {
-    uid: 1_000,
-    gid: 1_000,
-    groups: Vec::new(),
-};
+pub const ME: Credentials = Credentials::user(1_000, 1_000, Vec::new());
 pub const KEY: HashKey = HashKey(1, 2);
 
 /// What a server does with a request.

@@ -21,8 +21,8 @@ use pandofs_placement::{
     DirBounds, DirMap, DirPolicy, FileBounds, FilePolicy, GrainState, Granularity, PartitionIndex,
 };
 use pandofs_types::{
-    Acl, AclEntry, Acls, Attr, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
-    LockRange, Name, ServerId, ShardId, Time,
+    Acl, AclEntry, Acls, Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino,
+    LockKind, LockMode, LockRange, Name, ServerId, ShardId, Time,
 };
 
 /// Samples with their names.
@@ -46,6 +46,7 @@ pub fn caller() -> Credentials {
         uid: 1000,
         gid: 100,
         groups: vec![27, 70_000],
+        capabilities: Capabilities::DAC_READ_SEARCH.with(Capabilities::SETFCAP),
     }
 }
 
@@ -302,7 +303,7 @@ mod tests {
         StaleSequence, Malformed, NotYet);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
-        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile);
+        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile, Whiteout);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome,

@@ -124,6 +124,7 @@ pub fn requests() -> Named<Request> {
                 new_name: name("fallen"),
                 new_shard: ShardId(4),
                 no_replace: true,
+                whiteout: true,
             },
         ),
         ("GetAttr", Request::GetAttr { ino }),

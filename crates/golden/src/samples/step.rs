@@ -7,7 +7,7 @@ use super::{
 use pandofs_api::{
     Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewNode, NewPart, PeerMessage,
     Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap,
-    SwappedEntry,
+    SwappedEntry, Whiteout,
 };
 use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
@@ -183,6 +183,18 @@ pub fn steps() -> Named<Step> {
                 ino: FILE,
                 caller: caller(),
                 time,
+            },
+        ),
+        (
+            "Whiteout",
+            Step::Whiteout {
+                whiteout: Box::new(Whiteout {
+                    dir,
+                    name: name("leaf"),
+                    ino: FILE,
+                    new: new_file(NewNode::Char { rdev: 0 }),
+                    caller: caller(),
+                }),
             },
         ),
         (

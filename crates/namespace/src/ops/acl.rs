@@ -95,7 +95,7 @@ pub(crate) fn check_owner(
     if kind == AclKind::Default && inode.kind != FileKind::Dir && acl.is_some() {
         return Err(FsError::Access.into());
     }
-    if !caller.is_superuser() && caller.uid != inode.uid {
+    if !caller.owns(inode.uid) {
         return Err(FsError::NotPermitted.into());
     }
     Ok(())
@@ -144,7 +144,7 @@ pub(crate) fn set(
         AclKind::Access => {
             if let Some(acl) = &acl {
                 *mode = *mode & !0o777 | acl.permissions();
-                if !caller.is_superuser() && !caller.in_group(gid) {
+                if !caller.in_group_or_capable(gid) {
                     *mode &= !SET_GID;
                 }
             }

@@ -12,7 +12,7 @@ use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step};
 use pandofs_placement::{FilePolicy, place_new_file};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
 use pandofs_types::{
-    Credentials, FileKind, FsError, Ino, Name, ServerId, SessionId, ShardId, Time,
+    Capabilities, Credentials, FileKind, FsError, Ino, Name, ServerId, SessionId, ShardId, Time,
 };
 
 /// What is to be made, and where.
@@ -37,7 +37,13 @@ pub fn check(
     choices: &Choices,
 ) -> Result<Checked, Stop> {
     too_high(mode)?;
-    if matches!(node, NewNode::Char { .. } | NewNode::Block { .. }) && !caller.is_superuser() {
+    // Device 0:0 is none, but overlayfs's sign that a name is gone from below it: Linux lets everybody make it.
+    let is_device = match node {
+        NewNode::Char { rdev } => *rdev != 0,
+        NewNode::Block { .. } => true,
+        _ => false,
+    };
+    if is_device && !caller.has(Capabilities::MKNOD) {
         return Err(FsError::NotPermitted.into());
     }
     if let NewNode::Symlink { target } = node {
@@ -197,6 +203,11 @@ fn inherited(
         acls,
         opened_by: None,
     }
+}
+
+/// What overlayfs takes for the sign that a name is gone (`WHITEOUT_DEV`, `WHITEOUT_MODE`), made in a directory.
+pub(super) fn whiteout(caller: &Credentials, dir: &PartsRecord, time: Time) -> NewFile {
+    inherited(caller, dir, NewNode::Char { rdev: 0 }, (0, 0), time)
 }
 
 /// An inode with one name, as it is when it is made.

@@ -270,13 +270,18 @@ fn check_unplaced(
             new_name,
             new_shard,
             no_replace,
+            whiteout,
         } => {
             let to = rename::To {
                 dir: *new_dir,
                 name: new_name,
                 shard: *new_shard,
             };
-            rename::plan(view, locks, caller, *dir, name, to, *no_replace, choices).map(Some)
+            let how = rename::How {
+                no_replace: *no_replace,
+                whiteout: *whiteout,
+            };
+            rename::plan(view, locks, caller, *dir, name, to, how, choices).map(Some)
         }
         Request::Exchange {
             dir,

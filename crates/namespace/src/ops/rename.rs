@@ -1,11 +1,12 @@
 //! Rename: the old name goes here; the new one, what it led to, and for a directory its parent and its
 //! new ancestors are steps wherever they are.
 
+use super::create::whiteout;
 use super::{Choices, Plan, PlanAnswer};
 use crate::locks::Lock;
 use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::{Locks, Stop, View};
-use pandofs_api::{Refusal, Step};
+use pandofs_api::{Refusal, Step, Whiteout};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
 
 /// The new name, and where the client believes it to belong.
@@ -16,6 +17,14 @@ pub struct To<'a> {
     pub shard: ShardId,
 }
 
+#[derive(Clone, Copy)]
+pub struct How {
+    /// What has the new name stays, and the rename is refused.
+    pub no_replace: bool,
+    /// The old name leads to a white-out afterwards.
+    pub whiteout: bool,
+}
+
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     view: &View<'_>,
@@ -24,7 +33,7 @@ pub fn plan(
     dir: Ino,
     name: &Name,
     to: To<'_>,
-    no_replace: bool,
+    how: How,
     choices: &Choices,
 ) -> Result<Plan, Stop> {
     let owned = view.owned(dir, name)?;
@@ -54,17 +63,28 @@ pub fn plan(
     if entry.kind == FileKind::Dir && to.dir == entry.ino {
         return Err(FsError::Invalid.into());
     }
+    let takes = if how.whiteout {
+        let whiteout = Whiteout {
+            dir,
+            name: name.clone(),
+            ino: entry.ino,
+            new: whiteout(caller, &owned.parts, time),
+            caller: caller.clone(),
+        };
+        Step::Whiteout {
+            whiteout: Box::new(whiteout),
+        }
+    } else {
+        Step::Remove {
+            dir,
+            name: name.clone(),
+            ino: entry.ino,
+            caller: caller.clone(),
+            time,
+        }
+    };
     let mut steps = vec![
-        (
-            view.shard,
-            Step::Remove {
-                dir,
-                name: name.clone(),
-                ino: entry.ino,
-                caller: caller.clone(),
-                time,
-            },
-        ),
+        (view.shard, takes),
         (
             to.shard,
             Step::Insert {
@@ -73,7 +93,7 @@ pub fn plan(
                 ino: Some(entry.ino),
                 kind: entry.kind,
                 shard: entry.shard,
-                replace: !no_replace,
+                replace: !how.no_replace,
                 caller: caller.clone(),
                 time,
             },

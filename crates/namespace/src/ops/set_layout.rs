@@ -23,7 +23,7 @@ pub fn check(
     if inode.kind == FileKind::Dir {
         return Err(FsError::IsDir.into());
     }
-    if !caller.is_superuser() && caller.uid != inode.uid {
+    if !caller.owns(inode.uid) {
         return Err(FsError::NotPermitted.into());
     }
     match &inode.body {

@@ -65,7 +65,7 @@ pub fn plan_settings(
     if inode.kind != FileKind::Dir {
         return Err(FsError::NotDir.into());
     }
-    if !caller.is_superuser() && caller.uid != inode.uid {
+    if !caller.owns(inode.uid) {
         return Err(FsError::NotPermitted.into());
     }
     Ok(plan(

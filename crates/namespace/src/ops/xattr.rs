@@ -10,7 +10,7 @@ use pandofs_types::acl::{ACCESS_ACL, DEFAULT_ACL};
 use pandofs_types::limits::{
     MAX_XATTR_BYTES_PER_INODE, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE,
 };
-use pandofs_types::{AclKind, Credentials, FileKind, FsError, Ino};
+use pandofs_types::{AclKind, Capabilities, Credentials, FileKind, FsError, Ino};
 use std::ops::ControlFlow;
 
 /// File capabilities: they go when the file is written to, cut or given away.
@@ -21,9 +21,9 @@ const CAPABILITY: &[u8] = b"security.capability";
 enum Namespace {
     /// Of files and directories: who may read and write these.
     User,
-    /// The superuser's; nobody else sees them.
+    /// Of who may administer the system; nobody else sees them.
     Trusted,
-    /// The superuser's; everybody reads them.
+    /// Of who may administer the system; everybody reads them.
     Security,
 }
 
@@ -66,7 +66,7 @@ pub fn get(
     }
     match namespace {
         Some(Namespace::User) if has_users(&inode) => check_inode(caller, READ, &inode)?,
-        Some(Namespace::Trusted) if caller.is_superuser() => {}
+        Some(Namespace::Trusted) if caller.has(Capabilities::SYS_ADMIN) => {}
         Some(Namespace::Security) => {}
         _ => return Err(FsError::NoAttribute.into()),
     }
@@ -89,9 +89,10 @@ pub fn list(view: &View<'_>, locks: &Locks, caller: &Credentials, ino: Ino) -> R
     if inode.acls.default.is_some() {
         names.push(serde_bytes::ByteBuf::from(DEFAULT_ACL));
     }
+    let sees_trusted = caller.has(Capabilities::SYS_ADMIN);
     if inode.xattrs > 0 {
         for_each(view, ino, &mut |name, _| {
-            if caller.is_superuser() || namespace(name) != Ok(Namespace::Trusted) {
+            if sees_trusted || namespace(name) != Ok(Namespace::Trusted) {
                 names.push(serde_bytes::ByteBuf::from(name));
             }
         })?;
@@ -143,7 +144,11 @@ fn check_change(
     locks.check(&Lock::Inode(ino), None)?;
     let inode = view.inode(ino)?;
     if namespace != Namespace::User {
-        if !caller.is_superuser() {
+        let needed = match name {
+            CAPABILITY => Capabilities::SETFCAP,
+            _ => Capabilities::SYS_ADMIN,
+        };
+        if !caller.has(needed) {
             return Err(FsError::NotPermitted.into());
         }
         return Ok(inode);
@@ -152,7 +157,7 @@ fn check_change(
         return Err(FsError::NotPermitted.into());
     }
     let sticky = inode.kind == FileKind::Dir && inode.mode & STICKY != 0;
-    if sticky && !caller.is_superuser() && caller.uid != inode.uid {
+    if sticky && !caller.owns(inode.uid) {
         return Err(FsError::NotPermitted.into());
     }
     check_inode(caller, WRITE, &inode)?;

@@ -23,12 +23,13 @@ mod set_parent;
 mod swap;
 mod touch;
 mod unlink;
+mod whiteout;
 
 use crate::made;
 use crate::ops::Choices;
 use crate::{LockSet, Locks, Stop, Txn, View};
 use pandofs_api::{Step, StepResult};
-use pandofs_types::{ShardId, TxId};
+use pandofs_types::{Ino, Name, ShardId, TxId};
 
 pub use free::forget_inode;
 pub use insert::victim;
@@ -99,6 +100,7 @@ pub fn prepare(
         Step::GiveUp { dir, split } => give_up::prepare(&txn.view(), locks, own, *dir, *split),
         Step::Swap { swap } => swap::prepare(&txn.view(), locks, own, swap),
         Step::SetAcl { set } => set_acl::prepare(&txn.view(), locks, own, set),
+        Step::Whiteout { whiteout } => whiteout::prepare(txn, locks, own, whiteout),
     }
 }
 
@@ -138,6 +140,7 @@ pub fn execute(
         Step::GiveUp { dir, .. } => give_up::execute(txn, *dir),
         Step::Swap { swap } => swap::execute(txn, swap, all),
         Step::SetAcl { set } => set_acl::execute(txn, set),
+        Step::Whiteout { whiteout } => whiteout::execute(txn, whiteout, own),
     }
 }
 
@@ -160,7 +163,9 @@ pub fn needs_space(step: &Step) -> bool {
         | Step::Adopt { .. }
         | Step::GiveUp { .. }
         | Step::Swap { .. }
-        | Step::SetAcl { .. } => false,
+        | Step::SetAcl { .. }
+        // Its coordinator has looked when it took the request.
+        | Step::Whiteout { .. } => false,
     }
 }
 
@@ -170,13 +175,9 @@ pub fn locks_of(view: &View<'_>, step: &Step, own: &StepResult) -> Result<LockSe
     use crate::locks::Lock;
     Ok(match step {
         Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => {
-            let position = view.map.hash_key.position(name.as_bytes());
-            vec![Lock::Entry {
-                dir: *dir,
-                position,
-                name: name.clone(),
-            }]
+            vec![entry_lock(view, *dir, name)]
         }
+        Step::Whiteout { whiteout } => vec![entry_lock(view, whiteout.dir, &whiteout.name)],
         Step::Adopt { .. } => vec![],
         Step::NewDir { .. } => new_dir::locks(own),
         Step::NewFile { .. } => new_file::locks(own),
@@ -197,4 +198,12 @@ pub fn locks_of(view: &View<'_>, step: &Step, own: &StepResult) -> Result<LockSe
         Step::Swap { swap } => swap::locks(view, swap),
         Step::SetAcl { set } => vec![Lock::Inode(set.dir)],
     })
+}
+
+fn entry_lock(view: &View<'_>, dir: Ino, name: &Name) -> crate::locks::Lock {
+    crate::locks::Lock::Entry {
+        dir,
+        position: view.map.hash_key.position(name.as_bytes()),
+        name: name.clone(),
+    }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod acl;
+mod capabilities;
 mod copies;
 mod data;
 mod link;
@@ -27,7 +28,7 @@ use crate::case::Case;
 
 /// All of them, in the order in which they run.
 pub fn all() -> Vec<Case> {
-    let families: [&[Case]; 22] = [
+    let families: [&[Case]; 23] = [
         open::CASES,
         tmpfile::CASES,
         link::CASES,
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Case> {
         mapped::CASES,
         modes::CASES,
         access::CASES,
+        capabilities::CASES,
         utimens::CASES,
         times::CASES,
         stat::CASES,

@@ -1,7 +1,9 @@
 //! `rename` and `renameat2`.
 
 use crate::case::{Case, same};
-use crate::files::{create, dir, dir_of, file, file_of, file_with, kind_of, one_of_each_kind};
+use crate::files::{
+    KINDS, create, dir, dir_of, file, file_of, file_with, kind_of, one_of_each_kind,
+};
 use crate::process::{ANN, BOB, as_user};
 use crate::sys::*;
 
@@ -372,6 +374,70 @@ pub const CASES: &[Case] = &[
             FileType::CharacterDevice,
         )?;
         same("its device", stat.st_rdev, 0)?;
+        same("its mode", stat.st_mode & 0o7777, 0)?;
+        same("its links", stat.st_nlink, 1)?;
         lstat("b").ok().map(drop)
     }),
+    Case::new(
+        "renameat2.whiteout_of_any_kind",
+        "rename(2): RENAME_WHITEOUT",
+        |_| {
+            one_of_each_kind()?;
+            dir("other")?;
+            for (name, _) in KINDS {
+                let there = lstat(name).ok()?;
+                let to = format!("other/{name}");
+                renameat2(name, &to, Rename::WHITEOUT).ok_or_not_offered(&FLAGS_MISSING)?;
+                same("what was moved", lstat(&to).ok()?.st_ino, there.st_ino)?;
+                let left = lstat(name).ok()?;
+                same(
+                    "what is left",
+                    (kind_of(&left), left.st_rdev),
+                    (FileType::CharacterDevice, 0),
+                )?;
+            }
+            same("links of the directory", stat("other").ok()?.st_nlink, 3)?;
+            // A white-out is like any other name.
+            unlink("regular").ok()?;
+            rename("other/regular", "regular").ok()
+        },
+    ),
+    Case::new(
+        "renameat2.whiteout_and_no_replace",
+        "rename(2): RENAME_WHITEOUT with RENAME_NOREPLACE, with RENAME_EXCHANGE [EINVAL]",
+        |_| {
+            file("a")?;
+            file("b")?;
+            let both = Rename::WHITEOUT | Rename::NOREPLACE;
+            renameat2("a", "b", both).fails(E::EXIST)?;
+            renameat2("a", "b", Rename::WHITEOUT | Rename::EXCHANGE).fails(E::INVAL)?;
+            renameat2("none", "c", Rename::WHITEOUT).fails(E::NOENT)?;
+            renameat2("a", "c", both).ok()?;
+            same(
+                "kind",
+                kind_of(&lstat("a").ok()?),
+                FileType::CharacterDevice,
+            )?;
+            renameat2("c", "b", Rename::WHITEOUT).ok()?;
+            same(
+                "kind",
+                kind_of(&lstat("c").ok()?),
+                FileType::CharacterDevice,
+            )
+        },
+    ),
+    Case::new(
+        "renameat2.whiteout_by_a_user",
+        "rename(2): RENAME_WHITEOUT, for everybody since Linux 5.8",
+        |_| {
+            dir_of("d", ANN.uid, 0o755)?;
+            file_of("d/a", ANN.uid, 0o644)?;
+            as_user(BOB, || {
+                renameat2("d/a", "d/b", Rename::WHITEOUT).fails(E::ACCESS)
+            })?;
+            as_user(ANN, || renameat2("d/a", "d/b", Rename::WHITEOUT).ok())?;
+            let left = lstat("d/a").ok()?;
+            same("owner", (left.st_uid, left.st_gid), (ANN.uid, ANN.uid))
+        },
+    ),
 ];

@@ -116,6 +116,19 @@ pub fn faccessat(path: &str, access: Access, flags: At) -> Call<()> {
     call!("faccessat2", [path, access, flags], result.map(drop))
 }
 
+/// `unshare()` of the user name space.
+pub fn enter_user_name_space() -> Call<()> {
+    // SAFETY: nothing but what the process may do changes; it has one thread.
+    let done = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
+    let result = match done {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()
+            .raw_os_error()
+            .map_or(E::IO, E::from_raw_os_error)),
+    };
+    call!("unshare", ["CLONE_NEWUSER"], result)
+}
+
 /// The current time (`UTIME_NOW`).
 pub const NOW: Timespec = Timespec {
     tv_sec: 0,

@@ -287,6 +287,7 @@ fn a_request_with_impossible_numbers_harms_nothing() {
         new_name: name("b"),
         new_shard: ShardId(new_shard),
         no_replace: false,
+        whiteout: false,
     };
     let refused = |error| Err(Refusal::Fs(error));
     assert_eq!(

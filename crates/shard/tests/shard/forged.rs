@@ -150,6 +150,7 @@ impl Run {
                 new_name: two,
                 new_shard: some_shard,
                 no_replace: false,
+                whiteout: false,
             },
             14 => Request::SetAttr {
                 ino: dir,

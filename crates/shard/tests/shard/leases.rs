@@ -167,6 +167,7 @@ fn of_a_file_that_gives_way_even_who_renames_is_told() {
         new_name: name("b"),
         new_shard: pandofs_types::ShardId(0),
         no_replace: false,
+        whiteout: false,
     };
     let step = ask(&mut cluster, WRITER, rename);
     let recalled = recalls(&step);

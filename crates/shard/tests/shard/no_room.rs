@@ -44,6 +44,7 @@ fn rename(from: &str, to: &str) -> Request {
         new_name: name(to),
         new_shard: ShardId(0),
         no_replace: false,
+        whiteout: false,
     }
 }
 

@@ -5,11 +5,7 @@ use pandofs_api::{NewNode, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
-const STRANGER: Credentials = Credentials {
-    uid: 1_001,
-    gid: 1_001,
-    groups: Vec::new(),
-};
+const STRANGER: Credentials = Credentials::user(1_001, 1_001, Vec::new());
 
 fn create(cluster: &mut Cluster, text: &str, mode: u16) -> Ino {
     let request = Request::Create {

@@ -51,6 +51,7 @@ fn rename(dir: Ino, from: &Name, to: &Name, to_shard: u16) -> Request {
         new_name: to.clone(),
         new_shard: ShardId(to_shard),
         no_replace: false,
+        whiteout: false,
     }
 }
 

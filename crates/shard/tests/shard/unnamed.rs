@@ -208,11 +208,7 @@ fn it_inherits_what_a_file_of_the_directory_would() {
         ..SetAttr::default()
     };
     cluster.call(0, Request::SetAttr { ino: dir, set }).unwrap();
-    let caller = Credentials {
-        uid: 1_000,
-        gid: 1_000,
-        groups: vec![],
-    };
+    let caller = Credentials::user(1_000, 1_000, vec![]);
     let unnamed = Request::CreateUnnamed {
         dir,
         at: Position(77),
@@ -240,11 +236,7 @@ fn it_inherits_what_a_file_of_the_directory_would() {
 #[test]
 fn who_may_not_make_files_there_may_not_make_these() {
     let mut cluster = one_shard();
-    let stranger = Credentials {
-        uid: 1_000,
-        gid: 1_000,
-        groups: vec![],
-    };
+    let stranger = Credentials::user(1_000, 1_000, vec![]);
     let refused = cluster.call_by(&stranger, 0, create(true));
     assert_eq!(refused, Err(Refusal::Fs(FsError::Access)));
     let nowhere = Request::CreateUnnamed {

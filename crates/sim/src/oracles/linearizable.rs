@@ -50,6 +50,7 @@ impl Specification for NameSpec {
             (Deed::Taken, state) => Some(state),
             (Deed::Remove(ino), state) => leads_to(state, ino).then_some(Name::Free),
             (Deed::MayLeave(ino), state) => leads_to(state, ino).then_some(Name::Perhaps(ino)),
+            (Deed::Hide(ino), state) => leads_to(state, ino).then_some(Name::Somewhere),
             (Deed::Set(ino), _) => Some(Name::Leads(ino)),
             (Deed::Swap(from, to), state) => leads_to(state, from).then_some(Name::Leads(to)),
             (Deed::MayInsert, Name::Free) => Some(Name::Somewhere),

@@ -8,6 +8,7 @@ use crate::op::{Special, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Census;
 use pandofs_api::{Allocation, DirPart, EntryReply, NewNode, Reply, Request};
+use pandofs_client::RenameHow;
 use pandofs_placement::{DirMap, Gather};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, Position, SetAttr, Time};
 use std::ops::Range;
@@ -240,7 +241,7 @@ impl Inodes for Cluster {
         by: &Credentials,
         from: (Ino, &Name),
         to: (Ino, &Name),
-        no_replace: bool,
+        how: RenameHow,
     ) -> Done<()> {
         let request = Request::Rename {
             dir: from.0,
@@ -248,7 +249,8 @@ impl Inodes for Cluster {
             new_dir: to.0,
             new_name: to.1.clone(),
             new_shard: to.0.birth_shard(),
-            no_replace,
+            no_replace: how.no_replace,
+            whiteout: how.whiteout,
         };
         match self.at_name(client, by, from.0, from.1, request)? {
             Reply::Renamed { .. } => Ok(()),

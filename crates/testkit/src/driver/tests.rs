@@ -34,6 +34,7 @@ fn traits() -> Traits {
         times_only_advance: false,
         allocates: true,
         makes_unnamed: true,
+        makes_whiteouts: true,
         inos_are_reused: false,
     }
 }

@@ -1,7 +1,7 @@
 //! Access control lists, from acl(5) and what Linux does where that says nothing.
 
-use super::{Checked, Errors, Expected, Model, Node, NodeId, SET_GID};
-use pandofs_types::{Credentials, FileKind, FsError};
+use super::{Checked, Errors, Expected, Model, Node, NodeId, READ, SET_GID, WRITE};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -122,6 +122,18 @@ impl Acl {
     }
 }
 
+/// Whether capabilities let the caller do what a list does not.
+fn overrides(by: &Credentials, wanted: u16, node: &Node) -> bool {
+    let is_dir = node.kind == FileKind::Dir;
+    let looks = if is_dir {
+        wanted & WRITE == 0
+    } else {
+        wanted == READ
+    };
+    let runs = wanted & 1 == 0 || is_dir || node.mode & 0o111 != 0;
+    looks && by.has(Capabilities::DAC_READ_SEARCH) || runs && by.has(Capabilities::DAC_OVERRIDE)
+}
+
 /// Whether the attribute is a list.
 pub(super) fn is_acl(name: &[u8]) -> bool {
     name == ACCESS || name == DEFAULT
@@ -132,8 +144,8 @@ impl Model {
         let node = self.node(id);
         match &node.access {
             // Linux does not look at a list whose mask gives nothing.
-            Some(acl) if !by.is_superuser() && node.mode & 0o070 != 0 => {
-                acl.lets(by, wanted, node.uid, node.gid)
+            Some(acl) if node.mode & 0o070 != 0 => {
+                acl.lets(by, wanted, node.uid, node.gid) || overrides(by, wanted, node)
             }
             _ => by.may(wanted, node.kind, node.mode, node.uid, node.gid),
         }
@@ -191,7 +203,7 @@ impl Model {
         } else {
             if let Some(acl) = &acl {
                 node.mode = node.mode & !0o777 | acl.mode();
-                if !by.is_superuser() && !by.in_group(node.gid) {
+                if !by.has(Capabilities::FSETID) && !by.in_group(node.gid) {
                     node.mode &= !SET_GID;
                 }
             }
@@ -230,12 +242,18 @@ impl Model {
         there.map(<[u8]>::to_vec).collect()
     }
 
-    /// What the attribute's name space says of the caller, before the node is looked at.
-    pub(super) fn is_superusers(name: &[u8]) -> bool {
-        name.starts_with(b"trusted.") || name.starts_with(b"security.")
+    /// What capability it takes to change the attribute, if it is none that owners give.
+    pub(super) fn needed_for(name: &[u8]) -> Option<Capabilities> {
+        match name {
+            b"security.capability" => Some(Capabilities::SETFCAP),
+            _ if name.starts_with(b"trusted.") || name.starts_with(b"security.") => {
+                Some(Capabilities::SYS_ADMIN)
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn unseen(by: &Credentials, name: &[u8]) -> bool {
-        name.starts_with(b"trusted.") && !by.is_superuser()
+        name.starts_with(b"trusted.") && !by.has(Capabilities::SYS_ADMIN)
     }
 }

@@ -5,7 +5,7 @@ use super::{
     Stop, WRITE,
 };
 use crate::op::Path;
-use pandofs_types::{Credentials, FileKind, FsError, SetTime};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError, SetTime};
 
 impl Model {
     pub(super) fn chmod(&mut self, by: &Credentials, path: &Path, mode: u16) -> Checked<Expected> {
@@ -18,7 +18,7 @@ impl Model {
         errors.finish()?;
         let node = self.node_mut(id);
         node.mode = mode;
-        if !by.is_superuser() && !by.in_group(node.gid) {
+        if !by.has(Capabilities::FSETID) && !by.in_group(node.gid) {
             node.mode &= !SET_GID;
         }
         if let Some(acl) = &mut node.access {
@@ -41,7 +41,7 @@ impl Model {
         let owner = by.uid == node.uid;
         let mut errors = Errors::default();
         errors.none_if(
-            by.is_superuser()
+            by.has(Capabilities::CHOWN)
                 || uid.is_none_or(|uid| owner && uid == node.uid)
                     && gid.is_none_or(|gid| owner && (gid == node.gid || by.in_group(gid))),
             FsError::NotPermitted,
@@ -66,7 +66,7 @@ impl Model {
             return Ok(node.mode);
         }
         let odd = node.mode & (SET_GID | GROUP_EXECUTE) == SET_GID;
-        if odd && !by.is_superuser() && !by.in_group(node.gid) {
+        if odd && !by.has(Capabilities::FSETID) && !by.in_group(node.gid) {
             return Err(Stop::Unspecified);
         }
         let mode = node.mode & !SET_UID;
@@ -77,9 +77,9 @@ impl Model {
         })
     }
 
-    /// Writing to a file takes off its set-id bits, unless the superuser does it.
+    /// Writing to a file takes off its set-id bits, unless a capability keeps them.
     pub(super) fn mode_after_write(&self, by: &Credentials, id: NodeId) -> Checked<u16> {
-        if by.is_superuser() {
+        if by.has(Capabilities::FSETID) {
             Ok(self.node(id).mode)
         } else {
             self.mode_without_set_id(by, id)

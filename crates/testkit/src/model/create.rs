@@ -7,7 +7,7 @@ use super::{
 use crate::bytes::Bytes;
 use crate::op::{HandleId, Path, Special};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
-use pandofs_types::{Credentials, FileKind, FsError};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Model {
@@ -21,7 +21,7 @@ impl Model {
         Ok((place.dir, place.name))
     }
 
-    fn make(
+    pub(super) fn make(
         &mut self,
         by: &Credentials,
         dir: NodeId,
@@ -52,7 +52,10 @@ impl Model {
             gid = above.gid;
             if kind == FileKind::Dir {
                 mode |= SET_GID;
-            } else if mode & GROUP_EXECUTE != 0 && !by.is_superuser() && !by.in_group(gid) {
+            } else if mode & GROUP_EXECUTE != 0
+                && !by.has(Capabilities::FSETID)
+                && !by.in_group(gid)
+            {
                 mode &= !SET_GID;
             }
         }
@@ -140,7 +143,7 @@ impl Model {
             Special::Socket => (FileKind::Socket, 0),
             Special::Char { rdev } => (FileKind::Char, rdev),
         };
-        let device_denied = kind == FileKind::Char && !by.is_superuser();
+        let device_denied = kind == FileKind::Char && rdev != 0 && !by.has(Capabilities::MKNOD);
         let vacant = match self.vacant(by, path) {
             Err(Stop::Errors(mut errors)) if device_denied => {
                 errors.insert(FsError::NotPermitted);

@@ -10,8 +10,11 @@ impl Model {
         by: &Credentials,
         from: &Path,
         to: &Path,
-        no_replace: bool,
+        (no_replace, whiteout): (bool, bool),
     ) -> Checked<Expected> {
+        if whiteout && !self.traits.makes_whiteouts {
+            return Err(Stop::Unspecified);
+        }
         let (old, new) = match (self.place(by, from), self.place(by, to)) {
             (Ok(old), Ok(new)) => (old, new),
             (Err(Stop::Errors(a)), Err(Stop::Errors(b))) => {
@@ -87,6 +90,9 @@ impl Model {
         }
         if let Body::Dir { parent, .. } = &mut self.node_mut(id).body {
             *parent = new.dir;
+        }
+        if whiteout {
+            self.make(by, old.dir, old.name, FileKind::Char, 0, Body::Special);
         }
         self.touch_dir(old.dir);
         self.touch_dir(new.dir);

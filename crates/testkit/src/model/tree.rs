@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::op::Path;
 use crate::rng::Rng;
 use pandofs_types::limits::{MAX_NAME_BYTES, MAX_SYMLINK_BYTES};
-use pandofs_types::{Credentials, FileKind, FsError};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError};
 use std::collections::BTreeMap;
 
 /// Where a path's last part stands, whether it is there or not.
@@ -72,7 +72,7 @@ impl Model {
     }
 
     pub(super) fn owns(&self, by: &Credentials, id: NodeId) -> bool {
-        by.is_superuser() || by.uid == self.node(id).uid
+        by.has(Capabilities::FOWNER) || by.uid == self.node(id).uid
     }
 
     /// Whether the sticky bit of `dir` keeps the caller from taking away the name of `id`.

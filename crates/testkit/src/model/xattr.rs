@@ -9,8 +9,8 @@ impl Model {
     fn check_change(&self, by: &Credentials, id: NodeId, name: &[u8]) -> Errors {
         let node = self.node(id);
         let mut errors = Errors::default();
-        if Model::is_superusers(name) {
-            errors.none_if(by.is_superuser(), FsError::NotPermitted);
+        if let Some(needed) = Model::needed_for(name) {
+            errors.none_if(by.has(needed), FsError::NotPermitted);
             return errors;
         }
         errors.none_if(
@@ -61,7 +61,8 @@ impl Model {
         let mut errors = Errors::default();
         let there = node.xattrs.contains_key(name) && !Model::unseen(by, name);
         errors.none_if(there, FsError::NoAttribute);
-        if !Model::is_superusers(name) && matches!(node.kind, FileKind::File | FileKind::Dir) {
+        if Model::needed_for(name).is_none() && matches!(node.kind, FileKind::File | FileKind::Dir)
+        {
             errors.none_if(self.may(by, READ, id), FsError::Access);
         }
         errors.finish()?;
