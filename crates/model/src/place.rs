@@ -286,7 +286,7 @@ impl Placer {
                 let near = Some(grain.dir_shard);
                 let objects = self.objects[usize::from(home)];
                 let drawn = self.running.drawn(home, objects, near, random);
-                place_new_directory(directories, &grain, parent == ROOT, &drawn)
+                place_new_directory(directories, &grain, parent == ROOT, ShardId(home), &drawn)
             }
         };
         self.grain[parent as usize] = placed.parent_after;

@@ -36,14 +36,25 @@ impl Drawn {
     }
 }
 
-/// Places a new child directory of `parent`.
+/// Places a new child directory of `parent`, whose home is the shard `home`.
 pub fn place_new_directory(
     policy: DirPolicy,
     parent: &GrainState,
     parent_is_root: bool,
+    home: ShardId,
     drawn: &Drawn,
 ) -> DirPlacement {
     match policy {
+        // Before the directory had this policy its children may have begun a unit elsewhere. Their shard is not the
+        // parent's, and no place for all that follow.
+        DirPolicy::Subtree if !parent_is_root && parent.dir_shard != home => {
+            let parent = GrainState {
+                dir_shard: home,
+                dir_num: 0,
+                ..*parent
+            };
+            place_directory(policy, &parent, parent_is_root, home)
+        }
         DirPolicy::Adaptive(bounds) => {
             let placing = drawn.placing();
             bounds.place_directory(placing.granularity, parent, placing.shard)
@@ -106,7 +117,7 @@ mod tests {
     }
 
     fn directory(policy: DirPolicy, dir_num: u32, drawn: &Drawn) -> ShardId {
-        place_new_directory(policy, &parent(dir_num, 0), false, drawn).shard
+        place_new_directory(policy, &parent(dir_num, 0), false, ShardId(1), drawn).shard
     }
 
     fn file(policy: FilePolicy, file_num: u32, drawn: &Drawn) -> FilePlacement {
@@ -131,6 +142,23 @@ mod tests {
         let adaptive = FilePolicy::Adaptive(FileBounds { least: 1, most: 9 });
         assert_eq!(file(adaptive, 3, &DRAWN).shard, ShardId(1));
         assert_eq!(file(adaptive, 4, &DRAWN).shard, ShardId(6));
+    }
+
+    #[test]
+    fn a_subtree_is_with_its_parent_wherever_children_went_before() {
+        let home = ShardId(1);
+        let mut parent = parent(3, 0);
+        parent = place_new_directory(DirPolicy::Random, &parent, false, home, &DRAWN).parent_after;
+        assert_eq!(parent.dir_shard, ShardId(5));
+        for dir_num in 1..=3 {
+            let placed = place_new_directory(DirPolicy::Subtree, &parent, false, home, &DRAWN);
+            assert_eq!((placed.shard, placed.child.dir_shard), (home, home));
+            parent = placed.parent_after;
+            assert_eq!((parent.dir_shard, parent.dir_num), (home, dir_num));
+        }
+        // In the root they are drawn.
+        let placed = place_new_directory(DirPolicy::Subtree, &parent, true, home, &DRAWN);
+        assert_eq!(placed.shard, ShardId(5));
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub fn plan(
     let mut parts = owned.parts;
     let policy = policy(view, &parts);
     let drawn = choices.drawn(view);
-    let placed = place_new_directory(policy, &parts.grain, dir == Ino::ROOT, &drawn);
+    let home = parts.map.home();
+    let placed = place_new_directory(policy, &parts.grain, dir == Ino::ROOT, home, &drawn);
     let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mode, umask);
     let new = NewDir {
         parent: dir,

@@ -2,7 +2,7 @@
 //! that a directory remembers (section 3.3) are compared as they are stored.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Reply, Request};
+use pandofs_api::{DirSettings, NewNode, Reply, Request};
 use pandofs_namespace::View;
 use pandofs_placement::{
     DirMap, DirPolicy, FilePolicy, GrainState, Settings, place_directory, place_file,
@@ -219,6 +219,30 @@ fn below_a_child_of_the_root_a_subtree_stays_together() {
     assert!(homes(&directories) > 3, "{directories:?}");
     for (dir, parent) in directories {
         assert!(parent == ROOT || dir.home == parent.home, "{dir:?}");
+    }
+}
+
+/// Whatever a directory's children did before it had this policy: with the first that was elsewhere all that followed were.
+#[test]
+fn a_directory_that_becomes_a_subtree_has_its_children_with_it() {
+    let mut tree = Tree::new(DirPolicy::Random, FilePolicy::WithEntry);
+    let dir = tree.mkdir(ROOT);
+    while tree.mkdir(dir).home == dir.home {}
+    let settings = DirSettings {
+        policy: Some(DirPolicy::Subtree),
+        ..DirSettings::default()
+    };
+    let ino = dir.ino;
+    let set = Request::SetDirSettings { dir: ino, settings };
+    tree.cluster.call(dir.home.0, set).unwrap();
+    for _ in 0..3 {
+        let request = Request::Mkdir {
+            dir: ino,
+            name: tree.next_name(),
+            mode: 0o755,
+            umask: 0,
+        };
+        assert_eq!(tree.call(dir.home, request).home, dir.home);
     }
 }
 
