@@ -7,7 +7,7 @@ const NONE: u32 = u32::MAX;
 /// In `next`: not in a cache.
 const ABSENT: u32 = u32::MAX - 1;
 
-/// The records of one kind on all servers. A record is on one server for ever.
+/// The records of one kind on all servers. A record is on one server; one that moves is removed and made again.
 #[derive(Clone, Debug)]
 pub struct Records {
     /// Records in the cache of a server.
@@ -110,6 +110,9 @@ impl Records {
             let Some(&neighbour) = self.servers[server].order.get(serial as usize) else {
                 break;
             };
+            if neighbour == NONE {
+                continue;
+            }
             let there = self.on_disk[neighbour as usize];
             if there && neighbour != object && self.next[neighbour as usize] == ABSENT {
                 self.take_in(server, neighbour, &mut disk);
@@ -131,7 +134,11 @@ impl Records {
     pub fn remove(&mut self, server: usize, object: Object) -> Disk {
         let mut disk = self.look(server, object);
         self.unlink(server, object);
-        self.serial[object as usize] = NONE;
+        let serial = std::mem::replace(&mut self.serial[object as usize], NONE);
+        if let Some(place) = self.servers[server].order.get_mut(serial as usize) {
+            // It may be made again on another server, and is no neighbour here.
+            *place = NONE;
+        }
         self.dirty[object as usize] = false;
         if std::mem::take(&mut self.on_disk[object as usize]) {
             self.write_back(server, &mut disk);
@@ -234,6 +241,22 @@ mod tests {
         assert_eq!(records.look(1, 7), Disk::default());
         assert_eq!(records.look(1, 6), Disk::default());
         assert_eq!(records.look(1, 4).block_reads, 1);
+    }
+
+    /// Its old neighbours are read without it: it is in another server's cache, or was.
+    #[test]
+    fn what_moved_to_another_server_is_no_neighbour() {
+        let (mut records, _) = records(2, 4, 8);
+        records.remove(1, 1);
+        records.make(0, 1);
+        for object in [2, 3, 4] {
+            // Out of the other server's cache, and on its disk.
+            records.remove(1, object);
+            records.make(0, object);
+        }
+        assert_eq!(records.look(1, 0).block_reads, 1);
+        assert_eq!(records.look(0, 1).block_reads, 1);
+        assert_eq!(records.look(0, 4), Disk::default());
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Costs {
     pub block_write_us: f64,
     /// A client, for reading or writing a file's data, which takes no metadata server's time.
     pub data_us: f64,
+    /// Both servers' processors, for each entry that moves when a partition splits.
+    pub moved_us: f64,
     /// Whether records that wait for the disk are forced together.
     pub group_commit: bool,
     /// Between two times that servers tell each other what they have.
@@ -40,7 +42,8 @@ impl Costs {
     /// ST3146707LC. By its data sheet that disk turns 10,000 times a minute, so a sector is 3 ms away, and
     /// seeks for 4.7 ms (reads) and 5.3 ms (writes). A record of the log follows the one before, so a
     /// forced write waits for the sector alone. 4 KiB hold 16 inodes of 256 bytes. The caches are the paper's.
-    /// The processor's and the network's times are of the order usual for such machines.
+    /// The processor's and the network's times are of the order usual for such machines, and so is that of an entry that
+    /// moves: a scan, a hash and a copy.
     pub const PAPER: Costs = Costs {
         request_us: 60.0,
         message_us: 20.0,
@@ -51,6 +54,7 @@ impl Costs {
         block_read_us: 7_700.0,
         block_write_us: 8_300.0,
         data_us: 1_000.0,
+        moved_us: 2.0,
         group_commit: false,
         loads_us: LOADS_INTERVAL.as_micros() as f64,
         cached: 128 << 10,
@@ -70,6 +74,7 @@ impl Costs {
         block_read_us: 100.0,
         block_write_us: 30.0,
         data_us: 100.0,
+        moved_us: 2.0,
         group_commit: true,
         loads_us: LOADS_INTERVAL.as_micros() as f64,
         cached: 128 << 10,

@@ -56,8 +56,9 @@ impl Outcome {
     }
 }
 
+/// A server's processor and disk.
 #[derive(Clone, Debug, Default)]
-struct Server {
+pub struct Server {
     processor_free: u64,
     disk_free: u64,
     /// The forced write that waits for the disk: its beginning and its end.
@@ -114,8 +115,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs until every client is done.
-    pub fn run(&mut self, placer: &Placer, work: &mut dyn Work, clients: usize) -> Outcome {
+    /// Runs until every client is done. What is made and has no place yet gets one when the client asks for it.
+    pub fn run(&mut self, placer: &mut Placer, work: &mut dyn Work, clients: usize) -> Outcome {
         self.servers.fill(Server::default());
         let mut run = Run {
             engine: self,
@@ -159,7 +160,7 @@ fn server_of(placer: &Placer, object: Object) -> usize {
 
 struct Run<'e, 's, 'p> {
     engine: &'e mut Engine<'s>,
-    placer: &'p Placer,
+    placer: &'p mut Placer,
     /// Time, order of scheduling, what, and for which client ([`Step::End`]: at which server).
     events: BinaryHeap<Reverse<(u64, u64, Step, u32)>>,
     sequence: u64,
@@ -196,6 +197,9 @@ impl Run<'_, '_, '_> {
         match step {
             Step::Next => {
                 if let Some(op) = work.next(whom) {
+                    if let Op::Make(object) = op {
+                        self.placer.place_at(time, object, self.engine.space);
+                    }
                     self.current[whom] = op;
                     self.outcome.operations += 1;
                     self.begin(time, op, whom);
@@ -316,41 +320,65 @@ impl Run<'_, '_, '_> {
         let costs = self.engine.costs;
         self.outcome.disk = self.outcome.disk.and(disk);
         let here = &mut self.engine.servers[server];
-        let worked = here.processor_free.max(arrives) + ns(work_us);
-        here.processor_free = worked;
+        let visit = here.visit(costs, arrives, work_us, disk, log);
+        self.outcome.forced_writes += u64::from(visit.is_forced);
+        visit.done
+    }
+}
+
+/// How a visit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// When it was over.
+    pub done: u64,
+    /// Whether the log was forced for it, and not for another as well that came before.
+    pub is_forced: bool,
+}
+
+impl Server {
+    /// Takes the processor, then the disk for what is read, and then for a record that is forced.
+    pub fn visit(
+        &mut self,
+        costs: Costs,
+        arrives: u64,
+        work_us: f64,
+        disk: Disk,
+        log: Log,
+    ) -> Visit {
+        let worked = self.processor_free.max(arrives) + ns(work_us);
+        self.processor_free = worked;
         let mut done = worked;
         if disk.block_reads > 0 {
             let reads = f64::from(disk.block_reads) * costs.block_read_us;
-            done = here.use_disk(done, ns(reads));
+            done = self.use_disk(done, ns(reads));
         }
         if disk.block_writes > 0 {
             // Nobody waits for these, but who comes after them.
             let writes = f64::from(disk.block_writes) * costs.block_write_us;
-            here.use_disk(worked, ns(writes));
+            self.use_disk(worked, ns(writes));
         }
+        let mut is_forced = false;
         match log {
             Log::No => {}
             Log::Written => {
-                here.use_disk(worked, ns(costs.log_us));
+                self.use_disk(worked, ns(costs.log_us));
             }
             Log::Forced => {
-                let waiting = here.next_force.filter(|&(begins, _)| begins >= done);
+                let waiting = self.next_force.filter(|&(begins, _)| begins >= done);
                 done = match waiting {
                     Some((_, ends)) if costs.group_commit => ends,
                     _ => {
-                        self.outcome.forced_writes += 1;
-                        let ends = here.use_disk(done, ns(costs.force_us));
-                        here.next_force = Some((ends - ns(costs.force_us), ends));
+                        is_forced = true;
+                        let ends = self.use_disk(done, ns(costs.force_us));
+                        self.next_force = Some((ends - ns(costs.force_us), ends));
                         ends
                     }
                 };
             }
         }
-        done
+        Visit { done, is_forced }
     }
-}
 
-impl Server {
     /// When the disk has done it.
     fn use_disk(&mut self, from: u64, for_ns: u64) -> u64 {
         self.disk_free = self.disk_free.max(from) + for_ns;
@@ -360,7 +388,7 @@ impl Server {
 
 /// What a visit leaves in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Log {
+pub enum Log {
     No,
     Written,
     Forced,
@@ -382,7 +410,7 @@ fn object_of(op: Op) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Policy;
+    use crate::place::{Policy, Tellings};
     use crate::rng::Rng;
     use crate::space::{Files, Kind};
 
@@ -423,11 +451,11 @@ mod tests {
 
     fn run(policy: Policy, servers: usize, ops: Vec<Vec<Op>>, group_commit: bool) -> Outcome {
         let space = Space::generate(KIND, 1);
-        let mut placer = Placer::new(policy, servers, Rng::new(1, 1), 1_000);
+        let mut placer = Placer::new(policy, servers, Rng::new(1, 1), Tellings::Objects(1_000));
         placer.place_all(&space);
         let clients = ops.len();
         let mut engine = Engine::new(costs(group_commit), servers, &space);
-        engine.run(&placer, &mut Each(ops), clients)
+        engine.run(&mut placer, &mut Each(ops), clients)
     }
 
     #[test]
@@ -441,7 +469,12 @@ mod tests {
     #[test]
     fn a_distributed_operation_is_three_messages_and_four_forced_writes() {
         let space = Space::generate(KIND, 1);
-        let mut placer = Placer::new(Policy::Random, 1_000, Rng::new(1, 1), 1_000);
+        let mut placer = Placer::new(
+            Policy::Random,
+            1_000,
+            Rng::new(1, 1),
+            Tellings::Objects(1_000),
+        );
         placer.place_all(&space);
         let outcome = run(Policy::Random, 1_000, vec![vec![Op::Make(1)]], false);
         assert_ne!(placer.server[1], placer.server[0]);

@@ -24,9 +24,9 @@ pub use engine::Outcome;
 pub use figures::Options;
 pub use figures::live::{Live, Took, beside};
 pub use growth::{Growth, Learning, Setting, grow};
-pub use macro1::{Macro1, macro1};
+pub use macro1::{Macro1, Order, macro1};
 pub use macro2::macro2;
-pub use place::{Placer, Policy};
+pub use place::{Placer, Policy, Tellings};
 pub use rng::Rng;
 
 use pandofs_report::Figure;

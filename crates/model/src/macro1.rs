@@ -1,9 +1,9 @@
 //! The paper's macrobenchmark 1: a name space is made, looked at, and removed (section 5.1.2).
 
-use crate::costs::Costs;
+use crate::costs::{Costs, ns};
 use crate::engine::{Engine, Op, Outcome, Work};
-use crate::place::{Placer, Policy, between_tellings};
-use crate::rng::Rng;
+use crate::place::{Placer, Policy, Tellings, between_tellings};
+use crate::rng::{Rng, shuffle};
 use crate::space::{Object, Space};
 use std::ops::Range;
 
@@ -28,33 +28,72 @@ impl Macro1 {
     }
 }
 
-/// Runs it. Each client has a part of the name space of its own, of the same number of objects.
+/// In which order the objects of a name space are made, and with that placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As one client makes them: the hierarchy in preorder, then all files. The clients then make what is placed.
+    OneClient,
+    /// All clients at once, each the directories of its part and what is missing above them, and then its files.
+    DirectoriesFirst,
+    /// All clients at once, each its part as it is met: a directory, its files, and what is below it.
+    FilesAsTheyCome,
+}
+
+impl Order {
+    pub const ALL: [Order; 3] = [
+        Order::OneClient,
+        Order::DirectoriesFirst,
+        Order::FilesAsTheyCome,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::OneClient => "one client's order",
+            Order::DirectoriesFirst => "parts at once, directories first",
+            Order::FilesAsTheyCome => "parts at once, files as they come",
+        }
+    }
+}
+
+/// Runs it. Each client has a part of the name space of its own, of the same number of objects; which one it has
+/// follows from the seed where that decides where things go.
 pub fn macro1(
     space: &Space,
     policy: Policy,
-    servers: usize,
-    clients: usize,
+    (servers, clients): (usize, usize),
+    order: Order,
     costs: Costs,
     seed: u64,
 ) -> Macro1 {
-    let parts = parts(space.len(), clients);
-    let place = |every: u64| {
-        let mut placer = Placer::new(policy, servers, Rng::new(seed, 0x71ace), every);
-        placer.place_all(space);
+    let mut parts = parts(space.len(), clients);
+    let rng = || Rng::new(seed, 0x71ace);
+    let mut placer = if order == Order::OneClient {
+        let place = |tellings: Tellings| {
+            let mut placer = Placer::new(policy, servers, rng(), tellings);
+            placer.place_all(space);
+            placer
+        };
+        let mut placer = place(between_tellings(servers, clients, costs));
+        if policy.adapts() {
+            // How many objects are made between two tellings is known only when it was seen how long they take.
+            let mut engine = Engine::new(costs, servers, space);
+            let mut work = Part::new(space, Phase::Create, order, &parts);
+            let rate = engine.run(&mut placer, &mut work, clients).rate();
+            let every = ((rate * costs.loads_us / 1e6) as u64).max(1);
+            placer = place(Tellings::Objects(every));
+        }
+        placer
+    } else {
+        shuffle(&mut parts, &mut Rng::new(seed, 0x9a27));
+        let every = Tellings::Nanoseconds(ns(costs.loads_us).max(1));
+        let mut placer = Placer::new(policy, servers, rng(), every);
+        placer.reserve(space.len());
         placer
     };
-    let mut placer = place(between_tellings(servers, clients, costs));
-    if policy.adapts() {
-        // How many objects are made between two tellings is known only when it was seen how long they take.
-        let mut engine = Engine::new(costs, servers, space);
-        let mut work = Part::new(space, Phase::Create, &parts);
-        let rate = engine.run(&placer, &mut work, clients).rate();
-        placer = place(((rate * costs.loads_us / 1e6) as u64).max(1));
-    }
     let mut engine = Engine::new(costs, servers, space);
     let mut run = |phase: Phase| {
-        let mut work = Part::new(space, phase, &parts);
-        engine.run(&placer, &mut work, clients)
+        let mut work = Part::new(space, phase, order, &parts);
+        engine.run(&mut placer, &mut work, clients)
     };
     Macro1 {
         create: run(Phase::Create),
@@ -81,8 +120,8 @@ enum Phase {
     Delete,
 }
 
-/// What each client still has to do of a phase: directories first when they are made, last when they are
-/// removed, all in order when they are looked at.
+/// What each client still has to do of a phase: directories first when they are made (or as they come), last when they
+/// are removed, all in order when they are looked at.
 struct Part<'a> {
     space: &'a Space,
     phase: Phase,
@@ -106,7 +145,7 @@ enum Wanted {
 }
 
 impl<'a> Part<'a> {
-    fn new(space: &'a Space, phase: Phase, parts: &[Range<usize>]) -> Part<'a> {
+    fn new(space: &'a Space, phase: Phase, order: Order, parts: &[Range<usize>]) -> Part<'a> {
         let passes = |part: &Range<usize>| {
             let pass = |wanted| Pass {
                 range: part.clone(),
@@ -117,6 +156,7 @@ impl<'a> Part<'a> {
                 wanted: Wanted::All,
             };
             match phase {
+                Phase::Create if order == Order::FilesAsTheyCome => (pass(Wanted::All), nothing),
                 Phase::Create => (pass(Wanted::Directories), pass(Wanted::Files)),
                 Phase::Stat => (pass(Wanted::All), nothing),
                 Phase::Delete => (pass(Wanted::Files), pass(Wanted::Directories)),
@@ -163,7 +203,8 @@ impl<'a> Part<'a> {
     /// Puts an object back that could not be made yet.
     fn put_back(&mut self, client: usize, object: Object) {
         let passes = &mut self.left[client];
-        let pass = if self.space.is_dir[object as usize] {
+        let is_first = self.space.is_dir[object as usize] || passes.0.wanted == Wanted::All;
+        let pass = if is_first {
             &mut passes.0
         } else {
             &mut passes.1
@@ -204,9 +245,14 @@ mod tests {
     #[test]
     fn every_object_is_made_looked_at_and_removed_once() {
         let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
-        for clients in [1, 7, 32] {
+        for (clients, order) in [
+            (1, Order::OneClient),
+            (7, Order::DirectoriesFirst),
+            (32, Order::OneClient),
+            (32, Order::FilesAsTheyCome),
+        ] {
             for phase in [Phase::Create, Phase::Stat, Phase::Delete] {
-                let mut work = Part::new(&space, phase, &parts(space.len(), clients));
+                let mut work = Part::new(&space, phase, order, &parts(space.len(), clients));
                 let mut times = vec![0; space.len()];
                 times[0] = 1;
                 let mut busy: Vec<usize> = (0..clients).collect();
@@ -230,11 +276,34 @@ mod tests {
         }
     }
 
+    /// What the orders are: all directories of a part before its files, or each directory's files before the next.
+    #[test]
+    fn directories_come_first_or_as_they_are_met() {
+        let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
+        let made = |order| -> Vec<Object> {
+            let mut work = Part::new(&space, Phase::Create, order, &parts(space.len(), 1));
+            let ops = std::iter::from_fn(|| work.next(0));
+            ops.map(|op| match op {
+                Op::Make(object) => object,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+        };
+        let as_they_come: Vec<Object> = (1..space.len() as Object).collect();
+        assert_eq!(made(Order::FilesAsTheyCome), as_they_come);
+        let first = made(Order::DirectoriesFirst);
+        let is_dir = |object: &Object| space.is_dir[*object as usize];
+        assert!(first.is_sorted_by_key(|object| !is_dir(object)));
+        assert_eq!(first, made(Order::OneClient));
+    }
+
     #[test]
     fn one_seed_gives_one_outcome() {
         let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);
         let costs = Costs::PAPER.scaled_down(100);
-        let run = |policy, seed| macro1(&space, policy, 16, 32, costs, seed);
+        let run = |policy, seed| {
+            Order::ALL.map(|order| macro1(&space, policy, (16, 32), order, costs, seed))
+        };
         let drawn = Policy::Ddg {
             dir_depth: 2,
             dir_width: 4,
@@ -245,6 +314,6 @@ mod tests {
             assert_ne!(run(policy, 1), run(policy, 2));
         }
         // In turn, nothing is drawn.
-        assert_eq!(run(Policy::Random, 1), run(Policy::Random, 2));
+        assert_eq!(run(Policy::Random, 1)[0], run(Policy::Random, 2)[0]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::costs::Costs;
 use crate::engine::{Engine, Op, Outcome, Work};
 use crate::place::{Placer, Policy, between_tellings};
-use crate::rng::Rng;
+use crate::rng::{Rng, shuffle};
 use crate::space::{Object, Space};
 
 /// Per cent of each operation (table 2; they sum up to 100).
@@ -51,7 +51,7 @@ pub fn macro2(
     let (grown, streams) = streams(space, &mut placer, clients, operations, seed);
     let mut engine = Engine::new(costs, servers, &grown);
     engine.warm_up(&placer, space.len());
-    engine.run(&placer, &mut Streams(streams), clients)
+    engine.run(&mut placer, &mut Streams(streams), clients)
 }
 
 struct Streams(Vec<Vec<Op>>);
@@ -138,15 +138,10 @@ fn draw(rng: &mut Rng) -> Kind {
     MIX[0].0
 }
 
-fn shuffle(all: &mut [Object], rng: &mut Rng) {
-    for at in (1..all.len()).rev() {
-        all.swap(at, rng.below(at as u64 + 1) as usize);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Tellings;
     use crate::space::NAMESPACE_1;
 
     #[test]
@@ -170,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_removed_is_removed_once_and_asked_for_by_nobody() {
         let space = Space::generate(NAMESPACE_1.scaled_down(50), 1);
-        let mut placer = Placer::new(Policy::Random, 6, Rng::new(1, 1), 1_000);
+        let mut placer = Placer::new(Policy::Random, 6, Rng::new(1, 1), Tellings::Objects(1_000));
         placer.place_all(&space);
         let (grown, streams) = streams(&space, &mut placer, 3, 5_000, 1);
         assert!(grown.len() > space.len() + 700);

@@ -42,8 +42,15 @@ fn setting(servers: usize, learning: Learning, options: &Options) -> Setting {
         initial: 1,
         most: None,
         learning,
+        // The prototype's servers leave that to the file system below them.
+        forced: false,
         removing: false,
-        costs: options.costs,
+        costs: if options.quick {
+            // As many fewer as there are files.
+            options.costs.scaled_down(100)
+        } else {
+            options.costs
+        },
         seed: options.seed,
     }
 }

@@ -11,9 +11,10 @@ use pandofs_placement::{
 };
 use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::{
-    LOADS_INTERVAL, MAX_CACHED_DIR_MAPS, MAX_FRAME_BYTES, MAX_PARTITIONS, MAX_SHARDS,
+    DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_SERVER_MEMORY_BYTES, LOADS_INTERVAL, MAX_CACHED_DIR_MAPS,
+    MAX_FRAME_BYTES, MAX_PARTITIONS, MAX_SHARDS,
 };
-use pandofs_types::{Position, ShardId};
+use pandofs_types::{Position, ServerId, ShardId};
 
 const FILES: f64 = 1e12;
 const SERVERS: u32 = 10_000;
@@ -23,6 +24,8 @@ const RACK: usize = 40;
 const BYTES_OF_A_FILE: f64 = 300.0;
 /// Bytes a second that each server takes for splits, so that it still serves.
 const MOVING_RATE: f64 = 100e6;
+/// Entries a second in all that rebalancing is let move, where it is limited.
+const REBALANCE_RATE: f64 = 1e6;
 
 pub fn figures(options: &Options) -> Vec<Figure> {
     let maps = Maps::new(options);
@@ -30,6 +33,8 @@ pub fn figures(options: &Options) -> Vec<Figure> {
         balance(&maps),
         bytes(&maps),
         joining(&maps),
+        rebalancing(&maps, options),
+        memory(&maps),
         distributed(options),
         loads(options, &maps),
     ]
@@ -307,6 +312,139 @@ fn joining(maps: &Maps) -> Figure {
             "it does with {gets:?} servers of {:?}: a directory has at most {MAX_PARTITIONS} partitions, and one that has them \
              all gives nothing to servers that join",
             maps.counts
+        ),
+    );
+    figure
+}
+
+/// How long it takes until a rack that joined has its part of a trillion files.
+fn rebalancing(maps: &Maps, options: &Options) -> Figure {
+    let mut figure = Figure::new(
+        "internet-rebalance",
+        format!(
+            "A rack of {RACK} servers joins: hours until it has its fair part of a trillion files"
+        ),
+        Axis::logarithmic("servers before"),
+        Axis::logarithmic("hours"),
+    );
+    let entries: Vec<f64> = maps
+        .counts
+        .iter()
+        .map(|&count| FILES * RACK as f64 / (f64::from(count) + RACK as f64))
+        .collect();
+    let hours = |of: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        entries
+            .iter()
+            .map(|&entries| of(entries) / 3_600.0)
+            .collect()
+    };
+    let each = entries.iter().map(|entries| entries / RACK as f64);
+    let each: Vec<f64> = each.collect();
+    let by_network = hours(&|entries| entries * BYTES_OF_A_FILE / RACK as f64 / MOVING_RATE);
+    let by_processor = hours(&|entries| entries * options.costs.moved_us / 1e6 / RACK as f64);
+    let by_rate = hours(&|entries| entries / REBALANCE_RATE);
+    figure.add(
+        format!("at {:.0} MB/s to each new server", MOVING_RATE / 1e6),
+        zip(&maps.counts, by_network.iter().copied()),
+    );
+    figure.add(
+        format!(
+            "with {} µs of a processor for an entry",
+            options.costs.moved_us
+        ),
+        zip(&maps.counts, by_processor.iter().copied()),
+    );
+    figure.add(
+        format!("at {REBALANCE_RATE:.0} entries a second in all (pandofs rebalance --rate)"),
+        zip(&maps.counts, by_rate.iter().copied()),
+    );
+    figure.note(
+        "if it were given so much: partitions of directories that are large enough are all that moves. What it is given is in \
+         internet-joining",
+    );
+    let last = maps.counts.len() - 1;
+    let slowest = by_network[last].max(by_processor[last]);
+    figure.claim(
+        "moving its fair part to a rack that joins 10,000 servers takes less than an hour",
+        slowest < 1.0,
+        format!(
+            "{:.1e} entries, {:.1e} to each new server: {:.2} hours at {:.0} MB/s, {:.2} hours of a processor, {:.2} hours with a \
+             limit of {REBALANCE_RATE:.0} entries a second in all; with {} servers before {:.1} hours, {:.1} and {:.1}. That is if \
+             it were given so much, which it is not: see internet-joining",
+            entries[last],
+            each[last],
+            by_network[last],
+            MOVING_RATE / 1e6,
+            by_processor[last],
+            by_rate[last],
+            maps.counts[0],
+            by_network[0],
+            by_processor[0],
+            by_rate[0]
+        ),
+    );
+    figure
+}
+
+/// A cluster map in memory.
+fn in_memory(map: &ClusterMap) -> f64 {
+    let of_server = |server: &ServerInfo| {
+        let addresses = server.addresses.iter();
+        let addresses: usize = addresses.map(|one| size_of::<String>() + one.len()).sum();
+        size_of::<ServerInfo>() + server.domain.len() + addresses
+    };
+    let servers: usize = map.servers.iter().map(of_server).sum();
+    (servers + map.shards.len() * size_of::<ServerId>()) as f64
+}
+
+/// What a server keeps in memory that there is more of with more servers, and what it caches of its files.
+fn memory(maps: &Maps) -> Figure {
+    let mut figure = Figure::new(
+        "internet-memory",
+        "Bytes of a server's memory, of the one that leads most shards",
+        Axis::logarithmic("servers"),
+        Axis::logarithmic("bytes"),
+    );
+    let of_maps: Vec<f64> = maps.maps.iter().map(in_memory).collect();
+    let known = |map: &ClusterMap| {
+        let mut led = vec![0_u32; map.servers.len()];
+        for leader in &map.shards {
+            led[usize::from(leader.0)] += 1;
+        }
+        let most = led.into_iter().max().unwrap_or(0);
+        let of_one = pandofs_placement::Placer::new(map, ShardId(0), 1).memory_bytes();
+        f64::from(most) * of_one as f64
+    };
+    let of_loads: Vec<f64> = maps.maps.iter().map(known).collect();
+    figure.add("cluster map", zip(&maps.counts, of_maps.iter().copied()));
+    figure.add(
+        "what its shards know of all servers (adaptive policies only)",
+        zip(&maps.counts, of_loads.iter().copied()),
+    );
+    let stored = maps.counts.iter();
+    let stored: Vec<f64> = stored
+        .map(|&count| FILES / f64::from(count) * BYTES_OF_A_FILE)
+        .collect();
+    figure.add(
+        "on its disk, of a trillion files",
+        zip(&maps.counts, stored.iter().copied()),
+    );
+    figure.note("connections are not counted: of those there are as many as others ask, at most one for each client and server");
+    let last = maps.counts.len() - 1;
+    let both = of_maps[last] + of_loads[last];
+    figure.claim(
+        "a server of 10,000 keeps less than a tenth of its memory for the others",
+        both < 0.1 * DEFAULT_SERVER_MEMORY_BYTES as f64,
+        format!(
+            "{:.1} MB for the map and {:.1} MB for what adaptive shards know, of {:.0} MB that a server takes unless told. Its \
+             part of the files is {:.0} GB, of which the block cache of {:.0} MB holds {:.1} %: what it takes does not grow with \
+             the files, and what it has to read does",
+            of_maps[last] / 1e6,
+            of_loads[last] / 1e6,
+            DEFAULT_SERVER_MEMORY_BYTES as f64 / 1e6,
+            stored[last] / 1e9,
+            DEFAULT_BLOCK_CACHE_BYTES as f64 / 1e6,
+            100.0 * DEFAULT_BLOCK_CACHE_BYTES as f64 / stored[last]
         ),
     );
     figure

@@ -2,7 +2,7 @@
 
 use super::times;
 use crate::costs::Costs;
-use crate::macro1::{Macro1, macro1};
+use crate::macro1::{Macro1, Order, macro1};
 use crate::place::Policy;
 use crate::space::{NAMESPACE_1, Space};
 use pandofs_placement::{DirPolicy, FilePolicy};
@@ -98,8 +98,8 @@ impl Live {
         macro1(
             &space,
             self.modelled(),
-            self.servers,
-            self.clients,
+            (self.servers, self.clients),
+            Order::DirectoriesFirst,
             costs,
             self.seed,
         )

@@ -117,6 +117,8 @@ fn ten_thousand_servers() {
         "internet-balance",
         "internet-maps",
         "internet-joining",
+        "internet-rebalance",
+        "internet-memory",
         "internet-messages",
         "internet-loads",
     ] {

@@ -157,6 +157,15 @@ fn directories_stay_until_their_server_has_too_much() {
             .map(|number| made(cluster, mkdir(&format!("dir {number}"))))
             .collect()
     };
+    // As long as nobody has anything they are spread over all.
+    let first = dirs(&mut cluster, 100..108);
+    let servers: BTreeSet<ServerId> = first
+        .iter()
+        .map(|&shard| cluster.map.server_of(shard))
+        .collect();
+    assert!(servers.len() > 1, "{first:?}");
+    hear(&mut cluster, [1_000; 4]);
+    dirs(&mut cluster, 110..112);
     assert_eq!(dirs(&mut cluster, 0..15), [ShardId(0); 15]);
     let busy = busy(&cluster);
     let mut objects = [10; 4];

@@ -5,7 +5,7 @@ mod spread;
 mod varied;
 
 use super::{Options, from_to, within};
-use crate::macro1::{Macro1, macro1};
+use crate::macro1::{Macro1, Order, macro1};
 use crate::place::Policy;
 use crate::space::{Kind, NAMESPACE_1, NAMESPACE_2, Space};
 use pandofs_report::{Axis, Figure};
@@ -133,7 +133,8 @@ impl<'a> Study<'a> {
     fn new(space: &'a Space, kind: Kind, options: &Options) -> Study<'a> {
         let run = |policy| {
             let costs = options.scaled_costs();
-            macro1(space, policy, SERVERS, CLIENTS, costs, options.seed)
+            let size = (SERVERS, CLIENTS);
+            macro1(space, policy, size, Order::OneClient, costs, options.seed)
         };
         let mut tried: Vec<Granules> = Varied::ALL
             .iter()

@@ -3,7 +3,7 @@
 use super::{OF_FIGURE_12, Rates, VARIANT_NOTE, VARIANTS, Variant};
 use crate::costs::Costs;
 use crate::figures::{Options, gains, times, zip};
-use crate::macro1::{Macro1, macro1};
+use crate::macro1::{Macro1, Order, macro1};
 use crate::macro2::{OPERATIONS_OF_A_CLIENT, macro2};
 use crate::place::Policy;
 use crate::space::Space;
@@ -35,7 +35,10 @@ pub fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {
             let costs = options.scaled_costs();
             let runs: Vec<Macro1> = servers
                 .iter()
-                .map(|&count| macro1(space, policy, count as usize, clients, costs, options.seed))
+                .map(|&count| {
+                    let size = (count as usize, clients);
+                    macro1(space, policy, size, Order::OneClient, costs, options.seed)
+                })
                 .collect();
             let rates: Vec<Rates> = runs.iter().map(Rates::of).collect();
             let of = |rate: fn(&Rates) -> f64| {
@@ -103,7 +106,8 @@ pub fn real_system(space: &Space, options: &Options) -> Vec<Figure> {
     let note = format!("{REAL_SERVERS} servers, caches of {CACHED} objects, group commit");
     let runs = policies.map(|policy| {
         let clients = NODES * PROCESSES;
-        macro1(space, policy, REAL_SERVERS, clients, costs, options.seed)
+        let size = (REAL_SERVERS, clients);
+        macro1(space, policy, size, Order::OneClient, costs, options.seed)
     });
     let mut first = Figure::of_categories(
         "ddg-fig13a",
