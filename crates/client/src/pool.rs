@@ -578,6 +578,7 @@ mod tests {
             patience,
             asked: Instant::now(),
             registration: 0,
+            machine: Machine::default(),
         };
         connection.be_patient(patience).unwrap();
         (connection, far)

@@ -443,6 +443,7 @@ mod tests {
             new_name: name(),
             new_shard: pandofs_types::ShardId(0),
             no_replace: false,
+            whiteout: false,
         };
         let changed: Vec<Ino> = changed_by(&rename, &Reply::Renamed { ino: FILE }).collect();
         assert_eq!(changed, [dir, new_dir, FILE]);
