@@ -303,10 +303,10 @@ pub enum Request {
     SetLayout { ino: Ino, layout: LayoutChoice },
 
     // About a directory, once more.
-    /// The shard's partitions that are over the threshold split now, if there is a slot for what they give; and for
-    /// [`SPREAD_TERM`] from now what this shard copies of the directory to others keeps to this rate. 0 for no limit. It is
-    /// not logged: a shard that was restarted has forgotten it. `Busy` while [`MAX_SPREAD_DIRS`] others have rates. Answers
-    /// `Done`.
+    /// The shard's partitions that are over the threshold split now, if there is a slot for what they give; for
+    /// [`SPREAD_TERM`] from now those that are to spread to servers that joined split before they are full, and what this
+    /// shard copies of the directory to others keeps to this rate. 0 for no limit. It is not logged: a shard that was
+    /// restarted has forgotten it. `Busy` while it has been told so of [`MAX_SPREAD_DIRS`] others. Answers `Done`.
     ///
     /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
     /// [`MAX_SPREAD_DIRS`]: pandofs_types::limits::MAX_SPREAD_DIRS

@@ -143,7 +143,7 @@ impl DirMaps {
         }
         let mut maps = self.maps.lock(dir);
         match maps.get(dir) {
-            Some(map) if map.version() == home.version() && map.slots() != home.slots() => {
+            Some(map) if map.contradicts(home) => {
                 map.clone_from(home);
                 true
             }

@@ -12,23 +12,19 @@ use crate::records::{
 };
 use crate::{Effect, Stop, Txn, View, keys, ops::xattr};
 use pandofs_api::{DirSettings, MovedInode, SplitChunk, SplitId, SplitItem};
-use pandofs_placement::{ClusterMap, PartitionIndex, extended_slots, partitions_allowed, range};
+use pandofs_placement::{
+    ClusterMap, PartitionIndex, is_to_spread, is_to_stay, least_to_spread, partitions_allowed,
+    range, renewed_slots,
+};
 use pandofs_types::limits::{MAX_PARTITIONS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId};
 use std::ops::ControlFlow;
 
-/// The child that partition `index` of `dir` should be split into now, if it should.
-pub fn wanted(
-    view: &View<'_>,
-    dir: Ino,
-    index: PartitionIndex,
-) -> Result<Option<PartitionIndex>, Stop> {
-    Ok(view
-        .parts(dir)?
-        .and_then(|parts| child_wanted(view.map, &parts, index)))
-}
-
-/// The same, of partitions that were read already. It may be that the child has no slot yet.
+/// The child that a partition is to be split into now, if it is: it has more entries than the threshold, or the
+/// directory is to have so many partitions from the start. It may be that the child has no slot yet.
+///
+/// Of a directory that has spread to servers which joined, a partition of which all is to stay on its shard does not
+/// split: it would be two on one shard.
 pub fn child_wanted(
     map: &ClusterMap,
     parts: &PartsRecord,
@@ -41,23 +37,54 @@ pub fn child_wanted(
     if !over && initial <= 1 {
         return None;
     }
-    let child = parts
-        .map
-        .next_child(index, limit(map, parts).max(initial))?;
-    (over || child.0 < initial).then_some(child)
+    let most = limit(map, parts).max(initial);
+    let child = parts.map.next_child(index, most)?;
+    let set = set(map, parts);
+    let splits = child.0 < initial || (over && !is_to_stay(map, &parts.map, set, index));
+    splits.then_some(child)
 }
 
+/// Whether a partition has enough entries to split before it is full, where that spreads the directory to servers that
+/// joined: so many that its halves are not merged again.
+pub fn is_worth_spreading(map: &ClusterMap, parts: &PartsRecord, index: PartitionIndex) -> bool {
+    let least = least_to_spread(threshold(map, &parts.settings));
+    parts.map.has_slots() && parts.part(index).is_some_and(|part| part.entries > least)
+}
+
+/// The child that such a partition is split into.
+pub fn child_to_spread(
+    map: &ClusterMap,
+    parts: &PartsRecord,
+    index: PartitionIndex,
+) -> Option<PartitionIndex> {
+    let most = limit(map, parts);
+    let spreads =
+        is_worth_spreading(map, parts, index) && is_to_spread(map, &parts.map, index, most);
+    let child = parts.map.next_child(index, most)?;
+    (spreads && parts.map.has_slot(child)).then_some(child)
+}
+
+fn set(map: &ClusterMap, parts: &PartsRecord) -> Option<u32> {
+    parts
+        .settings
+        .max_partitions
+        .or(map.settings.max_partitions)
+}
+
+/// Partitions that there may be. While the home is to make other slots it is the home that knows how many: a shard that
+/// has not heard of all partitions would find that fewer are enough, and not ask.
 fn limit(map: &ClusterMap, parts: &PartsRecord) -> u32 {
+    if set(map, parts).is_none() && renewed_slots(map, &parts.map, None, (0, 0)).is_some() {
+        return MAX_PARTITIONS as u32;
+    }
     partitions_allowed(map, parts.settings.max_partitions, &parts.map)
 }
 
-/// The longer slot array that the directory is to get at its home, where it may have more partitions than slots.
-pub fn more_slots(map: &ClusterMap, parts: &PartsRecord) -> Option<Vec<ShardId>> {
-    let wanted = limit(map, parts).max(parts.settings.initial_partitions.unwrap_or(0));
-    let slots = parts.map.slots();
-    let is_short = parts.map.has_slots() && (slots.len() as u32) < wanted;
-    let extended = is_short.then(|| extended_slots(slots, map, wanted));
-    extended.filter(|extended| extended.len() > slots.len())
+/// The other slot array that the directory is to get at its home, where servers joined or it may have more partitions
+/// than slots.
+pub fn more_slots(map: &ClusterMap, dir: Ino, parts: &PartsRecord) -> Option<Vec<ShardId>> {
+    let initial = parts.settings.initial_partitions.unwrap_or(0);
+    renewed_slots(map, &parts.map, set(map, parts), (initial, dir.0))
 }
 
 /// Entries over which a partition splits.
@@ -73,28 +100,26 @@ pub fn slot_count(view: &View<'_>, max_partitions: Option<u32>) -> u32 {
 }
 
 /// Marks a split. One whose target is this very shard is done at once. Nothing happens if the partition
-/// does not want to split any more, but that longer `slots` are taken up.
+/// does not want to split any more and is not worth spreading, but that other `slots` are taken up.
 pub fn begin(
     txn: &mut Txn<'_, '_>,
     dir: Ino,
     index: PartitionIndex,
     slots: &[ShardId],
 ) -> Result<(), Stop> {
-    if let Some(mut parts) = txn.view().parts(dir)?
-        && parts.map.extend_slots(slots.to_vec())
-    {
-        txn.put_parts(dir, &parts);
-    }
-    let view = txn.view();
-    let Some(child) = wanted(&view, dir, index)? else {
+    let Some(mut parts) = txn.view().parts(dir)? else {
         return Ok(());
     };
-    if view.split(dir)?.is_some() {
+    if parts.map.renew_slots(slots.to_vec()) {
+        txn.put_parts(dir, &parts);
+    }
+    let wanted = child_wanted(txn.map, &parts, index);
+    let Some(child) = wanted.or_else(|| child_to_spread(txn.map, &parts, index)) else {
+        return Ok(());
+    };
+    if txn.view().split(dir)?.is_some() {
         return Ok(());
     }
-    let mut parts = view
-        .parts(dir)?
-        .ok_or_else(|| Stop::Broken(format!("directory {dir} is split and not here")))?;
     if !parts.map.has_slots() {
         if slots.first() != Some(&parts.map.home()) {
             return Err(Stop::Broken(
@@ -104,7 +129,8 @@ pub fn begin(
         parts.map.set_slots(slots.to_vec());
         txn.put_parts(dir, &parts);
     }
-    if !parts.map.has_slot(child) {
+    // A server of which this one has not heard may have joined, and been given the slot.
+    if !parts.map.has_slot(child) || !txn.map.has_shard(parts.map.shard_of_partition(child)) {
         return Ok(());
     }
     let target = parts.map.shard_of_partition(child);
@@ -128,10 +154,14 @@ pub fn begin(
         entries: 0,
         subdirs: 0,
     };
-    for_each_moving(&txn.view(), dir, &record, &mut |_, _, entry, _| {
+    let (start, end) = moving_range(&record);
+    let start = keys::entry_from(txn.shard, dir, start);
+    let end = keys::entry_from(txn.shard, dir, end);
+    txn.view().scan(&start, &end, &mut |_, value| {
+        let entry: EntryRecord = decode("entry", value)?;
         given.entries += 1;
         given.subdirs += u32::from(entry.kind == FileKind::Dir);
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     let part = parts
         .part_mut(index)

@@ -18,10 +18,18 @@
 //! the other, that all that it split off after that partition has. If the first did not know of 2,
 //! which 0 had split off after 1 and got back, it would say that 1 is gone; somebody who has only heard
 //! that 2 was made would then have a 2 without the 1 that has to be there before.)
+//!
+//! Where a partition is follows from its counter as well: the shard that splits it off chooses its shard, once, and
+//! whoever hears that it was made hears where. So the slot of an active partition is a fact that goes with its counter,
+//! and the slot of any other is a proposal of the home, of which the home's latest counts (`version`). When servers join,
+//! the home proposes other slots. Somebody who has not heard of that splits to where was proposed before, which costs
+//! evenness and nothing else: two partitions are never made for one counter, and nobody looks for names by a proposal,
+//! since only active partitions hold any.
 
 use pandofs_types::limits::{MAX_PARTITION_CHANGES, MAX_PARTITIONS, MAX_SHARDS};
 use pandofs_types::{Position, ShardId};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A partition of a directory.
@@ -99,7 +107,7 @@ pub struct DirMap {
     /// 0 while the directory never split and has no slot array but its home; grows with every
     /// change of `slots`.
     version: u32,
-    /// The shard of each partition, active or to come. Slot 0 is the home shard.
+    /// The shard of each partition that is active, and the one proposed for each that is not. Slot 0 is the home shard.
     slots: Vec<ShardId>,
     /// How often each partition was made or merged: odd while it is active. The last one is not 0.
     changes: Vec<u32>,
@@ -282,7 +290,7 @@ impl DirMap {
         self.shard_of_partition(self.partition_of(position))
     }
 
-    /// The shard of a partition, active or to come.
+    /// The shard of a partition that is active, or the one that is proposed for it.
     ///
     /// # Panics
     /// When the partition has no slot.
@@ -344,7 +352,7 @@ impl DirMap {
         (child.0 < end && self.changes_of(child) < MAX_PARTITION_CHANGES - 1).then_some(child)
     }
 
-    /// Whether the partition, active or to come, has a slot: else the home is to [extend](Self::extend_slots) the
+    /// Whether the partition, active or to come, has a slot: else the home is to [renew](Self::renew_slots) the
     /// array first.
     pub fn has_slot(&self, index: PartitionIndex) -> bool {
         (index.0 as usize) < self.slots.len()
@@ -392,6 +400,19 @@ impl DirMap {
         }
     }
 
+    /// Records that the partition is active on this shard: what was proposed may have changed since its split began.
+    ///
+    /// # Panics
+    /// When the partition has no slot, or is active elsewhere.
+    pub fn activate_at(&mut self, index: PartitionIndex, shard: ShardId) {
+        assert!(
+            !self.is_active(index) || self.shard_of_partition(index) == shard,
+            "partition {index} is active elsewhere"
+        );
+        self.activate(index);
+        self.slots[index.0 as usize] = shard;
+    }
+
     /// Records that the partition was merged into the one it was split from.
     ///
     /// # Panics
@@ -424,14 +445,17 @@ impl DirMap {
         self.slots = slots;
     }
 
-    /// Takes up a longer slot array, as the next version; true when it is one. What is there stays, for its
-    /// partitions may be active without this map knowing of it. Only the home does this: two shards could come to
-    /// different arrays of one version.
-    pub fn extend_slots(&mut self, slots: Vec<ShardId>) -> bool {
-        let is_longer = slots.len() > self.slots.len()
-            && slots.len() <= MAX_PARTITIONS
-            && slots.starts_with(&self.slots);
-        if !self.has_slots() || !is_longer {
+    /// Takes up another slot array that is no shorter, as the next version; true when it is one. Active partitions keep
+    /// their slots, whatever it says of them: they are where they are. Only the home does this, so that of two
+    /// proposals one is the later.
+    pub fn renew_slots(&mut self, mut slots: Vec<ShardId>) -> bool {
+        if !self.has_slots() || slots.len() < self.slots.len() || slots.len() > MAX_PARTITIONS {
+            return false;
+        }
+        for index in self.active() {
+            slots[index.0 as usize] = self.slots[index.0 as usize];
+        }
+        if slots == self.slots {
             return false;
         }
         self.version += 1;
@@ -439,46 +463,65 @@ impl DirMap {
         true
     }
 
-    /// Learns what `other` knows of the same directory; true when that was anything. The slots of
-    /// the higher version win, and of each partition what has the higher counter.
+    /// Whether the two cannot be of one directory: they have other homes, or one partition on different shards.
+    pub fn contradicts(&self, other: &DirMap) -> bool {
+        self.home() != other.home()
+            || self.active().any(|index| {
+                self.changes_of(index) == other.changes_of(index)
+                    && self.slots[index.0 as usize] != other.slots[index.0 as usize]
+            })
+    }
+
+    /// Learns what `other` knows of the same directory; true when that was anything. Of each partition what has the
+    /// higher counter wins, with its slot, and of the slots of partitions that are not active those of the higher
+    /// version.
     ///
-    /// `other` may come from the network. A map with another home, or one that cannot be of the
-    /// same directory because the slots disagree within a version, do not reach all partitions, or
-    /// because both together would have a partition without the one before it, is ignored.
+    /// `other` may come from the network. A map that [contradicts](Self::contradicts) this one, or one that cannot be
+    /// of the same directory because the slots do not reach all partitions, or because both together would have a
+    /// partition without the one before it, is ignored.
     pub fn merge(&mut self, other: &DirMap) -> bool {
-        if self.home() != other.home() {
+        if self == other || self.contradicts(other) {
             return false;
         }
-        if self.version == other.version && self.slots != other.slots {
-            return false;
-        }
-        let newer = if other.version > self.version {
+        let age = |map: &DirMap| (map.version, map.slots.len());
+        let newer = if age(other) > age(self) {
             other
         } else {
             &*self
         };
-        let mut merged = DirMap {
-            version: newer.version,
-            slots: Vec::new(),
-            changes: self.changes.clone(),
-        };
-        if merged.changes.len() < other.changes.len() {
-            merged.changes.resize(other.changes.len(), 0);
-        }
-        for (mine, theirs) in merged.changes.iter_mut().zip(&other.changes) {
-            *mine = (*mine).max(*theirs);
-        }
-        if merged.version == self.version && merged.changes == self.changes {
+        let mut merged = newer.clone();
+        let count = self.changes.len().max(other.changes.len());
+        if count > merged.slots.len() {
             return false;
         }
-        if merged.changes.len() > newer.slots.len() || merged.check_predecessors().is_err() {
+        merged.changes.resize(count, 0);
+        for (at, slot) in merged.slots.iter_mut().enumerate() {
+            let index = PartitionIndex(at as u32);
+            let (mine, theirs) = (self.changes_of(index), other.changes_of(index));
+            // A counter is above 0 only where the map has a slot.
+            *slot = match mine.cmp(&theirs) {
+                Ordering::Greater => self.slots[at],
+                Ordering::Less => other.slots[at],
+                Ordering::Equal if self.version == other.version => {
+                    // The same, unless the home lost an array in a crash after others had heard of it.
+                    let proposed = [self.slots.get(at), other.slots.get(at)];
+                    proposed
+                        .into_iter()
+                        .flatten()
+                        .copied()
+                        .max()
+                        .unwrap_or(*slot)
+                }
+                Ordering::Equal => *slot,
+            };
+            if at < count {
+                merged.changes[at] = mine.max(theirs);
+            }
+        }
+        if merged == *self || merged.check_predecessors().is_err() {
             return false;
         }
-        if other.version > self.version {
-            self.version = other.version;
-            self.slots.clone_from(&other.slots);
-        }
-        self.changes = merged.changes;
+        *self = merged;
         true
     }
 

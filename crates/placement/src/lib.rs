@@ -35,5 +35,6 @@ pub use made::{Drawn, place_new_directory, place_new_file};
 pub use placer::{Placer, Placing, ServerLoad};
 pub use requests::RecentRequests;
 pub use slots::{
-    default_max_partitions, extended_slots, partitions_allowed, partitions_per_server, slot_array,
+    default_max_partitions, extended_slots, is_to_spread, is_to_stay, least_to_spread,
+    partitions_allowed, partitions_per_server, renewed_slots, slot_array,
 };

@@ -1,11 +1,14 @@
 //! Which shards a directory spreads over, and into how many partitions at most.
 
 use crate::cluster::ClusterMap;
-use crate::dirmap::DirMap;
-use pandofs_types::limits::{MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT};
+use crate::dirmap::{DirMap, PartitionIndex};
+use pandofs_types::limits::{
+    MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT, MERGE_FRACTION, SPREAD_FRACTION,
+};
 use pandofs_types::{ServerId, ShardId};
 use siphasher::sip::SipHasher24;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hasher;
 
 /// The shard of each of a directory's `max_partitions` partitions.
@@ -49,13 +52,13 @@ pub fn slot_array(map: &ClusterMap, home: ShardId, max_partitions: u32, salt: u6
         .collect()
 }
 
-/// The slot array of a directory that has used up its own, or that servers joined for: what it has stays, and the
-/// slots that come go first to the servers that joined, to each as many in a row as the server with the most of
-/// them has (GIGA+, "On-line server additions": the sequential rule). So no partition moves, and all that new
-/// partitions take from old ones goes to the new servers. Where `at_least` slots are wanted and these are fewer, the
-/// servers take turns for the rest, in the order of their first slots.
+/// A slot array with more slots: what it has stays, and the slots that come go first to servers that have none, to each
+/// as many in a row as the server with the most of them has (GIGA+, "On-line server additions": the sequential rule).
+/// Where `at_least` slots are wanted and these are fewer, the servers take turns for the rest, in the order of their
+/// first slots. Nothing is added beyond `MAX_PARTITIONS` slots.
 ///
-/// A server counts as new when none of the slots is on it. Nothing is added beyond `MAX_PARTITIONS` slots.
+/// By this alone what the new servers get hangs on how many slots there were: [`renewed_slots`] does better where servers
+/// joined.
 ///
 /// # Panics
 /// When `slots` has shards that `map` does not know, or none.
@@ -108,36 +111,237 @@ pub fn extended_slots(slots: &[ShardId], map: &ClusterMap, at_least: u32) -> Vec
 /// How many partitions a directory may have: as many as were `set` for it, or for all, or as spread its load. That
 /// grows when servers join.
 pub fn partitions_allowed(map: &ClusterMap, set: Option<u32>, directory: &DirMap) -> u32 {
+    if let Some(set) = set.or(map.settings.max_partitions) {
+        return set;
+    }
+    let default = map.max_partitions();
+    if !directory.has_slots() || !knows_all(map, directory) {
+        return default;
+    }
+    let renewed = renewed_slots(map, directory, None, (0, 0));
+    let slots = renewed.map_or(directory.slots().len(), |slots| slots.len());
+    default.max(slots as u32)
+}
+
+/// The slot array that a directory which has one is to get in this cluster, if that is another: servers joined, or
+/// it may have more partitions than it has slots.
+///
+/// Servers that joined are given slots of partitions that are not active, and so have no entries (GIGA+, "On-line
+/// server additions"): of those that the array has, and of as many more as it takes for the fullest server to have at
+/// most `MAX_SERVER_OVERLOAD_PERCENT` more than the mean when all partitions are active. An active partition stays where
+/// it is. One that is not is proposed for the shard of the partition that it is split from, where it costs nothing,
+/// unless that server has more than its share: then it goes to the one that has least. So entries move from servers
+/// that have too much to those that have too little, and not otherwise.
+///
+/// `set` are the partitions that the directory may have, if somebody has set them (for it or for all), `initial` how many
+/// it has whatever its size, and `salt` is to be its own, as for [`slot_array`].
+pub fn renewed_slots(
+    map: &ClusterMap,
+    directory: &DirMap,
+    set: Option<u32>,
+    (initial, salt): (u32, u64),
+) -> Option<Vec<ShardId>> {
     let slots = directory.slots();
-    let is_known = || slots.iter().all(|&shard| map.has_shard(shard));
-    match set.or(map.settings.max_partitions) {
-        Some(set) => set,
-        None if directory.has_slots() && is_known() => partition_limit(map, slots),
-        None => map.max_partitions(),
+    if !directory.has_slots() || !knows_all(map, directory) {
+        return None;
+    }
+    let wanted = set.unwrap_or_else(|| map.max_partitions()).max(initial);
+    let wanted = (wanted as usize).clamp(slots.len(), MAX_PARTITIONS.max(slots.len()));
+    let renewed = if is_for(map, slots, set.map(|_| wanted)) {
+        if wanted == slots.len() {
+            return None;
+        }
+        extended_slots(slots, map, wanted as u32)
+    } else if set.is_some() {
+        Renewal::of(map, directory, wanted, salt).slots
+    } else {
+        balanced(map, directory, wanted, salt)
+    };
+    (renewed != slots).then_some(renewed)
+}
+
+/// Whether the cluster has all shards of the slots: else it is an old map.
+fn knows_all(map: &ClusterMap, directory: &DirMap) -> bool {
+    directory.slots().iter().all(|&shard| map.has_shard(shard))
+}
+
+/// Whether the slots were made for all servers that there are, as far as can be told at once. The shards of those that
+/// joined last have the highest numbers, and who is given slots for new servers is given some on all of them: a directory
+/// that has one there knows them all. One that may have few partitions need not have any there.
+fn is_for(map: &ClusterMap, slots: &[ShardId], set: Option<usize>) -> bool {
+    let Some(&newest) = map.shards.last() else {
+        return true;
+    };
+    if slots.iter().any(|&shard| map.server_of(shard) == newest) {
+        return true;
+    }
+    match set {
+        None => slots.len() >= MAX_PARTITIONS,
+        Some(most) => {
+            let servers: BTreeSet<ServerId> = slots.iter().map(|&s| map.server_of(s)).collect();
+            servers.len() >= most.min(map.leading_servers().len())
+        }
     }
 }
 
-/// Partitions beyond which a directory with these slots does not spread its load any more, unless somebody has set
-/// how many it may have: as many as it has slots, and after servers joined as many as [`extended_slots`] gives it.
+/// The shortest array of `least` slots or more that spreads the directory evenly, or the one of `MAX_PARTITIONS` if none
+/// does. Of long arrays not every length is looked at.
+fn balanced(map: &ClusterMap, directory: &DirMap, least: usize, salt: u64) -> Vec<ShardId> {
+    let mut count = least;
+    loop {
+        let renewal = Renewal::of(map, directory, count, salt);
+        if renewal.is_balanced() || count >= MAX_PARTITIONS {
+            return renewal.slots;
+        }
+        count = (count + (count / 16).max(1)).min(MAX_PARTITIONS);
+    }
+}
+
+/// A slot array for servers that joined, and what each server has of the hash space when all its partitions are active.
+struct Renewal {
+    slots: Vec<ShardId>,
+    /// In units of the smallest partition.
+    loads: BTreeMap<ServerId, usize>,
+}
+
+impl Renewal {
+    fn of(map: &ClusterMap, directory: &DirMap, count: usize, salt: u64) -> Renewal {
+        let depth = usize::BITS - (count - 1).leading_zeros();
+        let mut loads: BTreeMap<ServerId, usize> = map
+            .leading_servers()
+            .into_iter()
+            .map(|server| (server, 0))
+            .collect();
+        let mut turns = Turns::new(map, salt);
+        for index in directory.active() {
+            let shard = directory.shard_of_partition(index);
+            turns.took(shard);
+            *loads.entry(map.server_of(shard)).or_default() +=
+                1 << (depth - u32::from(directory.depth_of(index)));
+        }
+        let share = (1 << depth) / loads.len();
+        let mut slots = directory.slots().to_vec();
+        slots.resize(count, directory.home());
+        for at in 1..count {
+            let index = PartitionIndex(at as u32);
+            if directory.is_active(index) {
+                continue;
+            }
+            // A partition comes after the one it is split from, so what is proposed for that is known.
+            let parent = index.parent().map_or(0, |parent| parent.0 as usize);
+            slots[at] = slots[parent];
+            let giver = map.server_of(slots[parent]);
+            let units = 1 << (depth - (u32::BITS - index.0.leading_zeros()));
+            let left = loads[&giver].saturating_sub(units);
+            // Of those that have as little as one another the one that joined last.
+            let least = loads
+                .iter()
+                .min_by_key(|&(&server, &load)| (load, Reverse(server)));
+            if left >= share
+                && let Some((&taker, &load)) = least
+                && load + units <= left
+            {
+                slots[at] = turns.next(taker);
+                loads.insert(giver, left);
+                loads.insert(taker, load + units);
+            }
+        }
+        Renewal { slots, loads }
+    }
+
+    fn is_balanced(&self) -> bool {
+        let most = self.loads.values().max().copied().unwrap_or(0);
+        let total: usize = self.loads.values().sum();
+        most * self.loads.len() * 100 <= total * (100 + MAX_SERVER_OVERLOAD_PERCENT)
+    }
+}
+
+/// The shards of each server in turn.
+struct Turns<'m> {
+    map: &'m ClusterMap,
+    salt: u64,
+    last: HashMap<ServerId, ShardId>,
+}
+
+impl<'m> Turns<'m> {
+    fn new(map: &'m ClusterMap, salt: u64) -> Turns<'m> {
+        let last = HashMap::new();
+        Turns { map, salt, last }
+    }
+
+    fn took(&mut self, shard: ShardId) {
+        self.last.insert(self.map.server_of(shard), shard);
+    }
+
+    fn next(&mut self, server: ServerId) -> ShardId {
+        let shards = self.map.shards_of(server);
+        let last = self.last.get(&server);
+        let place = last.and_then(|last| shards.iter().position(|shard| shard == last));
+        let next = match place {
+            Some(place) => (place + 1) % shards.len(),
+            None => (salted(self.salt, server) % shards.len() as u64) as usize,
+        };
+        self.last.insert(server, shards[next]);
+        shards[next]
+    }
+}
+
+/// Entries over which a partition that [is to spread](is_to_spread) splits before it is full, where partitions split over
+/// this threshold: its halves are not to be merged again.
+pub fn least_to_spread(threshold: u64) -> u64 {
+    (threshold / SPREAD_FRACTION).max(MERGE_FRACTION)
+}
+
+/// Whether an active partition still has to split, into `most` partitions in all, for other servers to get what is theirs
+/// of a directory whose slots were made anew. (When servers joined, that is worth doing before the partition is full: see
+/// `pandofs rebalance`.)
 ///
 /// # Panics
-/// As [`extended_slots`].
-fn partition_limit(map: &ClusterMap, slots: &[ShardId]) -> u32 {
-    let default = map.max_partitions();
-    if slots.len() >= MAX_PARTITIONS {
-        return slots.len() as u32;
+/// When `index` is not active.
+pub fn is_to_spread(
+    map: &ClusterMap,
+    directory: &DirMap,
+    index: PartitionIndex,
+    most: u32,
+) -> bool {
+    let here = directory.shard_of_partition(index);
+    let elsewhere = |shard| map.has_shard(shard) && map.server_of(shard) != map.server_of(here);
+    directory.version() > 1
+        && map.has_shard(here)
+        && still_to_split(directory, index, most).any(elsewhere)
+}
+
+/// Whether an active partition is not to split though it is full, as all that it would split off is to stay on its shard:
+/// where slots were made anew for servers that joined, and nobody has `set` how many partitions there may be.
+///
+/// # Panics
+/// When `index` is not active.
+pub fn is_to_stay(
+    map: &ClusterMap,
+    directory: &DirMap,
+    set: Option<u32>,
+    index: PartitionIndex,
+) -> bool {
+    if set.or(map.settings.max_partitions).is_some() || directory.version() <= 1 {
+        return false;
     }
-    // The shards of those that joined last have the highest numbers, and whoever is given slots for new servers is
-    // given some on all of them: a directory that has one there knows them all.
-    let covers = match map.shards.last() {
-        Some(&newest) => slots.iter().any(|&shard| map.server_of(shard) == newest),
-        None => true,
-    };
-    if covers {
-        default.max(slots.len() as u32)
-    } else {
-        extended_slots(slots, map, default).len() as u32
-    }
+    let here = directory.shard_of_partition(index);
+    still_to_split(directory, index, MAX_PARTITIONS as u32).all(|shard| shard == here)
+        && renewed_slots(map, directory, None, (0, 0)).is_none()
+}
+
+/// The shards proposed for the partitions that are still to come out of an active one.
+fn still_to_split(
+    directory: &DirMap,
+    index: PartitionIndex,
+    most: u32,
+) -> impl Iterator<Item = ShardId> + '_ {
+    let step = 1_usize << directory.depth_of(index);
+    let slots = directory.slots();
+    let most = slots.len().min(most as usize);
+    (index.0 as usize + step..most)
+        .step_by(step)
+        .map(move |at| slots[at])
 }
 
 /// A number that looks random in `server`, another for every `salt`.
@@ -339,35 +543,6 @@ mod tests {
         // Other shards of a server before the same again.
         assert_eq!(extended[3], map.shards_of(ServerId(1))[1]);
         assert_eq!(extended_slots(&slots, &map, 5_000).len(), MAX_PARTITIONS);
-    }
-
-    #[test]
-    fn a_directory_may_spread_to_servers_that_joined() {
-        let before = cluster(16, 2);
-        let slots = slot_array(&before, ShardId(3), before.max_partitions(), 9);
-        assert_eq!(partition_limit(&before, &slots), 2);
-        let joins = |id: u16| crate::ServerInfo {
-            id: ServerId(id),
-            addresses: Vec::new(),
-            weight: crate::ServerInfo::WEIGHT_ONE,
-            domain: String::new(),
-        };
-        let after = before.with_servers(vec![joins(2), joins(3)]).unwrap();
-        assert_eq!(partition_limit(&after, &slots), 4);
-        let extended = extended_slots(&slots, &after, partition_limit(&after, &slots));
-        assert_eq!(extended[..2], slots[..]);
-        assert_eq!(servers_of(&after, &extended[2..]), [2, 3]);
-        assert_eq!(partition_limit(&after, &extended), 4);
-
-        // Three servers have six partitions each, so that they share alike; one that joins gets six, too.
-        let three = cluster(16, 3);
-        let slots = slot_array(&three, ShardId(0), three.max_partitions(), 1);
-        let four = three.with_servers(vec![joins(3)]).unwrap();
-        assert_eq!(slots.len(), 18);
-        assert_eq!(four.max_partitions(), 4);
-        assert_eq!(partition_limit(&four, &slots), 24);
-        let extended = extended_slots(&slots, &four, 24);
-        assert_eq!(servers_of(&four, &extended[18..]), [3; 6]);
     }
 
     /// The array is stored with the directory, but a home that computes it anew before it is stored

@@ -14,10 +14,10 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult,
 };
-use pandofs_namespace::records::{EntryRecord, SplitRecord, decode};
+use pandofs_namespace::records::{EntryRecord, PartsRecord, SplitRecord, decode};
 use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
-use pandofs_placement::{PartitionIndex, slot_array};
+use pandofs_placement::{ClusterMap, PartitionIndex, slot_array};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
@@ -36,8 +36,12 @@ pub struct Splits {
     staging: HashMap<SplitId, Time>,
     again: BTreeMap<Time, BTreeSet<Ino>>,
     paces: pace::Paces,
-    /// Directories whose homes were asked for more slots, and when.
+    /// Directories that somebody wants spread to servers that joined, and until when.
+    spreading: BTreeMap<Ino, Time>,
+    /// Directories whose homes were asked for other slots, and when.
     asked: BTreeMap<Ino, Time>,
+    /// Those whose homes have answered, until their partitions are looked at.
+    told: BTreeSet<Ino>,
     /// Inodes that a proposed record takes to be closed.
     pub closing: HashSet<Ino>,
     /// Inodes that a proposed record opens.
@@ -89,6 +93,8 @@ impl Splits {
             .is_some_and(|copying| copying.record.split == split)
         {
             self.copying.remove(&dir);
+            // Others of the shard's partitions may have waited for it to end.
+            self.look_again_later(dir);
         }
     }
 
@@ -136,6 +142,12 @@ impl Splits {
     }
 }
 
+/// Whether the partition that is to be split off has a shard, if slots are fixed, and one that this shard has heard of.
+fn has_target(map: &ClusterMap, parts: &PartsRecord, child: PartitionIndex) -> bool {
+    let slots = &parts.map;
+    !slots.has_slots() || slots.has_slot(child) && map.has_shard(slots.shard_of_partition(child))
+}
+
 impl Shard {
     /// Whether one of the steps here would take a lock that a split is waiting to see gone.
     pub(crate) fn is_gated(&self, steps: &[(ShardId, Step)]) -> bool {
@@ -165,7 +177,7 @@ impl Shard {
         }
     }
 
-    /// Proposes to split the partition if it wants to.
+    /// Proposes to split the partition if it wants to, or to spread it if the directory is to be spread.
     pub(crate) fn consider_split(
         &mut self,
         overlay: &Overlay<'_>,
@@ -177,25 +189,33 @@ impl Shard {
         }
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
-        let Some(child) = split::wanted(&view, dir, index)? else {
-            return Ok(());
-        };
-        if view.split(dir)?.is_some() {
-            return Ok(());
-        }
         let Some(parts) = view.parts(dir)? else {
             return Ok(());
         };
-        let slots = if parts.map.has_slot(child) {
-            Vec::new()
-        } else if parts.map.has_slots() {
-            if dir.birth_shard() != config.shard {
+        let wanted = split::child_wanted(&config.map, &parts, index);
+        let spreads = self.splits.spreading.contains_key(&dir)
+            && split::is_worth_spreading(&config.map, &parts, index);
+        if (wanted.is_none() && !spreads) || view.split(dir)?.is_some() {
+            return Ok(());
+        }
+        let is_home = dir.birth_shard() == config.shard;
+        let slots = match split::more_slots(&config.map, dir, &parts) {
+            Some(slots) if is_home => slots,
+            Some(_) if !self.splits.told.contains(&dir) => {
                 self.ask_for_slots(dir);
                 return Ok(());
             }
-            let Some(slots) = split::more_slots(&config.map, &parts) else {
+            // Also when the home has been asked and knows no better.
+            _ => Vec::new(),
+        };
+        if slots.is_empty() {
+            let to_spread = || split::child_to_spread(&config.map, &parts, index);
+            let child = wanted.or_else(|| spreads.then(to_spread).flatten());
+            if child.is_none_or(|child| !has_target(&config.map, &parts, child)) {
                 return Ok(());
-            };
+            }
+        }
+        let slots = if parts.map.has_slots() {
             slots
         } else {
             let settings = &parts.settings;

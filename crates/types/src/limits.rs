@@ -46,6 +46,9 @@ pub const MAX_PARTITION_CHANGES: u32 = 1 << 30;
 pub const MERGE_FRACTION: u64 = 16;
 /// The merged partition has no more than one in so many of the entries at which it splits again.
 pub const MERGED_FRACTION: u64 = 4;
+/// A partition with more than the threshold over this splits before it is full, where it is to spread to servers that
+/// joined and somebody has asked for it.
+pub const SPREAD_FRACTION: u64 = 4;
 /// Splits a partition can go through: log2 of `MAX_PARTITIONS`.
 pub const MAX_PARTITION_DEPTH: u8 = 10;
 /// Per cent of the mean by which the most loaded server's part of a fully split directory may be
@@ -526,6 +529,8 @@ const _: () = {
     assert!(MAX_LOCKS_PER_INODE <= MAX_MOVED_LOCKS);
     assert!(MAX_LOCKS_PER_MESSAGE * 64 <= MAX_FRAME_BYTES);
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
+    // The halves of what was split to spread are no candidates for a merge.
+    assert!(2 * SPREAD_FRACTION < MERGE_FRACTION && SPREAD_FRACTION <= MERGED_FRACTION);
     assert!(MAX_SERVERS <= MAX_SHARDS as usize);
     // A map as JSON: a server with a long address, and a line for each shard.
     assert!(MAX_SERVERS * 256 + MAX_SHARDS as usize * 12 <= MAX_FRAME_BYTES);

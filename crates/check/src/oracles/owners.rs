@@ -53,7 +53,7 @@ fn without(
     }
     let mut map = record.map.clone();
     if !map.is_active(split.child) {
-        map.activate(split.child);
+        map.activate_at(split.child, split.target);
     }
     let (from, to) = map.range_of(split.child);
     let before = (start, from.clamp(start, end));

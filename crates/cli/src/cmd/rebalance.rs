@@ -10,7 +10,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pandofs_api::DirPart;
 use pandofs_client::{Client, ClientError, DirInfo};
-use pandofs_placement::{ClusterMap, PartitionIndex, partitions_allowed};
+use pandofs_placement::{
+    ClusterMap, PartitionIndex, is_to_spread, is_to_stay, least_to_spread, partitions_allowed,
+    renewed_slots,
+};
 use pandofs_types::{Credentials, FileKind, Ino, ShardId};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -36,8 +39,8 @@ Examples:
   pandofs rebalance --data /var/tmp/pando --json | jq .moved
 
 Nothing has to be rebalanced for things to work: a large directory also splits when something is added to it.
-Only directories with partitions over their threshold that may have more partitions are touched, one after the
-other. They serve all the while. Ctrl-C ends it; splits that have begun go on, ten seconds later at full speed.";
+Only directories that have split before and are not spread evenly are touched, one after the other, and what is
+on the right server stays there. They serve all the while. Ctrl-C ends it; splits that have begun go on, ten seconds later at full speed.";
 
 /// Have large directories split to servers that were added
 #[derive(Args, Clone, Debug)]
@@ -259,16 +262,32 @@ fn partitions_on(info: &DirInfo, shard: ShardId) -> impl Iterator<Item = Partiti
     info.map.active().filter(here)
 }
 
-/// Shards that have a partition over the threshold that may split: that all their partitions together have more
-/// than the threshold allows them says so.
+/// Shards that have a partition that is to split: one over the threshold that may (that all partitions of the shard
+/// together have more than the threshold allows them says so), or one that is to spread to servers that joined.
 fn splitting(map: &ClusterMap, info: &DirInfo) -> usize {
     let settings = &info.settings;
+    let set = settings.max_partitions.or(map.settings.max_partitions);
+    let initial = settings.initial_partitions.unwrap_or(0);
     let allowed = partitions_allowed(map, settings.max_partitions, &info.map);
+    let is_renewed = renewed_slots(map, &info.map, set, (initial, info.ino.0)).is_some();
     let threshold = u64::from(settings.threshold.unwrap_or(map.settings.split_threshold));
     let is_splitting = |(shard, part): &&(ShardId, DirPart)| {
-        let count = partitions_on(info, *shard).count() as u64;
-        let may_split = |index| info.map.next_child(index, allowed).is_some();
-        part.entries > threshold * count && partitions_on(info, *shard).any(may_split)
+        let here: Vec<PartitionIndex> = partitions_on(info, *shard).collect();
+        let may_split = |&index: &PartitionIndex| {
+            info.map.next_child(index, allowed).is_some() && !is_to_stay(map, &info.map, set, index)
+        };
+        let is_over = part.entries > threshold * here.len() as u64 && here.iter().any(may_split);
+        // Names are spread evenly, so what a partition has follows from how deep it is; somewhat more than the
+        // shards want is asked for, as it follows only about.
+        let size =
+            |index: PartitionIndex| 1.0 / f64::from(1_u32 << info.map.depth_of(index).min(30));
+        let whole: f64 = here.iter().map(|&index| size(index)).sum();
+        let least = 1.5 * least_to_spread(threshold) as f64;
+        let spreads = |&index: &PartitionIndex| {
+            part.entries as f64 * size(index) / whole > least
+                && (is_renewed || is_to_spread(map, &info.map, index, allowed))
+        };
+        is_over || here.iter().any(spreads)
     };
     info.parts.iter().filter(is_splitting).count()
 }
@@ -293,7 +312,7 @@ mod tests {
     use super::*;
     use crate::new_cluster::tests::options;
     use pandofs_api::DirSettings;
-    use pandofs_placement::{DirMap, extended_slots, slot_array};
+    use pandofs_placement::{DirMap, slot_array};
     use pandofs_types::Time;
 
     fn info(map: DirMap, entries: &[u64]) -> DirInfo {
@@ -335,10 +354,14 @@ mod tests {
         let large = info(spread.clone(), &[1_000, 1_000]);
         assert_eq!(splitting(&before, &large), 0);
         assert_eq!(splitting(&after, &large), 2);
-        assert_eq!(splitting(&after, &info(spread, &[100, 100])), 0);
+        // Full they are not, and a part of them is for the new servers; of a small directory it is not worth it.
+        assert_eq!(splitting(&after, &info(spread.clone(), &[100, 100])), 2);
+        assert_eq!(splitting(&after, &info(spread, &[30, 30])), 0);
 
         let mut grown = DirMap::with_slots(slots.clone(), 2);
-        assert!(grown.extend_slots(extended_slots(&slots, &after, 4)));
+        let renewed = renewed_slots(&after, &grown, None, (0, 7)).unwrap();
+        assert_eq!(renewed.len(), 4);
+        assert!(grown.renew_slots(renewed));
         grown.activate(PartitionIndex(2));
         let half = info(grown.clone(), &[500, 1_000, 500]);
         assert_eq!(splitting(&after, &half), 1);

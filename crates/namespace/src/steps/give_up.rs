@@ -97,7 +97,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
         parts.map.deactivate(record.child);
         txn.meta.partitions -= 1;
     } else {
-        parts.map.activate(record.child);
+        parts.map.activate_at(record.child, record.target);
         txn.meta.splits += 1;
     }
     txn.put_parts(dir, &parts);

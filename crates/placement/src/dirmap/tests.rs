@@ -401,7 +401,7 @@ fn the_home_never_moves() {
 }
 
 #[test]
-fn an_array_is_extended_by_its_home_and_others_take_it_up() {
+fn an_array_is_renewed_by_its_home_and_others_take_it_up() {
     let mut home = DirMap::with_slots(shards(2), 2);
     let mut other = home.clone();
     assert_eq!(home.split_child(PartitionIndex(0), 8), None);
@@ -410,17 +410,15 @@ fn an_array_is_extended_by_its_home_and_others_take_it_up() {
         Some(PartitionIndex(2))
     );
     assert!(!home.has_slot(PartitionIndex(2)));
-    // What is there is never changed, and nothing is taken away.
-    for wrong in [
-        shards(2),
-        shards(1),
-        vec![ShardId(1), ShardId(0), ShardId(2)],
-    ] {
-        assert!(!home.extend_slots(wrong));
+    // Nothing is taken away, and where active partitions are does not change.
+    for same in [shards(2), shards(1), vec![ShardId(0), ShardId(7)]] {
+        assert!(!home.renew_slots(same));
     }
-    assert!(!DirMap::single(ShardId(0)).extend_slots(shards(2)));
-    assert!(home.extend_slots(shards(4)));
-    assert_eq!(home.version(), 2);
+    assert!(!DirMap::single(ShardId(0)).renew_slots(shards(2)));
+    assert!(!home.renew_slots(vec![ShardId(0); MAX_PARTITIONS + 1]));
+    let slots = |last: u16| [0, 1, 2, last].map(ShardId).to_vec();
+    assert!(home.renew_slots(vec![ShardId(1), ShardId(0), ShardId(2), ShardId(3)]));
+    assert_eq!((home.version(), home.slots()), (2, &slots(3)[..]));
     assert_eq!(
         home.split_child(PartitionIndex(0), 8),
         Some(PartitionIndex(2))
@@ -428,8 +426,19 @@ fn an_array_is_extended_by_its_home_and_others_take_it_up() {
     home.activate(PartitionIndex(2));
     assert!(other.merge(&home));
     assert_eq!(other, home);
+    // What nobody has yet may go elsewhere.
+    assert!(home.renew_slots(slots(5)));
+    assert_eq!((home.version(), home.slots()), (3, &slots(5)[..]));
+    assert!(!home.merge(&other));
+    assert!(other.merge(&home) && other == home);
     let old = DirMap::with_slots(shards(2), 2);
     assert!(!home.merge(&old));
+}
+
+#[test]
+#[should_panic(expected = "active elsewhere")]
+fn an_active_partition_stays_where_it_is() {
+    DirMap::with_slots(shards(4), 4).activate_at(PartitionIndex(3), ShardId(0));
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Shard {
         if record.back {
             map.deactivate(record.child);
         } else {
-            map.activate(record.child);
+            map.activate_at(record.child, record.target);
         }
         let part = NewPart {
             dir,

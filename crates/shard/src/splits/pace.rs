@@ -1,5 +1,7 @@
 //! How fast a directory is copied to other shards while somebody who has it spread wants it done slowly.
 //!
+//! For so long its partitions also split before they are full, where servers joined and are to get their share of it.
+//!
 //! Only the first copy of each entry is slowed down. What changed since is copied again at once: were that slower than
 //! the directory is changed, the split would never end, and what it has to remember grow.
 
@@ -80,8 +82,11 @@ impl Paces {
 impl Shard {
     /// [`Request::Spread`](pandofs_api::Request::Spread): the next ticks look at the partitions.
     pub(crate) fn spread(&mut self, ticket: Ticket, dir: Ino, entries_per_second: u32, now: Time) {
-        let result = match self.splits.paces.tell(dir, entries_per_second, now) {
+        let spreading = &mut self.splits.spreading;
+        let has_room = spreading.contains_key(&dir) || spreading.len() < MAX_SPREAD_DIRS;
+        let result = match has_room && self.splits.paces.tell(dir, entries_per_second, now) {
             true => {
+                spreading.insert(dir, Time(now.0 + SPREAD_TERM.as_nanos() as i64));
                 self.splits.look_again_later(dir);
                 Ok(Reply::Done)
             }

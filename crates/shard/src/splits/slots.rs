@@ -1,9 +1,10 @@
-//! More slots for a directory that may spread further than when its array was fixed: servers joined, or somebody
+//! Other slots for a directory that may spread further than when its array was fixed: servers joined, or somebody
 //! set a larger number of partitions.
 //!
-//! The home alone makes an array longer (two shards could come to different ones), when a partition of its own wants
+//! The home alone makes another array (two shards could come to different ones), when a partition of its own wants
 //! to split or when another shard asks (`SlotsAsk`). It tells the array (`SlotsTold`) when it is stored. Whoever asked
-//! asks again until it has it.
+//! asks again until it is answered. Should the home know no better (it may not have heard of servers that joined), the
+//! partition splits to where was proposed before: that is as right, only less even.
 
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -16,7 +17,7 @@ use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{Ino, ShardId, Time};
 
 impl Shard {
-    /// A partition here cannot split for want of a slot: asks the home, unless that has just been done.
+    /// A partition here is to split and there may be better slots: asks the home, unless that has just been done.
     pub(super) fn ask_for_slots(&mut self, dir: Ino) {
         if self.splits.asked.contains_key(&dir) {
             return;
@@ -26,7 +27,7 @@ impl Shard {
         self.send(to, PeerMessage::SlotsAsk { from, to, dir }, false);
     }
 
-    /// A shard has a partition that cannot split for want of a slot.
+    /// A shard has a partition that is to split and may have heard of servers that joined.
     pub(crate) fn slots_asked(
         &mut self,
         overlay: &Overlay<'_>,
@@ -38,7 +39,7 @@ impl Shard {
         let Some(parts) = parts.filter(|_| dir.birth_shard() == me) else {
             return Ok(());
         };
-        match split::more_slots(&self.config.map, &parts) {
+        match split::more_slots(&self.config.map, dir, &parts) {
             Some(slots) => {
                 if self.splits.beginning.insert(dir) {
                     let index = PartitionIndex::ZERO;
@@ -73,8 +74,9 @@ impl Shard {
             && parts.learn(&map, view.split(dir)?.as_ref())
         {
             self.propose(&Record::LearnMap { dir, map });
-            self.splits.look_again_later(dir);
         }
+        self.splits.told.insert(dir);
+        self.splits.look_again_later(dir);
         Ok(())
     }
 

@@ -112,6 +112,7 @@ impl Shard {
             self.propose(&Record::SplitDrop { split });
         }
         self.splits.paces.forget_before(now);
+        self.splits.spreading.retain(|_, until| *until > now);
         self.tick_slots(overlay, now)?;
         self.look_again(overlay, env)
     }
@@ -126,6 +127,7 @@ impl Shard {
         let due = std::mem::replace(&mut self.splits.again, later);
         for dir in due.into_values().flatten() {
             self.consider_all_splits(overlay, dir)?;
+            self.splits.told.remove(&dir);
             self.consider_all_merges(overlay, dir)?;
         }
         Ok(())
