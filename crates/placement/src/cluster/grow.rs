@@ -1,12 +1,13 @@
 //! Servers that join: the next map, and what may follow a map.
 
 use super::{ClusterMap, MapError, ServerInfo};
+use pandofs_types::limits::MAX_SHARDS;
 use pandofs_types::{Epoch, ServerId};
 
 impl ClusterMap {
     /// The map after these servers joined: its epoch is the next one, and each of them with a weight above 0 leads
-    /// shards of its own, with the numbers after those that are there. How many is a server's mean now, so that
-    /// new directories are spread over all servers alike. No shard changes its server: nothing that is stored
+    /// shards of its own, with the numbers after those that are there. How many is what servers of its weight have
+    /// on the average now, and one at least, so that new directories are spread over all servers by weight. No shard changes its server: nothing that is stored
     /// moves, and what a large directory gives to the new servers it gives by splitting (see
     /// [`extended_slots`](crate::extended_slots)).
     ///
@@ -17,12 +18,21 @@ impl ClusterMap {
         if added.is_empty() {
             return Err(MapError::NothingToAdd);
         }
-        let each = (self.shards.len() / self.leading_servers().len().max(1)).max(1);
+        let leading = self.leading_servers();
+        let weights = leading.iter().filter_map(|&id| self.server(id));
+        let whole: u64 = weights.map(|server| u64::from(server.weight)).sum();
+        let each = |weight: u32| {
+            let shards = self.shards.len() as u64;
+            let of_weight = (shards * u64::from(weight)).checked_div(whole);
+            // A map that was written by hand may have leaders of weight 0 alone.
+            let of_weight = of_weight.unwrap_or(shards / leading.len().max(1) as u64);
+            of_weight.clamp(1, u64::from(MAX_SHARDS)) as usize
+        };
         let mut next = self.clone();
         next.epoch = Epoch(self.epoch.0 + 1);
         let leaders = added.iter().filter(|server| server.weight > 0);
         let shards: Vec<ServerId> = leaders
-            .flat_map(|server| std::iter::repeat_n(server.id, each))
+            .flat_map(|server| std::iter::repeat_n(server.id, each(server.weight)))
             .collect();
         next.shards.extend(shards);
         next.servers.extend(added);
@@ -64,7 +74,6 @@ mod tests {
     use super::super::tests::cluster;
     use super::*;
     use pandofs_types::ShardId;
-    use pandofs_types::limits::MAX_SHARDS;
 
     fn server(id: u16) -> ServerInfo {
         ServerInfo {
@@ -97,6 +106,32 @@ mod tests {
         let third = after.with_servers(vec![server(4)]).unwrap();
         assert_eq!(third.shard_count(), 40);
         assert_eq!(before.check_successor(&third), Ok(()));
+    }
+
+    /// The third of what is there has half the weight, and the fourth twice as much.
+    #[test]
+    fn servers_that_join_lead_as_many_shards_as_others_of_their_weight() {
+        let before = cluster(64, 2);
+        let weighing = |id, weight| ServerInfo {
+            weight,
+            ..server(id)
+        };
+        let one = ServerInfo::WEIGHT_ONE;
+        let joining = vec![weighing(2, one / 2), weighing(3, 2 * one), weighing(4, 1)];
+        let after = before.with_servers(joining).unwrap();
+        let led = |id| after.shards_of(ServerId(id)).len();
+        assert_eq!([led(2), led(3), led(4)], [16, 64, 1]);
+        assert_eq!(after.shards[..64], before.shards[..]);
+        // What joins later goes by those that are there, of any weight: 145 shards of 4.5 and a trace.
+        let later = after.with_servers(vec![server(5)]).unwrap();
+        assert_eq!(later.shards_of(ServerId(5)).len(), 32);
+        // All of weight 0, as only a hand can write it.
+        let mut idle = before;
+        for there in &mut idle.servers {
+            there.weight = 0;
+        }
+        let after = idle.with_servers(vec![server(2)]).unwrap();
+        assert_eq!(after.shards_of(ServerId(2)).len(), 32);
     }
 
     #[test]

@@ -156,6 +156,22 @@ fn shards_move_only_to_the_one_that_joins_and_from_the_one_that_leaves() {
     assert_little_moves(&five, four, 1.0);
 }
 
+/// What a domain has of the shards it has drawn for itself, so the shards of the others, and which of their servers
+/// leads each, hang on it in nothing else.
+#[test]
+fn of_a_domain_that_joins_or_leaves_only_its_own_shards_move() {
+    let two = [vec![ONE, 2 * ONE], vec![ONE, ONE, ONE]];
+    let mut three = two.to_vec();
+    three.push(vec![ONE / 2, 3 * ONE]);
+    let (before, after) = (grouped(&two), grouped(&three));
+    assert_little_moves(&before, &after, 1.0);
+    assert_little_moves(&after, &before, 1.0);
+    let (was, is) = (crush_map(MANY, &before), crush_map(MANY, &after));
+    for (was, is) in was.iter().zip(&is).filter(|(was, is)| was != is) {
+        assert!(is.0 >= 32, "shard of {was} went to {is}");
+    }
+}
+
 #[test]
 fn the_order_of_the_servers_makes_no_difference() {
     let mut servers = grouped(&[vec![ONE; 3], vec![ONE, 2 * ONE], vec![ONE]]);
