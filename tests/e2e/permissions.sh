@@ -18,27 +18,30 @@ EVE=61003
 CREW=62001
 CLUB=62002
 
+# setpriv keeps root's capabilities until it has run something, which it then may do whatever the mode: env, which runs the
+# command without them.
+
 # as USER[:GROUP[,GROUP...]] COMMAND...: with the user's own primary group and these supplementary ones.
 as() {
     local user=${1%%:*} groups=()
     if [[ $1 == *:* ]]; then groups=(--groups "${1#*:}"); else groups=(--clear-groups); fi
     shift
-    setpriv --reuid "$user" --regid "$user" "${groups[@]}" -- "$@"
+    setpriv --reuid "$user" --regid "$user" "${groups[@]}" -- env "$@"
 }
 
 # in_group USER GROUP COMMAND...: with GROUP as the primary one.
 in_group() {
-    setpriv --reuid "$1" --regid "$2" --clear-groups -- "${@:3}"
+    setpriv --reuid "$1" --regid "$2" --clear-groups -- env "${@:3}"
 }
 
 # with_capability USER CAPABILITY COMMAND...: with that one.
 with_capability() {
-    setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps "+$2" --ambient-caps "+$2" -- "${@:3}"
+    setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps "+$2" --ambient-caps "+$2" -- env "${@:3}"
 }
 
 # Root as containers have it, without capabilities.
 powerless_root() {
-    setpriv --bounding-set -all --inh-caps -all -- "$@"
+    setpriv --bounding-set -all --inh-caps -all -- env "$@"
 }
 
 checks=0
