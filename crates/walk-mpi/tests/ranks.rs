@@ -465,24 +465,6 @@ fn all_ranks_share_one_huge_directory() {
 
 /// A master whose queue can go nowhere has lost items: the slave, which knows nothing of it, has to end too.
 #[test]
-fn a_queue_that_cannot_be_spilled_ends_it_for_all() {
-    let dir = tempfile::tempdir().unwrap();
-    let tree = dir.path().join("tree");
-    std::fs::create_dir(&tree).unwrap();
-    // More directories than a rank has in memory, which its only slave finds before it enters any.
-    for number in 0..70_000 {
-        std::fs::create_dir(tree.join(number.to_string())).unwrap();
-    }
-    let how = ["walk", "--algorithm", "cp", "--spill", "missing", "tree"];
-    let output = mpirun(2, dir.path(), &how);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{error}");
-    assert!(error.contains("items that do not fit in memory"), "{error}");
-    assert!(output.stdout.is_empty());
-    remove(dir);
-}
-
-#[test]
 fn all_ranks_write_one_parquet_file() {
     let dir = tree();
     let all = find(dir.path(), &["tree", "-print0"]);

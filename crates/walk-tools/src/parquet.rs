@@ -17,7 +17,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 /// The columns. Paths are bytes, which need not be UTF-8.
 const SCHEMA: &str = "message entry {
@@ -81,13 +83,21 @@ pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(path);
 }
 
-/// A file that is being written.
+/// A file that is being written, by a thread of its own: of what one thread gathers and another one lets go of, an allocator
+/// keeps some for each of the threads, and with sixteen that was ten times a group.
 #[derive(Clone)]
-pub struct Table(Arc<Mutex<Writing>>);
+pub struct Table(Arc<Mutex<Line>>);
+
+/// The way to the thread that writes.
+struct Line {
+    /// None once the file has its end.
+    records: Option<SyncSender<Vec<u8>>>,
+    /// None once it has ended.
+    writer: Option<JoinHandle<Result<()>>>,
+}
 
 struct Writing {
-    /// None once the file has its end.
-    writer: Option<SerializedFileWriter<File>>,
+    writer: SerializedFileWriter<File>,
     rows: Rows,
     kinds: [ByteArray; KINDS.len()],
 }
@@ -100,44 +110,57 @@ impl Table {
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .build();
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-        Ok(Table(Arc::new(Mutex::new(Writing {
-            writer: Some(writer),
+        let writing = Writing {
+            writer: SerializedFileWriter::new(file, schema, Arc::new(properties))?,
             rows: Rows::default(),
             kinds: KINDS.map(|(_, name)| Bytes::from_static(name.as_bytes()).into()),
+        };
+        // One is written while the next waits.
+        let (records, taken) = mpsc::sync_channel(1);
+        let writer = thread::Builder::new()
+            .name("table".to_owned())
+            .spawn(move || writing.take_all(&taken))?;
+        Ok(Table(Arc::new(Mutex::new(Line {
+            records: Some(records),
+            writer: Some(writer),
         }))))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writing> {
+    fn lock(&self) -> MutexGuard<'_, Line> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or something was no record.
     pub fn finish(&self) -> Result<()> {
-        let mut writing = self.lock();
-        writing.group()?;
-        let writer = writing.writer.take().context("it has its end already")?;
-        writer.close()?;
-        Ok(())
+        self.lock().end()
     }
 }
 
-/// Takes whole records.
+impl Line {
+    /// Waits for the thread, and says why it has ended.
+    fn end(&mut self) -> Result<()> {
+        self.records = None;
+        let writer = self.writer.take().context("it has its end already")?;
+        match writer.join() {
+            Ok(written) => written,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Takes whole records. Why they cannot be written is told by a later call.
 impl Write for Table {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut writing = self.lock();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            // Of another process.
-            rest = writing.rows.push(rest).ok_or(ErrorKind::InvalidData)?;
-            if writing.rows.is_full() {
-                writing.group().map_err(io::Error::other)?;
-            }
+        let mut line = self.lock();
+        let sent = line.records.as_ref().map(|it| it.send(bytes.to_vec()));
+        if matches!(sent, Some(Ok(()))) {
+            return Ok(bytes.len());
         }
-        Ok(bytes.len())
+        line.end().map_err(io::Error::other)?;
+        Err(ErrorKind::InvalidData.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -146,14 +169,30 @@ impl Write for Table {
 }
 
 impl Writing {
+    /// Writes the file.
+    fn take_all(mut self, records: &Receiver<Vec<u8>>) -> Result<()> {
+        for bytes in records {
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                // Of another process.
+                rest = self.rows.push(rest).context("it is no record")?;
+                if self.rows.is_full() {
+                    self.group()?;
+                }
+            }
+        }
+        self.group()?;
+        self.writer.close()?;
+        Ok(())
+    }
+
     /// Writes what was gathered.
     fn group(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if rows.kinds.is_empty() {
             return Ok(());
         }
-        let writer = self.writer.as_mut().context("it has its end already")?;
-        let mut group = writer.next_row_group()?;
+        let mut group = self.writer.next_row_group()?;
         rows.write(&self.kinds, &mut group)?;
         group.close()?;
         Ok(())
@@ -262,8 +301,6 @@ mod tests {
             let piece = of(length).repeat(9);
             for _ in 0..rows.div_ceil(9) {
                 table.write_all(&piece).unwrap();
-                let writing = table.lock();
-                assert!(writing.rows.paths.len() < TOOL_TABLE_BYTES);
             }
             table.finish().unwrap();
             let reader = SerializedFileReader::new(file).unwrap();
@@ -280,10 +317,15 @@ mod tests {
         let whole = of(10);
         for cut in 1..whole.len() {
             let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
-            assert!(table.write_all(&whole[..cut]).is_err(), "{cut}");
+            table.write_all(&whole[..cut]).unwrap();
+            let error = table.finish().unwrap_err();
+            assert_eq!(error.to_string(), "it is no record", "{cut}");
         }
         let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
-        assert!(table.write_all(&[&[8], &whole[1..]].concat()).is_err());
-        assert!(table.write_all(&whole).is_ok());
+        let bad = [&[8], &whole[1..]].concat();
+        // Sooner or later it is told to who writes, and what was told is not told again.
+        let told = (0..1_000).find_map(|_| table.write_all(&bad).err());
+        assert_eq!(told.unwrap().to_string(), "it is no record");
+        assert!(table.write_all(&whole).is_err());
     }
 }
