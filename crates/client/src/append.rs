@@ -3,10 +3,11 @@
 use crate::Client;
 use crate::call::Target;
 use crate::core::Core;
-use crate::data::now;
+use crate::data::{now, written};
 use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
+use crate::watch::Came;
 use pandofs_api::Request;
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
@@ -20,8 +21,14 @@ impl Client {
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`, after which the file may have become
     /// longer by zeros.
     pub fn append(&self, caller: &Credentials, ino: Ino, data: &[u8]) -> Result<u64> {
-        let core = self.core();
-        core.with_file(caller, ino, |file| core.append(caller, file, data))
+        self.seen(
+            || written(ino, None, data),
+            |&offset| Came::Offset(offset),
+            |client| {
+                let core = client.core();
+                core.with_file(caller, ino, |file| core.append(caller, file, data))
+            },
+        )
     }
 }
 

@@ -47,6 +47,11 @@ pub fn ask_for(asker: Option<Asker>) {
     FOR_NOBODY.set(false);
 }
 
+/// Who asks on this thread, if that was said.
+pub(crate) fn current() -> Option<u32> {
+    ASKER.get().map(|asker| asker.id)
+}
+
 /// Whether this thread's operation goes on though nobody wants what comes of it.
 pub(crate) fn goes_on_for_nobody() -> bool {
     FOR_NOBODY.get()

@@ -2,6 +2,7 @@
 
 use crate::Client;
 use crate::error::{ClientError, Result};
+use crate::watch::{Came, What};
 use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
 
@@ -13,6 +14,21 @@ impl Client {
     /// # Errors
     /// As [`Client::read`]; `Io` when the first block cannot be read.
     pub fn read_before_damage(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        offset: u64,
+        length: usize,
+    ) -> Result<Vec<u8>> {
+        let bytes = length;
+        self.seen(
+            || What::Read { ino, offset, bytes },
+            |_| Came::Done,
+            |client| client.read_up_to_damage(caller, ino, offset, length),
+        )
+    }
+
+    fn read_up_to_damage(
         &self,
         caller: &Credentials,
         ino: Ino,

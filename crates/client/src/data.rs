@@ -14,6 +14,7 @@ use crate::file::{Body, File, Snapshot, Written};
 use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
+use crate::watch::{Came, What};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
 use pandofs_types::limits::{
     GRIP_RECALLED, MAX_FILE_BYTES, MAX_GRIP_PAUSE, MIN_GRIP_PAUSE, MIN_WRITE_BEHIND_BYTES,
@@ -35,8 +36,15 @@ impl Client {
         offset: u64,
         length: usize,
     ) -> Result<Vec<u8>> {
-        let core = self.core();
-        core.with_file(caller, ino, |file| core.read(caller, file, offset, length))
+        let bytes = length;
+        self.seen(
+            || What::Read { ino, offset, bytes },
+            |_| Came::Done,
+            |client| {
+                let core = client.core();
+                core.with_file(caller, ino, |file| core.read(caller, file, offset, length))
+            },
+        )
     }
 
     /// Writes all of `data` at `offset`. What was written to data objects is seen by this client at
@@ -46,8 +54,14 @@ impl Client {
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have
     /// been written.
     pub fn write(&self, caller: &Credentials, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
-        let core = self.core();
-        core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
+        self.seen(
+            || written(ino, Some(offset), data),
+            |()| Came::Done,
+            |client| {
+                let core = client.core();
+                core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
+            },
+        )
     }
 
     /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
@@ -65,6 +79,18 @@ impl Client {
         data: &[u8],
         answer: impl FnOnce(Result<()>),
     ) -> Result<()> {
+        // For whoever waits it has ended when it is answered.
+        let sight = self.sight();
+        let answer = |result: Result<()>| {
+            if let Some(sight) = sight {
+                let came = result.as_ref().map(|()| Came::Done);
+                sight.ended(
+                    written(ino, Some(offset), data),
+                    came.map_err(|error| error.errno()),
+                );
+            }
+            answer(result);
+        };
         let core = self.core();
         let Some(file) = core.opens.file(ino) else {
             answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
@@ -95,6 +121,12 @@ impl Client {
         let core = self.core();
         core.with_file(caller, ino, |file| core.sync(caller, file))
     }
+}
+
+/// What is asked for when this is written.
+pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> What<'static> {
+    let bytes = data.len();
+    What::Write { ino, offset, bytes }
 }
 
 impl Core {

@@ -7,6 +7,7 @@ use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
 use crate::space::sparse_layout;
+use crate::watch::{Came, What};
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request,
 };
@@ -101,6 +102,21 @@ impl Client {
     /// # Errors
     /// `NotFound` when the directory was removed.
     pub fn readdir(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        from: Position,
+        plus: bool,
+        max: usize,
+    ) -> Result<Page> {
+        self.seen(
+            || What::Readdir { dir },
+            |page| Came::Page(page),
+            |client| client.page(caller, dir, from, plus, max),
+        )
+    }
+
+    fn page(
         &self,
         caller: &Credentials,
         dir: Ino,

@@ -8,6 +8,7 @@ use crate::file::{File, Token};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
+use crate::watch::{Came, What};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
@@ -22,6 +23,14 @@ impl Client {
     /// # Errors
     /// `Stale` when there is no such inode.
     pub fn getattr(&self, caller: &Credentials, ino: Ino) -> Result<Attr> {
+        self.seen(
+            || What::Getattr { ino },
+            |_| Came::Done,
+            |client| client.get_attr(caller, ino),
+        )
+    }
+
+    fn get_attr(&self, caller: &Credentials, ino: Ino) -> Result<Attr> {
         let core = self.core();
         let reported = match core.opens.file(ino) {
             Some(file) => core.report(&file, None)?,
@@ -45,6 +54,14 @@ impl Client {
     /// # Errors
     /// The file system's, `Access` and `NotPermitted` among them.
     pub fn setattr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
+        self.seen(
+            || What::Setattr { ino, set: &set },
+            |_| Came::Done,
+            |client| client.set_attr(caller, ino, set.clone()),
+        )
+    }
+
+    fn set_attr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
         let core = self.core();
         core.tell_access(ino);
         let file = core.opens.file(ino);
@@ -87,6 +104,14 @@ impl Client {
     /// # Errors
     /// `Invalid` when it is none.
     pub fn readlink(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
+        self.seen(
+            || What::Readlink { ino },
+            |_| Came::Done,
+            |client| client.read_link(caller, ino),
+        )
+    }
+
+    fn read_link(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
         match self
             .core()
             .ask(caller, Target::Inode(ino), Request::ReadLink { ino })?
@@ -108,6 +133,20 @@ impl Client {
     /// # Errors
     /// `Access` when the caller does not have these rights.
     pub fn open_node(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        access: u16,
+        truncate: bool,
+    ) -> Result<Attr> {
+        self.seen(
+            || What::Open { ino, truncate },
+            |_| Came::Done,
+            |client| client.open_inode(caller, ino, access, truncate),
+        )
+    }
+
+    fn open_inode(
         &self,
         caller: &Credentials,
         ino: Ino,

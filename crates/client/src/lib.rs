@@ -18,6 +18,7 @@
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background` | the session's life with the servers |
 //! | `asker` | for whom a thread asks, and whether they still wait |
+//! | `watch` | who is told of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
@@ -53,6 +54,7 @@ mod slots;
 mod space;
 mod stripes;
 mod unforced;
+mod watch;
 mod xattrs;
 
 pub use crate::admin::Space;
@@ -64,6 +66,7 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
+pub use crate::watch::{Came, Seen, Watcher, What, again, unseen};
 
 /// What decides where a request goes, for whoever carries requests in another way: a simulator.
 pub mod routing {
@@ -86,8 +89,8 @@ use crate::core::Core;
 use pandofs_placement::ClusterMap;
 use pandofs_types::{Attr, FileKind, Ino};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -147,6 +150,7 @@ pub struct Client {
 struct Session {
     core: Arc<Core>,
     background: Option<JoinHandle<()>>,
+    watcher: OnceLock<Arc<dyn Watcher>>,
 }
 
 impl Client {
@@ -182,6 +186,7 @@ impl Client {
             session: Arc::new(Session {
                 core,
                 background: Some(background),
+                watcher: OnceLock::new(),
             }),
         })
     }

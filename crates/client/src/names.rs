@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
 use crate::inodes::unexpected;
+use crate::watch::{Came, What};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request};
 use pandofs_types::limits::MAX_REDIRECTS;
@@ -45,6 +46,14 @@ impl Client {
     /// # Errors
     /// `NotFound` when there is no such name.
     pub fn lookup(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
+        self.seen(
+            || What::Lookup { dir, name },
+            |node| Came::Node(node),
+            |client| client.look_up(caller, dir, name),
+        )
+    }
+
+    fn look_up(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
         let core = self.core();
         // An entry and its inode on two shards are read one after the other; in between the name
         // may have gone, or lead to something else now.
@@ -78,6 +87,29 @@ impl Client {
     /// # Errors
     /// The same.
     pub fn create_masked(
+        &self,
+        caller: &Credentials,
+        dir: Ino,
+        name: &Name,
+        mode: NewMode,
+        how: OpenHow,
+    ) -> Result<Found> {
+        self.seen(
+            || What::Create {
+                dir,
+                name,
+                mode: mode.mode & !mode.umask,
+                truncate: how.truncate,
+            },
+            |found: &Found| match found.created {
+                true => Came::Node(&found.node),
+                false => Came::Found(&found.node),
+            },
+            |client| client.create_or_open(caller, dir, name, mode, how),
+        )
+    }
+
+    fn create_or_open(
         &self,
         caller: &Credentials,
         dir: Ino,
@@ -156,8 +188,14 @@ impl Client {
             may_be_named,
         };
         let target = Target::Name { dir, position: at };
-        self.core()
-            .make_open(caller, Call::shard(target, caller, request))
+        self.seen(
+            || What::Unnamed { dir },
+            |node| Came::Node(node),
+            |client| {
+                let call = Call::shard(target, caller, request);
+                client.core().make_open(caller, call)
+            },
+        )
     }
 
     fn open_existing(
@@ -206,6 +244,7 @@ impl Client {
         node: NewNode,
         mode: NewMode,
     ) -> Result<Node> {
+        let what = made(dir, name, &node, mode.mode & !mode.umask);
         let request = Request::Create {
             dir,
             name: name.clone(),
@@ -214,7 +253,7 @@ impl Client {
             umask: mode.umask,
             open: false,
         };
-        self.core().make(caller, dir, name, request)
+        self.make(caller, what, dir, name, request)
     }
 
     /// # Errors
@@ -240,7 +279,8 @@ impl Client {
             mode: mode.mode,
             umask: mode.umask,
         };
-        self.core().make(caller, dir, name, request)
+        let mode = mode.mode & !mode.umask;
+        self.make(caller, What::Mkdir { dir, name, mode }, dir, name, request)
     }
 
     /// # Errors
@@ -270,7 +310,22 @@ impl Client {
             ino,
             inode_shard,
         };
-        self.core().make(caller, dir, name, request)
+        self.make(caller, What::Link { ino, dir, name }, dir, name, request)
+    }
+
+    fn make(
+        &self,
+        caller: &Credentials,
+        what: What<'_>,
+        dir: Ino,
+        name: &Name,
+        request: Request,
+    ) -> Result<Node> {
+        self.seen(
+            || what,
+            |node| Came::Node(node),
+            |client| client.core().make(caller, dir, name, request),
+        )
     }
 
     /// Takes away a name of what is no directory, and answers with what it led to.
@@ -282,7 +337,11 @@ impl Client {
             dir,
             name: name.clone(),
         };
-        self.core().remove(caller, dir, name, request)
+        self.seen(
+            || What::Unlink { dir, name },
+            |&ino| Came::Ino(ino),
+            |client| client.core().remove(caller, dir, name, request),
+        )
     }
 
     /// Removes an empty directory, and answers with its number.
@@ -294,7 +353,11 @@ impl Client {
             dir,
             name: name.clone(),
         };
-        let ino = self.core().remove(caller, dir, name, request)?;
+        let ino = self.seen(
+            || What::Rmdir { dir, name },
+            |&ino| Came::Ino(ino),
+            |client| client.core().remove(caller, dir, name, request),
+        )?;
         self.core().maps.forget(ino);
         Ok(ino)
     }
@@ -332,7 +395,6 @@ impl Client {
         (new_dir, new_name): (Ino, &Name),
         how: RenameHow,
     ) -> Result<Ino> {
-        let core = self.core();
         let request = Request::Rename {
             dir,
             name: name.clone(),
@@ -343,10 +405,22 @@ impl Client {
             no_replace: how.no_replace,
             whiteout: how.whiteout,
         };
-        match core.ask(caller, core.by_name(dir, name), request)? {
-            Reply::Renamed { ino } => Ok(ino),
-            other => Err(unexpected(&other)),
-        }
+        let what = What::Rename {
+            from: (dir, name),
+            to: (new_dir, new_name),
+            no_replace: how.no_replace,
+        };
+        self.seen(
+            || what,
+            |&ino| Came::Ino(ino),
+            |client| {
+                let core = client.core();
+                match core.ask(caller, core.by_name(dir, name), request)? {
+                    Reply::Renamed { ino } => Ok(ino),
+                    other => Err(unexpected(&other)),
+                }
+            },
+        )
     }
 
     /// Has two names change places, and answers with what the first and the other one led to.
@@ -361,7 +435,6 @@ impl Client {
         new_dir: Ino,
         new_name: &Name,
     ) -> Result<(Ino, Ino)> {
-        let core = self.core();
         let request = Request::Exchange {
             dir,
             name: name.clone(),
@@ -370,10 +443,21 @@ impl Client {
             // Filled in when it is sent.
             new_shard: ShardId(0),
         };
-        match core.ask(caller, core.by_name(dir, name), request)? {
-            Reply::Exchanged { ino, other } => Ok((ino, other)),
-            other => Err(unexpected(&other)),
-        }
+        let what = What::Exchange {
+            from: (dir, name),
+            to: (new_dir, new_name),
+        };
+        self.seen(
+            || what,
+            |&(ino, other)| Came::Inos(ino, other),
+            |client| {
+                let core = client.core();
+                match core.ask(caller, core.by_name(dir, name), request)? {
+                    Reply::Exchanged { ino, other } => Ok((ino, other)),
+                    other => Err(unexpected(&other)),
+                }
+            },
+        )
     }
 }
 
@@ -416,6 +500,27 @@ impl Core {
             Reply::Removed { ino } => Ok(ino),
             other => Err(unexpected(&other)),
         }
+    }
+}
+
+/// What is asked for when this is made.
+fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> What<'a> {
+    let kind = match node {
+        NewNode::Symlink { target } => {
+            let bytes = target.len();
+            return What::Symlink { dir, name, bytes };
+        }
+        NewNode::File => FileKind::File,
+        NewNode::Fifo => FileKind::Fifo,
+        NewNode::Socket => FileKind::Socket,
+        NewNode::Char { .. } => FileKind::Char,
+        NewNode::Block { .. } => FileKind::Block,
+    };
+    What::Mknod {
+        dir,
+        name,
+        kind,
+        mode,
     }
 }
 

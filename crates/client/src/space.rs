@@ -8,6 +8,7 @@ use crate::data::{check_layout, expect_done, not_about_data, now};
 use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
+use crate::watch::{Came, What};
 use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Attr, Credentials, FsError, Ino};
@@ -35,10 +36,17 @@ impl Client {
         length: u64,
         allocation: Allocation,
     ) -> Result<()> {
-        let core = self.core();
-        core.with_file(caller, ino, |file| {
-            core.allocate(caller, file, offset, length, allocation)
-        })
+        let end = allocation.extends().then(|| offset.saturating_add(length));
+        self.seen(
+            || What::Allocate { ino, end },
+            |()| Came::Done,
+            |client| {
+                let core = client.core();
+                core.with_file(caller, ino, |file| {
+                    core.allocate(caller, file, offset, length, allocation)
+                })
+            },
+        )
     }
 
     /// The first byte from `offset` on that is what is looked for; `None` if there is none before the

@@ -5,6 +5,7 @@ use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
 use crate::layout::LAYOUT_XATTR;
+use crate::watch::{Came, What};
 use pandofs_api::{Reply, Request, XattrMode};
 use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
@@ -14,6 +15,14 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn getxattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.seen(
+            || What::Getxattr { ino, name },
+            |_| Came::Done,
+            |client| client.get_xattr(caller, ino, name),
+        )
+    }
+
+    fn get_xattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         if name == LAYOUT_XATTR {
             return self.layout_xattr(caller, ino);
         }
@@ -32,6 +41,14 @@ impl Client {
     /// # Errors
     /// `Stale` when there is no such inode.
     pub fn listxattr(&self, caller: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.seen(
+            || What::Listxattr { ino },
+            |_| Came::Done,
+            |client| client.list_xattr(caller, ino),
+        )
+    }
+
+    fn list_xattr(&self, caller: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>> {
         match self
             .core()
             .ask(caller, Target::Inode(ino), Request::ListXattr { ino })?
@@ -45,6 +62,22 @@ impl Client {
     /// `Exists` or `NoAttribute` as `mode` has it; `Invalid` for the name and `TooBig` for the
     /// value when they are too long.
     pub fn setxattr(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        let bytes = value.len();
+        self.seen(
+            || What::Setxattr { ino, name, bytes },
+            |()| Came::Done,
+            |client| client.set_xattr(caller, ino, name, value, mode),
+        )
+    }
+
+    fn set_xattr(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -73,7 +106,7 @@ impl Client {
 
     /// The access control list, if there is one.
     pub(crate) fn access_acl(&self, ino: Ino) -> Result<Option<Acl>> {
-        match self.getxattr(&Credentials::ROOT, ino, ACCESS_ACL) {
+        match self.get_xattr(&Credentials::ROOT, ino, ACCESS_ACL) {
             Ok(value) => Ok(Acl::from_xattr(&value)?),
             Err(ClientError::Fs(FsError::NoAttribute | FsError::NotSupported)) => Ok(None),
             Err(error) => Err(error),
@@ -83,6 +116,14 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn removexattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<()> {
+        self.seen(
+            || What::Removexattr { ino, name },
+            |()| Came::Done,
+            |client| client.remove_xattr(caller, ino, name),
+        )
+    }
+
+    fn remove_xattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<()> {
         if name == LAYOUT_XATTR {
             return self.remove_layout_xattr(caller, ino);
         }

@@ -13,7 +13,7 @@ use crate::ops::PandoFs;
 use crate::options::Cache;
 use crate::told::Told;
 use fuser::KernelConfig;
-use pandofs_client::{Client, ClientError, Entry, Recall};
+use pandofs_client::{Client, ClientError, Entry, Recall, unseen};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, LeaseKey, Name};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,7 +218,7 @@ impl PandoFs {
             told.take_names(std::iter::once(key(to)));
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.
-            let asked = self.client.lookup(&Credentials::ROOT, dir, name);
+            let asked = unseen(|| self.client.lookup(&Credentials::ROOT, dir, name));
             let kind = match known.is_dir {
                 true => FileKind::Dir,
                 false => FileKind::File,

@@ -5,7 +5,7 @@ use crate::credentials::{Caller, Callers};
 use crate::left::Changed;
 use crate::ops::{PandoFs, Result, errno};
 use fuser::Errno;
-use pandofs_client::{Client, ClientError};
+use pandofs_client::{Client, ClientError, again};
 use pandofs_types::{Attr, Capabilities, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
@@ -55,9 +55,11 @@ fn set_attr(
         return match callers.ask(caller, |caller| client.setattr(caller, ino, set.clone())) {
             // Who writes to it had the right when it was opened.
             Err(ClientError::Fs(FsError::Access)) if client.is_open(ino) => {
-                client.setattr(&Credentials::ROOT, ino, set)
+                again(|| client.setattr(&Credentials::ROOT, ino, set))
             }
-            Err(ClientError::Fs(FsError::Access)) => client.getattr(&Credentials::ROOT, ino),
+            Err(ClientError::Fs(FsError::Access)) => {
+                again(|| client.getattr(&Credentials::ROOT, ino))
+            }
             result => result,
         };
     }
@@ -73,7 +75,7 @@ fn set_attr(
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
         // open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
-            client.setattr(&Credentials::ROOT, ino, cleared(set))
+            again(|| client.setattr(&Credentials::ROOT, ino, cleared(set)))
         }
         result => result,
     }

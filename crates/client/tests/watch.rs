@@ -1,0 +1,112 @@
+//! Who watches a session is told of each operation once, when it has ended, and of nothing that is asked on the way.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pandofs_api::{Reply, Request};
+use pandofs_client::{Asker, Came, OpenHow, Seen, Watcher, again, ask_for, unseen};
+use pandofs_types::{FileKind, FsError, Ino, ShardId};
+use pandofs_wire::message::RequestBody;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+const FILE: Ino = Ino(50);
+
+#[derive(Debug, Default)]
+struct Notes {
+    lines: Mutex<Vec<String>>,
+    ends: Mutex<Vec<(Instant, Instant)>>,
+}
+
+impl Watcher for Notes {
+    fn saw(&self, seen: &Seen<'_>) {
+        let what = format!("{:?}", seen.what);
+        let what = what.split(' ').next().unwrap_or_default();
+        let came = match &seen.came {
+            Ok(Came::Node(node)) => format!("{:?} {}", node.kind, node.ino.0),
+            Ok(Came::Found(node)) => format!("found {}", node.ino.0),
+            Ok(Came::Page(page)) => format!("{} entries", page.entries.len()),
+            Ok(other) => format!("{other:?}"),
+            Err(errno) => format!("error {errno}"),
+        };
+        let again = if seen.again { " again" } else { "" };
+        let line = format!("{:?} {what}: {came}{again}", seen.asker);
+        self.lines.lock().unwrap().push(line);
+        self.ends.lock().unwrap().push((seen.begun, seen.ended));
+    }
+}
+
+impl Notes {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock().unwrap())
+    }
+}
+
+#[test]
+fn each_operation_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let _server = Fake::start(&map, 0, |request| {
+        let RequestBody::Shard(asked) = request else {
+            return unexpected(request);
+        };
+        match &asked.request {
+            Request::Lookup { name, .. } if name.as_bytes() == b"there" => {
+                ok(entry(file(FILE), ShardId(0)))
+            }
+            Request::Lookup { .. } => refuse(FsError::NotFound),
+            Request::Create { .. } => refuse(FsError::Exists),
+            Request::Open { .. } | Request::GetAttr { .. } => ok(Reply::Inode(file(FILE))),
+            Request::SetAttr { .. } => refuse(FsError::NotPermitted),
+            Request::Release { .. } => ok(Reply::Done),
+            _ => unexpected(request),
+        }
+    });
+    let client = client(&map);
+    let notes = Arc::new(Notes::default());
+    let there = name("there");
+    client.lookup(&ME, Ino::ROOT, &there).unwrap();
+    client.watch(notes.clone()).unwrap();
+    assert!(client.watch(notes.clone()).is_err(), "it has one");
+    assert!(notes.take().is_empty(), "what was before is told");
+
+    let begun = Instant::now();
+    client.lookup(&ME, Ino::ROOT, &there).unwrap();
+    let ended = Instant::now();
+    assert_eq!(notes.take(), ["None Lookup: File 50"]);
+    let (from, to) = notes.ends.lock().unwrap()[0];
+    assert!(begun <= from && from <= to && to <= ended);
+
+    ask_for(Some(Asker {
+        id: 77,
+        wait_on: |_| true,
+        goes_on: |_| {},
+    }));
+    client.lookup(&ME, Ino::ROOT, &name("missing")).unwrap_err();
+    assert_eq!(notes.take(), ["Some(77) Lookup: error 2"]);
+
+    // It asks for the entry and opens it on the way.
+    let how = OpenHow::default();
+    let found = client.create(&ME, Ino::ROOT, &there, 0o644, how).unwrap();
+    assert!(!found.created && found.node.kind == FileKind::File);
+    client.getattr(&ME, FILE).unwrap();
+    assert_eq!(
+        notes.take(),
+        ["Some(77) Create: found 50", "Some(77) Getattr: Done"]
+    );
+
+    unseen(|| client.lookup(&ME, Ino::ROOT, &there)).unwrap();
+    let set = || client.setattr(&ME, FILE, Default::default()).unwrap_err();
+    set();
+    again(set);
+    assert_eq!(
+        notes.take(),
+        [
+            "Some(77) Setattr: error 1",
+            "Some(77) Setattr: error 1 again"
+        ]
+    );
+    client.release(FILE).unwrap();
+    ask_for(None);
+}
