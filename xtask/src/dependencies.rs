@@ -83,7 +83,7 @@ const RULES: [Rule; 35] = [
     outer("walk-sim", &["walk"]),
     outer("report", &[]),
     outer("model", &["types", "placement", "report"]),
-    outer("workload", &["types", "client", "model"]),
+    outer("workload", &["types", "api", "client", "model"]),
     outer("walk-fs", &["types", "walk"]),
     outer("walk-tools", &["types", "walk", "walk-fs"]),
     outer("walk-mpi", &["types", "walk-fs", "walk-tools"]),

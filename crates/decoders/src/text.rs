@@ -4,12 +4,19 @@ use pandofs_client::{layout_text, parse_layout};
 use pandofs_placement::ClusterMap;
 use pandofs_types::{Acl, Name};
 use pandofs_wire::address::Address;
-use pandofs_workload::Trace;
+use pandofs_workload::{AnyTrace, Trace};
 
 /// A trace of two operations.
 pub const TRACE: &str = "{\"format\":1,\"clients\":1,\"prepare\":0}\n\
-    {\"id\":0,\"client\":0,\"op\":\"mkdir\",\"path\":\"/a\"}\n\
-    {\"id\":1,\"client\":0,\"after\":[0],\"op\":\"stat\",\"path\":\"/a\"}\n";
+    {\"id\":0,\"client\":0,\"op\":\"mkdir\",\"path\":\"a\"}\n\
+    {\"id\":1,\"client\":0,\"after\":[0],\"op\":\"stat\",\"path\":\"a\"}\n";
+
+/// A recording of three operations.
+pub const RECORDING: &str = "{\"format\":2,\"form\":\"recording\"}\n\
+    {\"start\":1,\"end\":2,\"client\":3,\"op\":\"mkdir\",\"dir\":1,\"name\":\"a\",\"is\":4,\"kind\":\"d\"}\n\
+    {\"start\":3,\"end\":5,\"client\":3,\"op\":\"rename\",\"dir\":1,\"name\":\"a\",\"new_dir\":1,\"new_name\":\"b\",\"is\":4}\n\
+    {\"start\":6,\"end\":7,\"client\":3,\"op\":\"readdir\",\"ino\":4,\"told\":[[\"x\",5,\"f\",0]]}\n\
+    {\"ended\":3}\n";
 
 pub fn cluster_file(bytes: &[u8]) -> bool {
     let Ok(map) = std::str::from_utf8(bytes)
@@ -30,6 +37,19 @@ pub fn trace(bytes: &[u8]) -> bool {
     if trace.write(&mut written).is_ok() {
         assert_eq!(Trace::read(&*written).ok(), Some(trace));
     }
+    true
+}
+
+/// What is read is what is replayed, and is not written again: no path of it leads out of where that is done.
+pub fn recording(bytes: &[u8]) -> bool {
+    let Ok(AnyTrace::Recording(read)) = AnyTrace::read(bytes) else {
+        return false;
+    };
+    let ops = read.steps.iter().map(|step| &step.op);
+    assert!(
+        ops.chain(&read.prepare)
+            .all(pandofs_workload::Op::stays_below)
+    );
     true
 }
 

@@ -504,6 +504,18 @@ pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
 /// Inodes that are not open of which one client remembers that, some 150 bytes each.
 pub const MAX_UNFORCED_INODES: usize = 32_768;
 
+/// Bytes of a recording of a mount that wait to be written; as many more are being written. Programs wait when it
+/// is full.
+pub const MAX_TRACE_WAITING_BYTES: usize = 8 << 20;
+/// Bytes of a recording that are written at once, if there are as many within [`TRACE_WRITE_INTERVAL`].
+pub const TRACE_WRITE_BYTES: usize = 256 << 10;
+/// What was recorded is in the file after this time.
+pub const TRACE_WRITE_INTERVAL: Duration = Duration::from_millis(100);
+/// Directories above something in a recording: what is deeper is not replayed.
+pub const MAX_TRACE_DEPTH: usize = 512;
+/// Paths of which a client of a replay through the library remembers the inodes.
+pub const MAX_KNOWN_PLACES: usize = 65_536;
+
 const _: () = {
     assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
     assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
@@ -593,5 +605,6 @@ const _: () = {
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
     // A spilled piece is given away as it is.
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_GIVEN_ITEMS);
+    assert!(TRACE_WRITE_BYTES <= MAX_TRACE_WAITING_BYTES);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

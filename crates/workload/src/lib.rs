@@ -7,21 +7,29 @@
 //! | `plan`, `plans` | what each client does, phase by phase: mdtest, metarates, postmark, macro1, macro2, tree |
 //! | `target` | where it is done: below a directory of any mount, or through PandoFS's library |
 //! | `run` | the clients, and the clock over them |
-//! | `trace` | operations with what each depends on: recorded, replayed, summed up |
+//! | `trace` | operations with what each depends on, as benchmarks did them: recorded, replayed |
+//! | `recording` | what real programs did: recorded where the client library is called, and replayed |
+//! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
 //!
 //! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a figure is never
-//! one of operations that did nothing.
+//! one of operations that did nothing. Of a recording each operation that fails differently is counted and told.
 
+mod fpfs;
 mod op;
 mod plan;
 mod plans;
+pub mod recording;
 mod run;
+mod summary;
 mod target;
 mod trace;
 
+pub use fpfs::{TABLE_1, synthetic};
 pub use op::{Kind, Op};
 pub use plan::{Phase, Plan};
 pub use plans::{Size, Workload};
+pub use recording::{Recorded, Recording, Replayed, Schedule, Step, replay_recording};
 pub use run::{PhaseResult, run};
+pub use summary::{Row, Summary, summarize, summarize_recording};
 pub use target::{Kernel, Library, Target, TargetError};
-pub use trace::{Record, Recorder, Summary, Trace, TraceError, replay, summarize, synthetic};
+pub use trace::{AnyTrace, Record, Recorder, Trace, TraceError, replay};

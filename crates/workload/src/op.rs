@@ -16,14 +16,27 @@ pub enum Kind {
     Read,
     Write,
     Readdir,
+    /// Of a file; in traces of format 1 also of a directory.
     Rename,
     Unlink,
     Rmdir,
+    Renamedir,
+    Exchange,
+    Link,
+    Symlink,
+    Readlink,
+    Mknod,
+    Setattr,
+    Allocate,
+    Getxattr,
+    Listxattr,
+    Setxattr,
+    Removexattr,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
             Kind::Mkdir => "mkdir",
             Kind::Create => "create",
             Kind::Lookup => "lookup",
@@ -36,25 +49,86 @@ impl fmt::Display for Kind {
             Kind::Rename => "rename",
             Kind::Unlink => "unlink",
             Kind::Rmdir => "rmdir",
-        })
+            Kind::Renamedir => "renamedir",
+            Kind::Exchange => "exchange",
+            Kind::Link => "link",
+            Kind::Symlink => "symlink",
+            Kind::Readlink => "readlink",
+            Kind::Mknod => "mknod",
+            Kind::Setattr => "setattr",
+            Kind::Allocate => "allocate",
+            Kind::Getxattr => "getxattr",
+            Kind::Listxattr => "listxattr",
+            Kind::Setxattr => "setxattr",
+            Kind::Removexattr => "removexattr",
+        }
+    }
+
+    /// Whether it changes what its names lead to.
+    pub fn changes_names(self) -> bool {
+        matches!(
+            self,
+            Kind::Mkdir
+                | Kind::Create
+                | Kind::Unlink
+                | Kind::Rmdir
+                | Kind::Rename
+                | Kind::Renamedir
+                | Kind::Exchange
+                | Kind::Link
+                | Kind::Symlink
+                | Kind::Mknod
+        )
     }
 }
 
-/// An operation on a path: relative to where the work is done, with `/` between names.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An operation on a path: relative to where the work is done, with `/` between names, which are written as
+/// [`escape`] does; the empty path is where the work is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Op {
     pub op: Kind,
     pub path: String,
-    /// The new path, of a renaming.
+    /// The other path of a renaming, an exchange or a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Bytes that are read or written.
+    /// Bytes that are read or written; of a link's target, of an extended attribute.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: u32,
+    /// Where it is read or written; without it reading begins at the beginning, and writing is appending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Bytes that the file has afterwards; of an `allocate`, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+    /// A `setattr` sets times.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub times: bool,
+    /// A renaming replaces nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub exclusive: bool,
+    /// Of an extended attribute, as [`escape`] writes it; `fifo` or `socket` of a `mknod`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 fn is_zero(bytes: &u32) -> bool {
     *bytes == 0
+}
+
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl Op {
@@ -64,6 +138,14 @@ impl Op {
             path: path.into(),
             to: None,
             bytes: 0,
+            offset: None,
+            size: None,
+            mode: None,
+            uid: None,
+            gid: None,
+            times: false,
+            exclusive: false,
+            name: None,
         }
     }
 
@@ -74,15 +156,113 @@ impl Op {
         }
     }
 
+    /// Of a file.
     pub fn rename(path: impl Into<String>, to: impl Into<String>) -> Op {
+        Op::with_two(Kind::Rename, path, to)
+    }
+
+    pub fn with_two(op: Kind, path: impl Into<String>, to: impl Into<String>) -> Op {
         Op {
             to: Some(to.into()),
-            ..Op::new(Kind::Rename, path)
+            ..Op::new(op, path)
         }
+    }
+
+    /// Whether its paths lead to something below where the work is done, whatever is there.
+    pub fn stays_below(&self) -> bool {
+        let is_name = |name: &str| {
+            unescape(name).is_some_and(|name| {
+                !matches!(name.as_slice(), b"" | b"." | b"..") && !name.contains(&b'/')
+            })
+        };
+        let mut paths = std::iter::once(&self.path).chain(&self.to);
+        paths.all(|path| path.is_empty() || path.split('/').all(is_name))
     }
 }
 
 /// The directory of a path and the name in it; the directory is empty at the top.
 pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// A name as text: what is not UTF-8 as `\xNN`, and a backslash twice.
+pub fn escape(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character == '\\' {
+                text.push('\\');
+            }
+            text.push(character);
+        }
+        for byte in chunk.invalid() {
+            text += &format!("\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The name that [`escape`] wrote; `None` for what it does not write, and for a name with a NUL in it.
+pub fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut name = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, after) {
+            (0, _) => return None,
+            (b'\\', [b'\\', after @ ..]) => {
+                name.push(b'\\');
+                rest = after;
+            }
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                let byte = u8::from_str_radix(digits, 16).ok()?;
+                if byte.is_ascii() {
+                    return None;
+                }
+                name.push(byte);
+                rest = after;
+            }
+            (b'\\', _) => return None,
+            (byte, _) => name.push(byte),
+        }
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_can_be_written() {
+        for name in [
+            &b"plain"[..],
+            b"a\\b",
+            b"\xff\\x41",
+            "ä\u{10ffff}".as_bytes(),
+            b"\xc3(",
+        ] {
+            let text = escape(name);
+            assert_eq!(unescape(&text).as_deref(), Some(name), "{text}");
+        }
+        assert_eq!(escape(b"a\\\xffb"), "a\\\\\\xffb");
+        for text in ["\\", "\\y", "\\x4", "\\x41", "\\x+f", "a\0"] {
+            assert_eq!(unescape(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_path_leads_out() {
+        for path in ["", "a", "a/b", "a../..b"] {
+            assert!(Op::new(Kind::Stat, path).stays_below(), "{path}");
+        }
+        for path in [
+            "/a", "a/", "a//b", "..", "a/../b", ".", "a/./b", "a/\\x2e", "a\0",
+        ] {
+            assert!(!Op::new(Kind::Stat, path).stays_below(), "{path}");
+            assert!(!Op::rename("a", path).stays_below(), "{path}");
+        }
+    }
 }

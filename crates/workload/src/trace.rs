@@ -1,8 +1,9 @@
 //! Traces: operations of several clients, each with those that must be done before it.
 //!
-//! A file of JSON lines. The first is `{"format":1,"clients":N,"prepare":N}`; each further one is a record, in
+//! A file of JSON lines. The first is `{"format":2,"clients":N,"prepare":N}`; each further one is a record, in
 //! an order in which they can be done: `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first
-//! `prepare` records make what the others need, and are not counted with them.
+//! `prepare` records make what the others need, and are not counted with them. Format 1 had fewer operations, and one
+//! word for renaming files and directories. What real programs did has another form, see [`crate::recording`].
 //!
 //! A replay runs clients side by side and keeps each client's order; of what other clients do only that order is
 //! kept in which one operation needs another (as FPFS did with its traces): a name after its directory, an
@@ -10,16 +11,19 @@
 
 use crate::op::{Kind, Op, split};
 use crate::plan::Plan;
+use crate::recording::{self, Schedule};
+use crate::summary::{Summary, summarize};
 use crate::target::{Target, TargetError};
-use pandofs_model::Rng;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-const FORMAT: u32 = 1;
+/// Of what is written.
+pub(crate) const FORMAT: u32 = 2;
+const OLDEST_FORMAT: u32 = 1;
 
 /// One operation of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,13 @@ struct Header {
     format: u32,
     clients: u32,
     prepare: u32,
+}
+
+#[derive(Deserialize)]
+struct FirstLine {
+    format: u32,
+    #[serde(default)]
+    form: Option<String>,
 }
 
 /// A whole trace.
@@ -62,8 +73,16 @@ pub enum TraceError {
     },
     #[error("the trace is empty")]
     Empty,
-    #[error("the trace has format {0}, this program reads format {FORMAT}")]
+    #[error("the trace has format {0}, this program reads formats up to {FORMAT}")]
     Format(u32),
+    #[error("it is a recording of operations by inode, not by path")]
+    Recording,
+    #[error("the trace has the form '{0}', which this program does not know")]
+    Form(String),
+    #[error("line {0} of the recording ends before it begins")]
+    Times(usize),
+    #[error("record {0} has a path that leads out of where it is done")]
+    Path(u32),
     #[error("record {0} is out of place, of no client, or after itself")]
     Order(u32),
 }
@@ -99,21 +118,30 @@ impl Trace {
     /// # Errors
     /// When it cannot be read or is no trace.
     pub fn read(from: impl BufRead) -> Result<Trace, TraceError> {
-        let mut lines = from.lines().enumerate();
-        let (_, first) = lines.next().ok_or(TraceError::Empty)?;
-        let wrong = |line: usize| move |cause| TraceError::Line { line, cause };
-        let header: Header = serde_json::from_str(&first?).map_err(wrong(1))?;
-        if header.format != FORMAT {
-            return Err(TraceError::Format(header.format));
+        match AnyTrace::read(from)? {
+            AnyTrace::Trace(trace) => Ok(trace),
+            AnyTrace::Recording(_) => Err(TraceError::Recording),
         }
+    }
+
+    fn read_records(first: &str, from: impl BufRead) -> Result<Trace, TraceError> {
+        let wrong = |line: usize| move |cause| TraceError::Line { line, cause };
+        let header: Header = serde_json::from_str(first).map_err(wrong(1))?;
         let mut records: Vec<Record> = Vec::new();
-        for (number, line) in lines {
-            let record: Record = serde_json::from_str(&line?).map_err(wrong(number + 1))?;
+        let mut directories = HashSet::new();
+        for (line, number) in from.lines().zip(2..) {
+            let mut record: Record = serde_json::from_str(&line?).map_err(wrong(number))?;
             let fits = record.id as usize == records.len()
                 && record.client < header.clients
                 && record.after.iter().all(|&before| before < record.id);
             if !fits {
                 return Err(TraceError::Order(record.id));
+            }
+            if !record.op.stays_below() {
+                return Err(TraceError::Path(record.id));
+            }
+            if header.format == OLDEST_FORMAT {
+                tell_directories(&mut record.op, &mut directories);
             }
             records.push(record);
         }
@@ -157,6 +185,45 @@ impl Trace {
     }
 }
 
+/// What a file may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnyTrace {
+    Trace(Trace),
+    Recording(Schedule),
+}
+
+impl AnyTrace {
+    /// # Errors
+    /// When it cannot be read, or is neither.
+    pub fn read(mut from: impl BufRead) -> Result<AnyTrace, TraceError> {
+        let mut first = String::new();
+        if from.read_line(&mut first)? == 0 {
+            return Err(TraceError::Empty);
+        }
+        let line: FirstLine =
+            serde_json::from_str(&first).map_err(|cause| TraceError::Line { line: 1, cause })?;
+        if !(OLDEST_FORMAT..=FORMAT).contains(&line.format) {
+            return Err(TraceError::Format(line.format));
+        }
+        match line.form.as_deref() {
+            None => Trace::read_records(&first, from).map(AnyTrace::Trace),
+            Some(recording::FORM) => Schedule::read(from).map(AnyTrace::Recording),
+            Some(other) => Err(TraceError::Form(other.to_owned())),
+        }
+    }
+}
+
+/// In traces of format 1 directories are renamed as files are.
+fn tell_directories(op: &mut Op, directories: &mut HashSet<String>) {
+    if op.op == Kind::Mkdir {
+        directories.insert(op.path.clone());
+    }
+    if op.op == Kind::Rename && directories.remove(&op.path) {
+        op.op = Kind::Renamedir;
+        directories.extend(op.to.clone());
+    }
+}
+
 /// Who used a path last.
 #[derive(Debug, Default)]
 struct Uses {
@@ -176,10 +243,7 @@ impl Uses {
     /// Enters an operation; what it comes after, with the clients.
     fn enter(&mut self, id: u32, op: &Op) -> Vec<(u32, u32)> {
         let mut after = Vec::new();
-        let changes = matches!(
-            op.op,
-            Kind::Mkdir | Kind::Create | Kind::Unlink | Kind::Rmdir | Kind::Rename
-        );
+        let changes = op.op.changes_names();
         for path in std::iter::once(&op.path).chain(&op.to) {
             self.visit(id, path, changes, &mut after);
             // Every directory on the way has to stay while it is used.
@@ -247,32 +311,6 @@ impl Target for Watched {
         done.push((self.client, op.clone()));
         Ok(())
     }
-}
-
-/// Counts of a trace, or of its replay.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Summary {
-    pub clients: u32,
-    pub prepared: u64,
-    pub operations: BTreeMap<Kind, u64>,
-    /// Operations that wait for another client's.
-    pub dependent: u64,
-    /// Seconds of the operations without the preparation; 0 for a trace that was not replayed.
-    pub seconds: f64,
-}
-
-/// Counts.
-pub fn summarize(trace: &Trace) -> Summary {
-    let mut summary = Summary {
-        clients: trace.clients,
-        prepared: u64::from(trace.prepare),
-        ..Summary::default()
-    };
-    for record in trace.records.iter().skip(trace.prepare as usize) {
-        *summary.operations.entry(record.op.op).or_default() += 1;
-        summary.dependent += u64::from(!record.after.is_empty());
-    }
-    summary
 }
 
 /// Which records are done, and who waits for that.
@@ -380,100 +418,6 @@ impl Progress {
     }
 }
 
-/// FPFS, table I: the operations of the HP trace. The last renames a directory.
-const FPFS: [(Kind, u64); 9] = [
-    (Kind::Lookup, 13_908_189),
-    (Kind::Stat, 2_827_387),
-    (Kind::Open, 2_572_124),
-    (Kind::Unlink, 67_883),
-    (Kind::Create, 41_755),
-    (Kind::Rename, 7_683),
-    (Kind::Mkdir, 7_389),
-    (Kind::Rmdir, 6_973),
-    (Kind::Rename, 5),
-];
-/// Which of them renames directories.
-const RENAMES_DIRECTORIES: usize = 8;
-/// Files of a directory that the preparation makes.
-const PREPARED_FILES: u64 = 10;
-
-/// A trace with the mix of FPFS's table I, `scale` times as long; each kind at least once.
-///
-/// # Panics
-/// With no clients.
-pub fn synthetic(scale: f64, clients: u32, seed: u64) -> Trace {
-    assert!(clients > 0, "nobody to do it");
-    let mut rng = Rng::new(seed, 0xf9f5);
-    let counts = FPFS.map(|(_, count)| ((count as f64 * scale).round() as u64).max(1));
-    let mut order: Vec<usize> = Vec::new();
-    for (which, &count) in counts.iter().enumerate() {
-        order.extend(std::iter::repeat_n(which, count as usize));
-    }
-    for at in (1..order.len()).rev() {
-        order.swap(at, rng.below(at as u64 + 1) as usize);
-    }
-    // Enough of everything, whatever the order.
-    let directories = counts[7] + counts[8] + u64::from(clients) + 8;
-    let mut spare: Vec<String> = (0..directories)
-        .map(|number| format!("d{number}"))
-        .collect();
-    let mut done: Vec<(u32, Op)> = Vec::new();
-    for path in &spare {
-        done.push((0, Op::new(Kind::Mkdir, path)));
-    }
-    // Of these the first stay and have files, the others are empty and may go.
-    let mut empty = spare.split_off(u64::from(clients) as usize + 8);
-    let mut kept = spare;
-    let mut files = Vec::new();
-    let wanted = counts[3] + PREPARED_FILES * kept.len() as u64;
-    for number in 0..wanted {
-        let path = format!("{}/f{number}", kept[(number % kept.len() as u64) as usize]);
-        done.push((0, Op::new(Kind::Create, &path)));
-        files.push(path);
-    }
-    let prepare = done.len() as u32;
-    for (number, which) in order.into_iter().enumerate() {
-        let client = rng.below(u64::from(clients)) as u32;
-        let directory = rng.below(kept.len() as u64) as usize;
-        let file = rng.below(files.len() as u64) as usize;
-        let op = match FPFS[which].0 {
-            Kind::Mkdir => {
-                let path = format!("{}/m{number}", kept[directory]);
-                Op::new(Kind::Mkdir, path)
-            }
-            Kind::Rmdir => match empty.pop() {
-                Some(path) => Op::new(Kind::Rmdir, path),
-                None => Op::new(Kind::Stat, &files[file]),
-            },
-            Kind::Create => {
-                let path = format!("{}/c{number}", kept[directory]);
-                files.push(path.clone());
-                Op::new(Kind::Create, path)
-            }
-            Kind::Unlink => Op::new(Kind::Unlink, files.swap_remove(file)),
-            Kind::Rename if which == RENAMES_DIRECTORIES => {
-                let to = format!("r{number}");
-                let from = std::mem::replace(&mut kept[directory], to.clone());
-                let within = format!("{from}/");
-                for path in &mut files {
-                    if let Some(rest) = path.strip_prefix(&within) {
-                        *path = format!("{to}/{rest}");
-                    }
-                }
-                Op::rename(from, to)
-            }
-            Kind::Rename => {
-                let to = format!("{}/n{number}", kept[directory]);
-                let from = std::mem::replace(&mut files[file], to.clone());
-                Op::rename(from, to)
-            }
-            kind => Op::new(kind, &files[file]),
-        };
-        done.push((client, op));
-    }
-    Trace::link(clients, prepare, done)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -505,13 +449,13 @@ mod tests {
 
     #[test]
     fn a_trace_is_written_and_read() {
-        let trace = synthetic(1e-5, 3, 1);
+        let trace = crate::synthetic(1e-5, 3, 1);
         let mut bytes = Vec::new();
         trace.write(&mut bytes).unwrap();
         assert_eq!(Trace::read(&bytes[..]).unwrap(), trace);
         let text = String::from_utf8(bytes).unwrap();
         assert!(
-            text.starts_with("{\"format\":1,\"clients\":3,\"prepare\":"),
+            text.starts_with("{\"format\":2,\"clients\":3,\"prepare\":"),
             "{text}"
         );
         let second = text.lines().nth(1).unwrap();
@@ -519,40 +463,21 @@ mod tests {
         for (wrong, said) in [
             ("", "empty"),
             ("{}", "line 1"),
-            ("{\"format\":2,\"clients\":1,\"prepare\":0}", "format 2"),
+            ("{\"format\":3,\"clients\":1,\"prepare\":0}", "format 3"),
+            ("{\"format\":2,\"form\":\"recording\"}", "by inode"),
+            ("{\"format\":2,\"form\":\"other\"}", "form 'other'"),
             (
                 "{\"format\":1,\"clients\":1,\"prepare\":0}\n{\"id\":1,\"client\":0,\"op\":\"stat\",\"path\":\"a\"}",
                 "out of place",
+            ),
+            (
+                "{\"format\":1,\"clients\":1,\"prepare\":0}\n{\"id\":0,\"client\":0,\"op\":\"stat\",\"path\":\"../a\"}",
+                "leads out",
             ),
         ] {
             let error = Trace::read(wrong.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
-    }
-
-    #[test]
-    fn the_synthetic_trace_has_the_mix_of_table_1() {
-        let summary = summarize(&synthetic(1e-3, 8, 1));
-        let count = |kind| summary.operations[&kind];
-        assert_eq!(count(Kind::Lookup), 13_908);
-        assert_eq!(count(Kind::Open), 2_572);
-        assert_eq!(count(Kind::Unlink), 68);
-        assert_eq!(count(Kind::Create), 42);
-        assert_eq!(count(Kind::Mkdir), 7);
-        assert_eq!(count(Kind::Rmdir), 7);
-        // Files, and one directory.
-        assert_eq!(count(Kind::Rename), 8 + 1);
-        assert_eq!(count(Kind::Stat), 2_827);
-    }
-
-    #[test]
-    fn a_synthetic_trace_can_be_replayed_by_many_clients() {
-        let directory = tempfile::tempdir().unwrap();
-        let trace = synthetic(2e-4, 8, 1);
-        let summary = replay(&trace, &mut targets(directory.path(), 8)).unwrap();
-        assert!(summary.seconds > 0.0 && summary.dependent > 0);
-        let left = std::fs::read_dir(directory.path()).unwrap().count();
-        assert!(left > 8, "{left}");
     }
 
     #[test]
@@ -579,6 +504,22 @@ mod tests {
         let third = tempfile::tempdir().unwrap();
         replay(&Trace::of_plan(&plan), &mut targets(third.path(), 4)).unwrap();
         assert_eq!(std::fs::read_dir(third.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn traces_of_format_1_are_read_and_tell_directories_by_what_made_them() {
+        let lines = [
+            r#"{"format":1,"clients":1,"prepare":0}"#,
+            r#"{"id":0,"client":0,"op":"mkdir","path":"a"}"#,
+            r#"{"id":1,"client":0,"op":"create","path":"a/x","bytes":7}"#,
+            r#"{"id":2,"client":0,"op":"rename","path":"a/x","to":"a/y"}"#,
+            r#"{"id":3,"client":0,"op":"rename","path":"a","to":"b"}"#,
+            r#"{"id":4,"client":0,"op":"rename","path":"b","to":"c"}"#,
+        ];
+        let trace = Trace::read(lines.join("\n").as_bytes()).unwrap();
+        let kinds: Vec<Kind> = trace.records.iter().map(|record| record.op.op).collect();
+        assert_eq!(kinds[2..], [Kind::Rename, Kind::Renamedir, Kind::Renamedir]);
+        assert_eq!(trace.records[1].op.bytes, 7);
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! What is in a trace.
+
+use crate::fpfs::TABLE_1;
+use crate::op::Kind;
+use crate::recording::Schedule;
+use crate::trace::Trace;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Counts of a trace, or of its replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    pub clients: u32,
+    pub prepared: u64,
+    pub operations: BTreeMap<Kind, u64>,
+    /// The operations of FPFS's table I, in its order.
+    pub table_1: Vec<Row>,
+    /// Those that failed.
+    pub failed: BTreeMap<Kind, u64>,
+    /// Operations that wait for another client's; of a recording, for any other.
+    pub dependent: u64,
+    /// Operations of a recording that cannot be replayed; they count as operations.
+    pub left_out: BTreeMap<Kind, u64>,
+    /// A recording ended before the programs did.
+    pub cut_short: bool,
+    /// Seconds of the operations without the preparation; 0 for a trace that was not replayed.
+    pub seconds: f64,
+}
+
+/// A row of table I.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub operation: Kind,
+    pub count: u64,
+    /// Of the operations of the table, here and there.
+    pub percent: f64,
+    pub percent_of_fpfs: f64,
+}
+
+/// Counts.
+pub fn summarize(trace: &Trace) -> Summary {
+    let mut summary = Summary {
+        clients: trace.clients,
+        prepared: u64::from(trace.prepare),
+        ..Summary::default()
+    };
+    for record in trace.records.iter().skip(trace.prepare as usize) {
+        *summary.operations.entry(record.op.op).or_default() += 1;
+        summary.dependent += u64::from(!record.after.is_empty());
+    }
+    summary.table_1 = table_1(&summary.operations);
+    summary
+}
+
+/// Counts of a recording.
+pub fn summarize_recording(schedule: &Schedule) -> Summary {
+    let mut operations = schedule.left_out.clone();
+    let mut failed = BTreeMap::new();
+    for step in &schedule.steps {
+        *operations.entry(step.op.op).or_default() += 1;
+        if step.error.is_some() {
+            *failed.entry(step.op.op).or_default() += 1;
+        }
+    }
+    Summary {
+        clients: schedule.clients(),
+        prepared: schedule.prepare.len() as u64,
+        table_1: table_1(&operations),
+        operations,
+        failed,
+        dependent: schedule.dependent(),
+        left_out: schedule.left_out.clone(),
+        cut_short: schedule.cut_short,
+        seconds: 0.0,
+    }
+}
+
+fn table_1(operations: &BTreeMap<Kind, u64>) -> Vec<Row> {
+    let count_of = |kind| operations.get(&kind).copied().unwrap_or(0);
+    let all: u64 = TABLE_1.iter().map(|&(kind, _)| count_of(kind)).sum();
+    let all_of_fpfs: u64 = TABLE_1.iter().map(|(_, count)| count).sum();
+    let percent = |count: u64, all: u64| 100.0 * count as f64 / all.max(1) as f64;
+    let row = |(kind, of_fpfs)| Row {
+        operation: kind,
+        count: count_of(kind),
+        percent: percent(count_of(kind), all),
+        percent_of_fpfs: percent(of_fpfs, all_of_fpfs),
+    };
+    TABLE_1.map(row).into()
+}
