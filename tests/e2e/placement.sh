@@ -102,7 +102,7 @@ expect_equal 'what benchmarks left' "$(find "$MNT/bench" -mindepth 1 | wc -l)" 0
 # Traces: one that was recorded, and one with a published mix; what is recorded of a replay is the same again.
 "$PANDOFS" trace replay --on "$MNT/bench" "$SCRATCH/macro1.trace" >"$SCRATCH/replayed"
 "$PANDOFS" trace synthetic --scale 0.0001 --clients 6 "$SCRATCH/fpfs.trace" >"$SCRATCH/table"
-"$PANDOFS" trace record --data "$DATA" --to "$SCRATCH/again.trace" "$SCRATCH/fpfs.trace" >"$SCRATCH/replayed"
+"$PANDOFS" trace replay --data "$DATA" --record "$SCRATCH/again.trace" "$SCRATCH/fpfs.trace" >"$SCRATCH/replayed"
 expect_equal 'operations of the replay' \
     "$("$PANDOFS" trace summarize --json "$SCRATCH/again.trace" | jq -c .operations)" \
     "$("$PANDOFS" trace summarize --json "$SCRATCH/fpfs.trace" | jq -c .operations)"

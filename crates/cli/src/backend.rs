@@ -14,8 +14,11 @@ use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
 use pandofs_types::limits::MAX_MOUNT_FILES;
 use pandofs_types::{AtimeRule, Credentials, ServerId};
+use pandofs_workload::{Recorded, Recording};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getgroups, getrlimit, setrlimit};
 use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -130,24 +133,113 @@ pub fn mount(
     options: &MountOptions,
     started_by: &StartedBy,
 ) -> Result<()> {
-    raise_file_limit();
-    decline_huge_pages();
-    let client = connect_within(cluster, options.soft.map(|time| time.0))?;
-    let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
-        .with_context(|| format!("cannot mount on {}", point.display()))?;
-    let (sender, events) = mpsc::channel();
-    signals::forward(sender.clone())?;
-    watch(mounted, sender)?;
+    let running = Running::start(cluster, point, options)?;
     started_by.report_ready()?;
-    let ended = wait_for_end(&events, point, &client)?;
-    // Servers that are away must not keep the process: what could be written was.
-    client.close();
-    match ended {
-        Some(ended) => ended.context("the mount broke")?,
-        None => tracing::warn!("programs still used the mount on {}", point.display()),
+    running.serve(point).map(drop)
+}
+
+/// Mounts for as long as a command runs, and records what that and others do through the mount. How the
+/// command ended, and how many operations were recorded.
+///
+/// # Errors
+/// When it cannot be mounted, or the command cannot be run; when the recording ended before the mount did.
+pub fn record(
+    cluster: &Cluster,
+    point: &Path,
+    options: &MountOptions,
+    mut command: Command,
+) -> Result<(ExitStatus, u64)> {
+    let running = Running::start(cluster, point, options)?;
+    let events = running.sender.clone();
+    let name = command.get_program().to_owned();
+    let started = command
+        .spawn()
+        .with_context(|| format!("cannot run {}", name.display()));
+    let waiter = started.and_then(|mut child| {
+        std::thread::Builder::new()
+            .name("command".into())
+            .spawn(move || {
+                let ended = child.wait();
+                let _ = events.send(Event::Signal(Signal::Stop("the command has ended")));
+                ended
+            })
+            .context("cannot start a thread")
+    });
+    if waiter.is_err() {
+        let stop = Event::Signal(Signal::Stop("nothing is recorded"));
+        // The receiver is in `running`.
+        let _ = running.sender.send(stop);
     }
-    tracing::info!("unmounted {}", point.display());
-    Ok(())
+    let recorded = running.serve(point);
+    let status = waiter?
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread that waits for the command panicked"))?
+        .context("cannot wait for the command")?;
+    let recorded = recorded?.context("the recording is cut short: see above")?;
+    Ok((status, recorded.operations))
+}
+
+/// A mount of this process.
+struct Running {
+    client: Client,
+    recording: Option<Arc<Recording>>,
+    sender: mpsc::Sender<Event>,
+    events: Receiver<Event>,
+}
+
+impl Running {
+    fn start(cluster: &Cluster, point: &Path, options: &MountOptions) -> Result<Running> {
+        raise_file_limit();
+        decline_huge_pages();
+        let client = connect_within(cluster, options.soft.map(|time| time.0))?;
+        // Before there is a mount that the file could be meant to be in.
+        let recording = options
+            .trace
+            .as_deref()
+            .map(|to| start_recording(&client, to));
+        let recording = recording.transpose()?;
+        let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
+            .with_context(|| format!("cannot mount on {}", point.display()))?;
+        let (sender, events) = mpsc::channel();
+        signals::forward(sender.clone())?;
+        watch(mounted, sender.clone())?;
+        Ok(Running {
+            client,
+            recording,
+            sender,
+            events,
+        })
+    }
+
+    /// Until it is unmounted or a signal stops it; what was recorded, if the recording did not end before.
+    fn serve(self, point: &Path) -> Result<Option<Recorded>> {
+        let ended = wait_for_end(&self.events, point, &self.client)?;
+        // Servers that are away must not keep the process: what could be written was.
+        self.client.close();
+        // What went wrong with it was said when it did.
+        let recorded = self.recording.and_then(|recording| recording.finish().ok());
+        if let Some(recorded) = recorded {
+            tracing::info!("{} operations were recorded", recorded.operations);
+        }
+        match ended {
+            Some(ended) => ended.context("the mount broke")?,
+            None => tracing::warn!("programs still used the mount on {}", point.display()),
+        }
+        tracing::info!("unmounted {}", point.display());
+        Ok(recorded)
+    }
+}
+
+fn start_recording(client: &Client, to: &Path) -> Result<Arc<Recording>> {
+    let file =
+        std::fs::File::create(to).with_context(|| format!("cannot record in {}", to.display()))?;
+    let recording =
+        Recording::start(file).with_context(|| format!("cannot record in {}", to.display()))?;
+    let recording = Arc::new(recording);
+    client
+        .watch(recording.clone())
+        .map_err(|_| anyhow::anyhow!("this session is recorded already"))?;
+    Ok(recording)
 }
 
 /// Lets a mount have more connections than a process is given files at first. Where it has too few it

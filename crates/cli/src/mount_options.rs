@@ -47,6 +47,9 @@ pub struct MountOptions {
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub local_lock: LocalLock,
+    /// Record what programs do through it in this file, anew, for 'pandofs trace'
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub flags: Flags,
     /// Where a mount made by mount(8) logs (`log`).
@@ -221,6 +224,10 @@ impl MountOptions {
                 arguments.push(name.into());
             }
         }
+        if let Some(trace) = &self.trace {
+            arguments.push("--trace".into());
+            arguments.push(trace.into());
+        }
         arguments
     }
 
@@ -239,6 +246,11 @@ impl MountOptions {
                 .with_context(|| format!("-o {option}"))?;
         }
         resolved.caching()?;
+        // The mount's process may have another working directory.
+        if let Some(trace) = &mut resolved.trace {
+            *trace = std::path::absolute(&*trace)
+                .with_context(|| format!("--trace {}", trace.display()))?;
+        }
         Ok(resolved)
     }
 
@@ -402,6 +414,8 @@ mod tests {
             "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,context=a:b",
             "--attr-timeout",
             "9s",
+            "--trace",
+            "recorded.trace",
         ];
         let resolved = parse(&given).resolved().unwrap();
         assert!(resolved.read_only && !resolved.allow_other);
@@ -410,6 +424,8 @@ mod tests {
         let half = Duration::from_millis(500);
         assert_eq!(resolved.entry_timeout, Some(Time(half)));
         assert_eq!(resolved.local_lock, LocalLock::Flock);
+        let trace = resolved.trace.as_ref().unwrap();
+        assert!(trace.is_absolute() && trace.ends_with("recorded.trace"));
         let arguments: Vec<String> = resolved
             .arguments()
             .into_iter()

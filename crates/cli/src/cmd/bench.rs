@@ -12,7 +12,6 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use pandofs_placement::ClusterMap;
 use pandofs_report::{Axis, Figure};
-use pandofs_types::Credentials;
 use pandofs_workload::{Kernel, Library, PhaseResult, Recorder, Size, Target, Workload, run};
 use serde::Serialize;
 use std::fs::File;
@@ -92,10 +91,13 @@ impl TargetArgs {
         let cluster = self.source.find(None)?;
         let mut above = Library::open(&cluster.map_path, caller.clone(), "/")?;
         above.perform(&mkdir(name))?;
+        let first = Library::open(&cluster.map_path, caller, &format!("/{name}"));
+        let first = first.context("cannot open a session")?;
         let mut targets: Vec<Box<dyn Target>> = Vec::new();
-        for _ in 0..clients {
-            targets.push(Box::new(open(&cluster.map_path, &caller, name)?));
+        for _ in 1..clients {
+            targets.push(Box::new(first.another().context("cannot open a session")?));
         }
+        targets.push(Box::new(first));
         Ok(Started {
             targets,
             place: Place::Inside(above, name.to_owned()),
@@ -117,10 +119,6 @@ impl TargetArgs {
             "library"
         }
     }
-}
-
-fn open(map: &Path, caller: &Credentials, name: &str) -> Result<Library> {
-    Library::open(map, caller.clone(), &format!("/{name}")).context("cannot open a session")
 }
 
 fn mkdir(name: &str) -> pandofs_workload::Op {
