@@ -72,17 +72,22 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// A new directory with this name, and for each client what works in it.
+    /// A new directory with this name, and for each client what works in it; on a mount, what `kernel` makes.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn start(&self, name: &str, clients: usize) -> Result<Started> {
+    pub fn start(
+        &self,
+        name: &str,
+        clients: usize,
+        kernel: fn(&Path) -> Kernel,
+    ) -> Result<Started> {
         let caller = backend::caller();
         if let Some(on) = &self.on {
             let root = on.join(name);
             std::fs::create_dir(&root)
                 .with_context(|| format!("cannot make {}", root.display()))?;
-            let targets = (0..clients).map(|_| Box::new(Kernel::new(&root)) as Box<dyn Target>);
+            let targets = (0..clients).map(|_| Box::new(kernel(&root)) as Box<dyn Target>);
             return Ok(Started {
                 targets: targets.collect(),
                 place: Place::Mount(root),
@@ -253,7 +258,9 @@ impl Bench {
                 seed: self.seed,
             });
             let name = format!("pandofs-bench-{}-{workload}-{clients}", std::process::id());
-            let mut started = self.target.start(&name, usize::from(clients))?;
+            let mut started = self
+                .target
+                .start(&name, usize::from(clients), Kernel::new)?;
             let recorder = Recorder::default();
             let recording = self.record.is_some() && Some(&clients) == self.clients.last();
             if recording {

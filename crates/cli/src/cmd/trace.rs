@@ -9,8 +9,8 @@ use crate::{backend, mounts, units};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use pandofs_workload::{
-    AnyTrace, Recorder, Replayed, Schedule, Summary, Trace, replay, replay_recording, summarize,
-    summarize_recording, synthetic,
+    AnyTrace, Kernel, Recorder, Replayed, Schedule, Summary, Trace, replay, replay_recording,
+    summarize, summarize_recording, synthetic,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -213,7 +213,7 @@ fn replay_in_order(
     record: Option<&Path>,
     json: bool,
 ) -> Result<()> {
-    let mut started = target.start(&directory(), trace.clients as usize)?;
+    let mut started = target.start(&directory(), trace.clients as usize, Kernel::that_asks)?;
     let recorder = Recorder::default();
     if record.is_some() {
         let watched = (0..).zip(std::mem::take(&mut started.targets));
@@ -238,7 +238,7 @@ fn replay_freely(
     json: bool,
 ) -> Result<()> {
     at_most_64(clients)?;
-    let mut started = target.start(&directory(), clients as usize)?;
+    let mut started = target.start(&directory(), clients as usize, Kernel::that_asks)?;
     let replayed = replay_recording(schedule, &mut started.targets)?;
     summary.seconds = replayed.seconds;
     show(&summary, Some(&replayed), json)

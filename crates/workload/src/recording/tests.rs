@@ -518,7 +518,7 @@ fn a_listing_comes_between_what_is_made_before_and_after_it() {
 }
 
 fn kernels(root: &Path, clients: u32) -> Vec<Box<dyn Target>> {
-    let of = |_| Box::new(Kernel::new(root)) as Box<dyn Target>;
+    let of = |_| Box::new(Kernel::that_asks(root)) as Box<dyn Target>;
     (0..clients).map(of).collect()
 }
 
@@ -572,7 +572,7 @@ fn any_history_comes_to_the_same_when_replayed_by_many() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed, 0x7ace);
         let first = tempfile::tempdir().unwrap();
-        let mut target = Kernel::new(first.path());
+        let mut target = Kernel::that_asks(first.path());
         let mut steps = Vec::new();
         for at in 0..200 {
             let op = random_op(&mut rng);
