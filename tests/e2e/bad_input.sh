@@ -93,7 +93,7 @@ expect_contains 'the answer to a proper hello' "$(talk "$address" "hello:$fs:$AD
 # name that is refused below.
 session=${CLIENT#00}
 look_up() {
-    printf 'frame:01000001%s0001000000%s%02x%s' "$session" 0001 "$((${#1} / 2))" "$1"
+    printf 'frame:01000001%s000100000000%s%02x%s' "$session" 0001 "$((${#1} / 2))" "$1"
 }
 expect_equal 'the answer to a lookup of a name that is not there' \
     "$(talk "$address" "hello:$fs:$CLIENT" "$(look_up 6e6f6e65)" answer | tail -n 1)" 0100010000

@@ -99,7 +99,7 @@ grep -q '^  1 process .*, 8 processes .* times as much$' "$SCRATCH/table" ||
 mkdir "$SCRATCH/walkers"
 printf '#!/bin/sh\necho "no such option" >&2\nexit 3\n' >"$SCRATCH/walkers/diskus"
 printf '#!/bin/sh\necho\n' >"$SCRATCH/walkers/bfs"
-printf '#!/bin/sh\necho "  \"entries\": 5,"\n' >"$SCRATCH/walkers/pandofs"
+printf "#!/bin/sh\necho '  \"entries\": 5,'\n" >"$SCRATCH/walkers/pandofs"
 chmod +x "$SCRATCH"/walkers/*
 bench_walk() {
     PATH=$SCRATCH/walkers:$PATH CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree WALKERS="find pandofs bfs diskus" \
