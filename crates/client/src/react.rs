@@ -18,10 +18,14 @@ use std::time::{Duration, Instant};
 const REDIRECTS_AT_ONCE: usize = 4;
 
 impl Core {
-    pub fn react(&self, call: &mut Call, outcome: Outcome) -> Next {
+    /// `since`: when the attempt began that came to this.
+    pub fn react(&self, call: &mut Call, outcome: Outcome, since: Instant) -> Next {
         match outcome {
             Outcome::Hopeless(cause) => give_up(ClientError::Protocol(cause)),
-            Outcome::Unreachable { server, cause } => self.wait_for_server(call, server, cause),
+            Outcome::Unreachable { server, cause } => {
+                call.away_since.get_or_insert(since);
+                self.wait_for_server(call, server, cause)
+            }
             Outcome::Lost {
                 server,
                 cause,
@@ -35,6 +39,8 @@ impl Core {
                 if let Some(server) = self.clusters.current().server(server) {
                     server.close_idle();
                 }
+                // A server that stands still takes a request and never answers: the time that this took counts.
+                call.away_since.get_or_insert(since);
                 call.lost += 1;
                 if call.lost == 1 {
                     // As a rule it was an old connection, lost while nobody looked.
@@ -192,7 +198,9 @@ impl Core {
     }
 
     fn wait_for_server(&self, call: &mut Call, server: ServerId, cause: String) -> Next {
-        let since = *call.away_since.get_or_insert_with(Instant::now);
+        let Some(since) = call.away_since else {
+            unreachable!("whoever waits for a server has noted since when");
+        };
         if self.is_enough(call, since) {
             return give_up(if call.in_doubt {
                 ClientError::Unknown { server, cause }

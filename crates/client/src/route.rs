@@ -75,8 +75,9 @@ impl Core {
         let change = self.change(call);
         self.take_slot(call);
         let answer = loop {
+            let began = Instant::now();
             let outcome = self.attempt(call);
-            match self.react(call, outcome) {
+            match self.react(call, outcome, began) {
                 Next::Done(answer) => break answer,
                 Next::Again(pause) => rest(pause),
             }
@@ -116,7 +117,7 @@ impl Core {
 
     /// What an answer that is believed comes to.
     fn finish(&self, call: &mut Call, outcome: Outcome) -> Result<AnswerBody, Failure> {
-        match self.react(call, outcome) {
+        match self.react(call, outcome, Instant::now()) {
             Next::Done(answer) => answer,
             Next::Again(_) => unreachable!("only answers that are for good are believed"),
         }
@@ -154,11 +155,12 @@ impl Core {
         let mut changes: Vec<_> = calls.iter().map(|call| self.change(call)).collect();
         self.take_slots(calls);
         while !open.is_empty() {
+            let began = Instant::now();
             let outcomes = self.attempt_all(calls, &open);
             let mut pause = Duration::ZERO;
             let mut again = Vec::new();
             for (index, outcome) in outcomes {
-                match self.react(&mut calls[index], outcome) {
+                match self.react(&mut calls[index], outcome, began) {
                     Next::Done(answer) => answers[index] = Some(answer),
                     Next::Again(after) => {
                         pause = pause.max(after);

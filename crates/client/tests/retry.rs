@@ -170,6 +170,21 @@ fn a_soft_client_tells_what_did_not_happen_from_what_may_have() {
     );
 }
 
+/// The time that it did not answer in counts from the first request on: twice the limit, and not three times.
+#[test]
+fn a_soft_client_asks_a_server_that_stands_still_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let server = Fake::start(&map, 0, |_| Reaction::Silence);
+    let client = soft_client(&map, Duration::from_millis(150));
+    let found = client.lookup(&ME, Ino::ROOT, &name("a"));
+    assert!(
+        matches!(found, Err(ClientError::Unavailable { .. })),
+        "{found:?}"
+    );
+    assert_eq!(server.asked().len(), 2);
+}
+
 #[test]
 fn a_closed_client_waits_for_nobody() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ mod mirror;
 mod mode;
 mod outcome;
 mod output;
+mod pages;
 mod parquet;
 mod parts;
 mod progress;
@@ -61,6 +62,7 @@ impl Tool {
     /// # Errors
     /// When it could not begin, or came to an end that is none, and that has no exit code of its own.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        pages::small_only();
         let ended = match self {
             Tool::Walk(walk) => walk.run(crew),
             Tool::Find(find) => find.run(crew),

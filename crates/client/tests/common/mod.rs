@@ -27,6 +27,8 @@ pub enum Reaction {
     Answer(AnswerBody),
     /// Closes the connection without an answer.
     HangUp,
+    /// Takes it and never answers, as a server that stands still.
+    Silence,
 }
 
 pub type Script = dyn Fn(&RequestBody) -> Reaction + Send + Sync;
@@ -167,6 +169,7 @@ fn serve(mut stream: Stream, shared: &Shared) {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
                 }
+                Reaction::Silence => {}
             }
         }
         if !matches!(incoming.fill_from_stream(&mut stream), Ok(1..)) {

@@ -1,12 +1,13 @@
 //! `-exec` and its kind.
 
+use crate::pages;
 use crate::text::shown;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -70,7 +71,7 @@ impl Exec {
         let Some((program, arguments)) = words.split_first() else {
             return false;
         };
-        let mut command = Command::new(program);
+        let mut command = pages::command(program);
         command.args(arguments);
         if let Some(directory) = directory {
             command.current_dir(directory);

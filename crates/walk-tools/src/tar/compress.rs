@@ -1,5 +1,6 @@
 //! Archives that are compressed: by the programs that everybody has for it, as GNU tar does.
 
+use crate::pages;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::File;
@@ -186,7 +187,7 @@ fn start(
         let Some((program, words)) = line.split_first() else {
             bail!("-I: there is no program");
         };
-        let mut command = Command::new(program);
+        let mut command = pages::command(program);
         command.args(words).process_group(0);
         if expands {
             command.arg("-d");
