@@ -21,12 +21,13 @@ finish() {
 trap finish EXIT
 : >"$out/live.jsonl"
 
-# on_cluster SERVERS POLICY COMMAND...: with a new cluster in $data.
+# on_cluster SERVERS POLICY COMMAND...: with a new cluster in $data, whose policy for files is $file_policy.
+file_policy=with-entry
 on_cluster() {
     local servers=$1 policy=$2 deadline=$((SECONDS + 60))
     shift 2
     data=$(mktemp -d "$scratch/data.XXXXXX")/cluster
-    "$pandofs" up --servers "$servers" --policy "$policy" --data "$data" --no-mount --no-restart >"$scratch/up.log" 2>&1 &
+    "$pandofs" up --servers "$servers" --policy "$policy" --file-policy "$file_policy" --data "$data" --no-mount --no-restart >"$scratch/up.log" 2>&1 &
     up=$!
     until "$pandofs" status --data "$data" >/dev/null 2>&1; do
         if ! kill -0 "$up" 2>/dev/null || [[ $SECONDS -ge $deadline ]]; then
@@ -57,20 +58,30 @@ measure() {
     "$pandofs" status --data "$data" --json >"$out/status-$2.json"
 }
 
+# macro1 TITLE POLICY NAME: a section of the report.
+macro1() {
+    echo "$1"
+    echo
+    echo '```text'
+    on_cluster 4 "$2" measure macro1 "$3"
+    echo '```'
+    jq -r '"\([.servers[].requests] | add) requests (by server: \([.servers[].requests | tostring] | join(", "))), \([.servers[].distributed] | add) distributed operations, \([.servers[].peer_messages] | add) messages between servers"' \
+        "$out/status-$3.json"
+}
+
 {
     echo "# Placement, live and modelled"
     echo
     echo "Commit $commit. What is measured, and how to read it: pandofs bench --help, pandofs model --help."
     for policy in random subtree ddg:4,16 adaptive; do
         echo
-        echo "## macro1, 4 servers, $policy"
-        echo
-        echo '```text'
-        on_cluster 4 "$policy" measure macro1 "${policy//[:,]/-}"
-        echo '```'
-        jq -r '"\([.servers[].requests] | add) requests (by server: \([.servers[].requests | tostring] | join(", "))), \([.servers[].distributed] | add) distributed operations, \([.servers[].peer_messages] | add) messages between servers"' \
-            "$out/status-${policy//[:,]/-}.json"
+        macro1 "## macro1, 4 servers, $policy" "$policy" "${policy//[:,]/-}"
     done
+    # Files that are not with their entries, as the dir-grain paper has them.
+    file_policy=ddg:8
+    echo
+    macro1 "## macro1, 4 servers, ddg:4,16, files $file_policy" ddg:4,16 files-ddg-8
+    file_policy=with-entry
     for servers in "${counts[@]}"; do
         echo
         echo "## metarates (one directory), $servers servers"

@@ -13,6 +13,7 @@ mod demo;
 mod dump;
 mod exit;
 mod logging;
+mod measured;
 mod mount_helper;
 mod mount_options;
 mod mount_words;

@@ -34,6 +34,18 @@ pub fn one_shard_each(count: usize) -> ClusterMap {
     }
 }
 
+/// The map after so many more servers joined.
+///
+/// # Panics
+/// When there are more servers than a map may have.
+pub fn joined_by(map: &ClusterMap, joining: usize) -> ClusterMap {
+    let before = map.servers.len();
+    match map.with_servers(servers(before + joining).split_off(before)) {
+        Ok(map) => map,
+        Err(error) => panic!("{joining} servers join {before}: {error}"),
+    }
+}
+
 /// A map with at least four shards for each server, as far as there may be so many.
 ///
 /// # Panics

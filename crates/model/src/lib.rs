@@ -22,7 +22,7 @@ pub mod space;
 pub use costs::Costs;
 pub use engine::Outcome;
 pub use figures::Options;
-pub use figures::live::{Live, Took, beside};
+pub use figures::live::{Bench, Live, Took, beside};
 pub use growth::{Growth, Learning, Setting, grow};
 pub use macro1::{Macro1, Order, macro1};
 pub use macro2::macro2;

@@ -2,7 +2,7 @@
 
 use crate::backend;
 use crate::exit::Outcome;
-use crate::new_cluster::policy_text;
+use crate::new_cluster::{file_policy_text, policy_text};
 use crate::reports::{Report, machine};
 use crate::servers_work::ServersWork;
 use crate::source::Source;
@@ -207,6 +207,7 @@ struct Context<'a> {
     /// Of the file system; not known of what is mounted.
     servers: Option<usize>,
     policy: Option<String>,
+    file_policy: Option<String>,
     clients: u16,
     files: u32,
 }
@@ -283,6 +284,9 @@ impl Bench {
                 through: self.target.through(),
                 servers: map.as_ref().map(|map| map.servers.len()),
                 policy: map.as_ref().map(|map| policy_text(map.policy)),
+                file_policy: map
+                    .as_ref()
+                    .map(|map| file_policy_text(map.settings.file_policy)),
                 clients,
                 files: self.files,
             };

@@ -1,13 +1,12 @@
 //! `pandofs model`
 
 use crate::exit::Outcome;
-use crate::new_cluster::parse_policy;
+use crate::measured::measured;
 use crate::reports;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pandofs_model::{Costs, Experiment, Live, Options, Took, beside};
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use pandofs_model::{Costs, Experiment, Options, beside};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +41,7 @@ pub struct Model {
     /// Print the costs as JSON and stop
     #[arg(long)]
     print_costs: bool,
-    /// Instead, the model beside what 'pandofs bench macro1 --json FILE' measured
+    /// Instead, the model beside what 'pandofs bench macro1 --json FILE' measured, metarates or macro2
     #[arg(long, value_name = "FILE", conflicts_with = "experiments")]
     live: Option<PathBuf>,
     /// Write plots (SVG), tables (report.txt) and points (report.jsonl) there
@@ -95,7 +94,9 @@ impl Model {
         let mut report =
             reports::Report::new(self.out.as_deref(), self.json, &self.commit, self.seed)?;
         if let Some(path) = &self.live {
-            report.add(&beside(&measured(path)?, costs))?;
+            for figure in beside(&measured(path)?, costs) {
+                report.add(&figure)?;
+            }
             report.finish()?;
             return Ok(Outcome::Done);
         }
@@ -135,165 +136,9 @@ fn costs(named: &str) -> Result<Costs> {
     }
 }
 
-/// A line of `pandofs bench --json`.
-#[derive(Deserialize)]
-struct Line {
-    workload: String,
-    servers: Option<usize>,
-    policy: Option<String>,
-    clients: usize,
-    files: u32,
-    seed: u64,
-    phase: String,
-    #[serde(default)]
-    operations: f64,
-    #[serde(default)]
-    seconds: f64,
-    /// What the servers did, of all phases, in a line of its own.
-    #[serde(default)]
-    requests: Vec<u64>,
-    #[serde(default)]
-    distributed: u64,
-    #[serde(default)]
-    messages: u64,
-}
-
-/// Which of the model's phases a line is a part of.
-enum Part {
-    Phase(usize),
-    Servers,
-}
-
-impl Line {
-    fn part(&self) -> Option<Part> {
-        match self.phase.as_str() {
-            "mkdir" | "create" => Some(Part::Phase(0)),
-            "stat" => Some(Part::Phase(1)),
-            "unlink" | "rmdir" => Some(Part::Phase(2)),
-            "servers" => Some(Part::Servers),
-            _ => None,
-        }
-    }
-}
-
-/// What is known of one setting so far.
-struct Sums {
-    /// Without figures.
-    live: Live,
-    /// Operations and seconds of each.
-    phases: [(f64, f64); 3],
-    took: Option<Took>,
-}
-
-/// The measurements of macro1 through the library; several of one setting are added up.
-fn measured(path: &Path) -> Result<Vec<Live>> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let mut all: Vec<Sums> = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line: Line = serde_json::from_str(line)
-            .with_context(|| format!("{shown}: line {} is no measurement", number + 1))?;
-        let (Some(servers), Some(policy), Some(part)) = (line.servers, &line.policy, line.part())
-        else {
-            continue;
-        };
-        if line.workload != "macro1" {
-            continue;
-        }
-        let live = Live {
-            policy: parse_policy(policy).map_err(anyhow::Error::msg)?,
-            servers,
-            clients: line.clients,
-            files: line.files,
-            seed: line.seed,
-            rates: [0.0; 3],
-            took: None,
-        };
-        let at = match all.iter().position(|sums| sums.live == live) {
-            Some(at) => at,
-            None => {
-                all.push(Sums {
-                    live,
-                    phases: [(0.0, 0.0); 3],
-                    took: None,
-                });
-                all.len() - 1
-            }
-        };
-        match part {
-            Part::Phase(phase) => {
-                let sum = &mut all[at].phases[phase];
-                sum.0 += line.operations;
-                sum.1 += line.seconds;
-            }
-            // Of several measurements the last.
-            Part::Servers => {
-                all[at].took = Some(Took {
-                    requests: line.requests,
-                    distributed: line.distributed,
-                    messages: line.messages,
-                });
-            }
-        }
-    }
-    ensure!(
-        !all.is_empty(),
-        "{shown} has no measurement of macro1 through the library"
-    );
-    Ok(all
-        .into_iter()
-        .map(|sums| Live {
-            rates: sums
-                .phases
-                .map(|(operations, seconds)| operations / seconds),
-            took: sums.took,
-            ..sums.live
-        })
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_placement::DirPolicy;
-
-    #[test]
-    fn phases_of_a_measurement_are_added_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("live.jsonl");
-        let line = |workload: &str, phase: &str, operations: u32| {
-            format!(
-                "{{\"workload\":\"{workload}\",\"servers\":4,\"policy\":\"random\",\"clients\":8,\"files\":100,\
-                 \"seed\":1,\"phase\":\"{phase}\",\"operations\":{operations},\"seconds\":2.0}}\n"
-            )
-        };
-        let phases = [
-            ("mkdir", 10),
-            ("create", 90),
-            ("stat", 50),
-            ("unlink", 70),
-            ("rmdir", 10),
-        ];
-        let mut text: String = phases
-            .map(|(phase, count)| line("macro1", phase, count))
-            .concat();
-        text += &line("tree", "stat", 1_000);
-        text += "{\"workload\":\"macro1\",\"servers\":4,\"policy\":\"random\",\"clients\":8,\"files\":100,\"seed\":1,\
-                 \"phase\":\"servers\",\"requests\":[1,2,3,4],\"distributed\":5,\"messages\":6}\n";
-        std::fs::write(&path, &text).unwrap();
-        let all = measured(&path).unwrap();
-        assert_eq!(all.len(), 1);
-        assert_eq!(all[0].rates, [25.0, 25.0, 20.0]);
-        assert_eq!((all[0].policy, all[0].servers), (DirPolicy::Random, 4));
-        let took = Took {
-            requests: vec![1, 2, 3, 4],
-            distributed: 5,
-            messages: 6,
-        };
-        assert_eq!(all[0].took, Some(took));
-        std::fs::write(&path, line("tree", "stat", 1)).unwrap();
-        assert!(measured(&path).is_err());
-    }
 
     #[test]
     fn costs_by_name_and_by_file() {

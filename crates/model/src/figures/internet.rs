@@ -6,8 +6,8 @@ use crate::place::{Placer, Policy, between_tellings, over_mean};
 use crate::rng::Rng;
 use crate::space::{NAMESPACE_2, Space};
 use pandofs_placement::{
-    ClusterMap, DirMap, DirPolicy, FilePolicy, PartitionIndex, ServerInfo, extended_slots,
-    partitions_allowed, slot_array,
+    ClusterMap, DirMap, DirPolicy, FilePolicy, PartitionIndex, ServerInfo, partitions_allowed,
+    renewed_slots, slot_array,
 };
 use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::{
@@ -199,7 +199,8 @@ fn bytes(maps: &Maps) -> Figure {
 fn given(before: &ClusterMap, after: &ClusterMap) -> f64 {
     let old = widest(before);
     let most = partitions_allowed(after, None, &old);
-    let slots = extended_slots(old.slots(), after, most);
+    let renewed = renewed_slots(after, &old, None, (0, 1));
+    let slots = renewed.unwrap_or_else(|| old.slots().to_vec());
     let active = (slots.len() as u32).min(most);
     let new = DirMap::with_slots(slots, active);
     let size = |index: PartitionIndex| {
@@ -207,7 +208,7 @@ fn given(before: &ClusterMap, after: &ClusterMap) -> f64 {
         (end.0 - start.0) as f64 / Position::END.0 as f64
     };
     new.active()
-        .filter(|index| index.0 >= old.active_count())
+        .filter(|&index| !before.has_shard(new.shard_of_partition(index)))
         .map(size)
         .sum()
 }
