@@ -22,15 +22,18 @@
 //!
 //! So a name that the kernel was told a moment ago ([`SETTLED_AFTER`]) is dropped, which that thread's belief
 //! does not survive; or if it is a directory's, in which somebody may be working, it is expired again when the
-//! thread has had time. (An answer that is noted and not sent is waited for: [`Told::fence`].) What asks for a
+//! thread has had time. So is a name that this mount itself is changing: when the notice gets through it leads to
+//! something else, which was never told and may be a directory (a layer of an overlay, renamed to where a moment ago
+//! was nothing, would be taken for removed). (An answer that is noted and not sent is waited for: [`Told::fence`].) What asks for a
 //! name the kernel does not know, lists a directory or makes a name does so with the lock.
 //!
 //! [`Told::fence`]: crate::told::Told::fence
 
 use crate::kernel::Kernel;
 use pandofs_types::{Ino, Name};
+use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,10 +79,15 @@ impl Hearer for Kernel {
     }
 }
 
+/// Names that are expired again and for which nobody waits; with more of one thread the oldest are left to be
+/// forgotten by themselves.
+const MAX_EXPIRED_AGAIN: usize = 1 << 12;
+
 /// Names of one thread that are taken back together.
 struct Batch {
     names: Vec<ToldName>,
-    left: Arc<Left>,
+    /// Whom to tell, if somebody waits. Nobody does for names that this mount is changing.
+    left: Option<Arc<Left>>,
 }
 
 /// Batches that somebody waits for.
@@ -137,19 +145,19 @@ impl Notices {
     /// Has the kernel believe none of these any longer, and returns when that is so.
     pub fn take_back(&self, names: Vec<ToldName>) {
         let deadline = names.iter().map(|name| name.until).max();
-        let left = self.send(names);
+        let left = Arc::new(Left::default());
+        self.send(names, Some(&left));
         if let Some(deadline) = deadline {
             left.wait_until(deadline);
         }
     }
 
-    /// The same, some time soon.
+    /// The same, some time soon, of names that this mount itself is changing or has changed.
     pub fn take_back_later(&self, names: Vec<ToldName>) {
-        self.send(names);
+        self.send(names, None);
     }
 
-    fn send(&self, names: Vec<ToldName>) -> Arc<Left> {
-        let left = Arc::new(Left::default());
+    fn send(&self, names: Vec<ToldName>, left: Option<&Arc<Left>>) {
         let mut batches = vec![Vec::new(); THREADS];
         let now = Instant::now();
         for name in names.into_iter().filter(|name| name.until > now) {
@@ -163,8 +171,10 @@ impl Notices {
                 continue;
             }
             // It stays so where the thread does not get to it: the wait ends when the names do.
-            left.add(1);
-            let left = Arc::clone(&left);
+            if let Some(left) = left {
+                left.add(1);
+            }
+            let left = left.cloned();
             match queue.try_send(Batch { names, left }) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => {
@@ -175,18 +185,45 @@ impl Notices {
                 }
             }
         }
-        left
     }
 }
 
 fn run(hearer: &impl Hearer, batches: &Receiver<Batch>) {
-    while let Ok(batch) = batches.recv() {
-        write(hearer, &batch.names);
-        batch.left.add(-1);
+    // To be expired again, and when; nearly in order.
+    let mut again: VecDeque<(Instant, ToldName)> = VecDeque::new();
+    loop {
+        let batch = match again.front() {
+            None => batches.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some((settled, _)) => {
+                batches.recv_timeout(settled.saturating_duration_since(Instant::now()))
+            }
+        };
+        match batch {
+            Ok(batch) => match batch.left {
+                Some(left) => {
+                    take_back(hearer, &batch.names);
+                    left.add(-1);
+                }
+                None => {
+                    again.extend(expire_first(hearer, batch.names));
+                    let room = again.len().saturating_sub(MAX_EXPIRED_AGAIN);
+                    again.drain(..room);
+                }
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Some((settled, _)) = again.front()
+            && *settled <= Instant::now()
+            && let Some((_, name)) = again.pop_front()
+        {
+            hearer.expire(&name);
+        }
     }
 }
 
-fn write(hearer: &impl Hearer, names: &[ToldName]) {
+/// Has the kernel believe none of these any longer.
+fn take_back(hearer: &impl Hearer, names: &[ToldName]) {
     let mut again = Vec::new();
     for name in names {
         let now = Instant::now();
@@ -207,6 +244,23 @@ fn write(hearer: &impl Hearer, names: &[ToldName]) {
         thread::sleep(settled.saturating_duration_since(Instant::now()));
         hearer.expire(name);
     }
+}
+
+/// Expires these; which are to be expired again, and when.
+fn expire_first(hearer: &impl Hearer, names: Vec<ToldName>) -> Vec<(Instant, ToldName)> {
+    let mut again = Vec::new();
+    for name in names {
+        let now = Instant::now();
+        if name.until <= now {
+            continue;
+        }
+        hearer.expire(&name);
+        let settled = name.at + SETTLED_AFTER;
+        if settled > now {
+            again.push((settled, name));
+        }
+    }
+    again
 }
 
 #[cfg(test)]
@@ -290,6 +344,29 @@ mod tests {
         notices.take_back(vec![new]);
         let heard = recorder.heard.lock().unwrap().clone();
         assert_eq!(heard, [("drop", named("new file"))]);
+    }
+
+    /// `rmdir` on an overlay ended with `EIO`: a directory had been renamed to a name that a moment ago had led to
+    /// nothing, and was dropped with it.
+    #[test]
+    fn what_this_mount_changes_is_never_dropped() {
+        let (notices, recorder) = (Notices::default(), Recorder::default());
+        notices.begin(recorder.clone()).unwrap();
+        let dir = Ino(4);
+        let mut new = told(dir, "new", false, LONG, LONG);
+        new.at = Instant::now() + Duration::from_secs(1);
+        notices.take_back_later(vec![new, told(dir, "old", false, LONG, LONG)]);
+        // Of the same thread, and so after these.
+        notices.take_back(vec![told(dir, "last", false, LONG, LONG)]);
+        let heard = std::mem::take(&mut *recorder.heard.lock().unwrap());
+        let expected = ["new", "old", "last"];
+        assert_eq!(heard, expected.map(|name| ("expire", named(name))));
+        // And again when who asked for it has had time.
+        while recorder.heard.lock().unwrap().is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let heard = recorder.heard.lock().unwrap().clone();
+        assert_eq!(heard, [("expire", named("new"))]);
     }
 
     #[test]
