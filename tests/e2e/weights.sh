@@ -6,9 +6,9 @@
 
 # So many that the servers' parts of them are near their weights: of each server's shards as many are drawn as chance has
 # it, so with the default of 64 one of an eighth of the weight has 8, give or take 3.
-SHARDS=4096
-DIRECTORIES=6000
-LATER=2000
+SHARDS=1024
+DIRECTORIES=3000
+LATER=1000
 
 # expect_drawn WHAT FOUND DRAWS PART DEVIATIONS: FOUND of DRAWS, each of which hits with probability PART, is within so
 # many standard deviations of the mean: sqrt(DRAWS * PART * (1 - PART)) is one.
@@ -79,7 +79,7 @@ mkdir "$MNT/random"
 random_directories 1 "$DIRECTORIES"
 say "$DIRECTORIES directories at random: ${got[*]}"
 # Each directory goes to any shard alike. Six standard deviations: one in 500 million counts is further off. For the
-# server of an eighth that is a fifth of what it is to have, so equal parts, which would be twice that, are told apart.
+# server of an eighth that is less than a third of what it is to have; had all equal parts it would have twice that.
 for server in 0 1 2 3; do
     part=$(awk "BEGIN { print ${led[server]} / $SHARDS }")
     expect_drawn "directories on server $server" "${got[server]}" "$DIRECTORIES" "$part" 6

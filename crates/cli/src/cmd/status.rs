@@ -11,7 +11,7 @@ use crate::table::{Align, Table};
 use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_api::{ScrubReport, ScrubState, ShardStatus};
+use pandofs_api::{ScrubState, ShardStatus};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use crate::admin::AdminError;
     use crate::new_cluster::tests::options;
-    use pandofs_api::ServerStatus;
+    use pandofs_api::{ScrubReport, ServerStatus};
     use pandofs_types::{Epoch, ServerId};
 
     /// Two servers of which the second is away.
