@@ -22,7 +22,8 @@ pub struct FsOptions {
     /// Shards: units of metadata that servers lead, a power of two
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SHARDS)]
     pub shards: u16,
-    /// How much each server is to have beside the others, in their order, as in 1,1,2,4: the shards are shared out so
+    /// How much each server is to have beside the others, in their order, as in 1,1,2,4: shards are shared out so, and
+    /// new directories by them [default: 1 each]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub weights: Vec<Weight>,
     /// Failure domain of each server, in their order, as in rack-a,rack-a,rack-b,rack-b: servers of one name may fail

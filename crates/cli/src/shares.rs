@@ -4,7 +4,9 @@ use crate::admin::ServerView;
 use crate::table::{Align, Table};
 use crate::weights::{Weight, is_set};
 use pandofs_placement::{ClusterMap, ServerInfo};
+use pandofs_types::ServerId;
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// Parts of the whole, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,10 +26,14 @@ pub fn of_each(map: &ClusterMap, views: &[ServerView]) -> Vec<Share> {
     let inodes = |view: &ServerView| view.sum(|shard| shard.inodes);
     let all_inodes: u64 = views.iter().map(inodes).sum();
     let all_there = views.iter().all(|view| view.status.is_ok());
+    let mut led: HashMap<ServerId, u64> = HashMap::new();
+    for &server in &map.shards {
+        *led.entry(server).or_default() += 1;
+    }
     let share = |view: &ServerView| Share {
         weight: part(u64::from(view.info.weight), weights),
         shards: part(
-            map.shards_of(view.info.id).len() as u64,
+            led.get(&view.info.id).copied().unwrap_or(0),
             u64::from(map.shard_count()),
         ),
         inodes: all_there.then(|| part(inodes(view), all_inodes)),

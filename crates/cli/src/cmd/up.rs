@@ -32,7 +32,7 @@ Examples:
   pandofs up --data /var/tmp/pando --no-mount --tcp=192.0.2.1:7400
       servers only, reached over TCP on the ports 7400, 7401, …
   pandofs up --data /tmp/w --mount /mnt/w --weights 1,1,2,4 --domains left,left,right,right
-      a new cluster of four servers, of which the last is to have half of everything new
+      a new cluster of four servers, of which the last is to have half of all new directories
   pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
       run a command on it, then stop; ends with the command's exit code
 
