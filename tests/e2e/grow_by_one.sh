@@ -5,7 +5,9 @@
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
-FILES=20000
+# More than 18 partitions need to split by: the smallest of them, a 32nd of the whole, is to be over the threshold.
+FILES=12000
+THRESHOLD=300
 
 # entries DIRECTORY: of each server, one a line.
 entries() {
@@ -33,7 +35,7 @@ contents() {
     (cd "$1" && find . -type f -size +0 | sort | xargs sha256sum)
 }
 
-start_cluster --servers 3 --threshold 500
+start_cluster --servers 3 --threshold "$THRESHOLD"
 for directory in used shown silent; do
     mkdir "$MNT/$directory"
     (cd "$MNT/$directory" && seq -f 'file-%.0f' "$FILES" | xargs -n 2000 -P 4 touch)
@@ -83,7 +85,7 @@ say "the directory in use after $((made - FILES)) further names: $(entries "$MNT
 expect_above 'what server 3 has of it' "$(entries "$MNT/used" | sed -n 4p)" $((made / 6))
 
 # By rebalance, on a terminal: so slowly that there is something to see.
-script -qec "stty cols 200; exec '$PANDOFS' rebalance --rate 3000 '$MNT/shown'" "$SCRATCH/terminal.txt" </dev/null \
+script -qec "stty cols 200; exec '$PANDOFS' rebalance --rate 1500 '$MNT/shown'" "$SCRATCH/terminal.txt" </dev/null \
     >"$SCRATCH/script.txt"
 expect_contains 'what the terminal showed' "$(cat "$SCRATCH/terminal.txt")" 'moved: /shown'
 expect_contains 'what it said in the end' "$(tail -n 3 "$SCRATCH/terminal.txt")" '1 directory looked at, 1 split into '

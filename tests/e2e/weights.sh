@@ -51,8 +51,8 @@ expect_equal 'domains' "$(status '[.servers[].domain]')" '["left","left","right"
 expect_equal 'parts of all weight' "$(status '[.servers[].share.weight]')" '[0.125,0.125,0.25,0.5]'
 read -ra led < <(status '[.servers[].shards]' | tr -d '[]' | tr , ' ')
 say "shards of the servers: ${led[*]}"
-# What is drawn is the same each time, as it follows from weights, domains and numbers alone: of 10,000 such clusters
-# one has a server that is further off.
+# What is drawn is the same each time, as it follows from weights, domains and numbers alone: of 4,000 such clusters one
+# has a server that is further off.
 parts=(0.125 0.125 0.25 0.5)
 for server in 0 1 2 3; do
     expect_drawn "shards of server $server" "${led[server]}" "$SHARDS" "${parts[server]}" 4
