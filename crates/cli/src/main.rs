@@ -23,13 +23,16 @@ mod processes;
 mod reports;
 mod server_options;
 mod servers_work;
+mod shares;
 mod signals;
 mod source;
+mod status_report;
 mod table;
 mod told;
 mod units;
 mod unmount;
 mod up;
+mod weights;
 
 use anyhow::{Context, Result};
 use clap::parser::ValueSource;

@@ -1,16 +1,15 @@
 //! The settings of a new file system, as options of `format` and `up`.
 
 use crate::units::Time;
+use crate::weights::{self, Domain, Weight};
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_placement::{
-    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, Settings,
-};
+use pandofs_placement::{ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, Settings};
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
     MAX_INLINE_BYTES,
 };
-use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
+use pandofs_types::{CommitProtocol, FsId, HashKey};
 use std::time::Duration;
 
 /// Chosen when a file system is made, and fixed from then on.
@@ -23,6 +22,14 @@ pub struct FsOptions {
     /// Shards: units of metadata that servers lead, a power of two
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SHARDS)]
     pub shards: u16,
+    /// How much each server is to have beside the others, in their order, as in 1,1,2,4: shards are shared out so, and
+    /// new directories by them [default: 1 each]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub weights: Vec<Weight>,
+    /// Failure domain of each server, in their order, as in rack-a,rack-a,rack-b,rack-b: servers of one name may fail
+    /// together [default: each its own]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub domains: Vec<Domain>,
     /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random, subtree, or adaptive or
     /// adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space and the load within these bounds
     #[arg(long, value_name = "POLICY", default_value = "ddg:4,16", value_parser = parse_policy)]
@@ -63,15 +70,8 @@ impl FsOptions {
     /// # Errors
     /// What is wrong with the settings.
     pub fn create_map(&self, addresses: Vec<String>) -> Result<ClusterMap> {
-        let servers = (0..)
-            .zip(addresses)
-            .map(|(id, address)| ServerInfo {
-                id: ServerId(id),
-                domain: format!("server-{id}"),
-                addresses: vec![address],
-                weight: ServerInfo::WEIGHT_ONE,
-            })
-            .collect();
+        let given = (&self.weights[..], &self.domains[..]);
+        let servers = weights::servers(0, addresses, given, ["--weights", "--domains"])?;
         let settings = Settings {
             split_threshold: self.threshold,
             max_partitions: self.max_partitions,
@@ -98,14 +98,31 @@ impl FsOptions {
 }
 
 impl FsOptions {
+    /// How many servers the lists of weights and domains are for, if there are any.
+    pub fn servers_listed(&self) -> Option<usize> {
+        [self.weights.len(), self.domains.len()]
+            .into_iter()
+            .find(|&count| count > 0)
+    }
+
     /// The first of the options `given` on the command line that an existing file system contradicts:
     /// the option with its value, and the value there.
     pub fn contradiction(&self, given: &[String], map: &ClusterMap) -> Option<(String, String)> {
         let settings = &map.settings;
         let max_partitions =
             |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
-        let options: [(&str, String, String); 12] = [
+        let options: [(&str, String, String); 14] = [
             ("name", self.name.clone(), map.name.clone()),
+            (
+                "weights",
+                weights::list(&self.weights),
+                weights::list(map.servers.iter().map(|server| Weight(server.weight))),
+            ),
+            (
+                "domains",
+                weights::list(&self.domains),
+                weights::list(map.servers.iter().map(|server| &server.domain)),
+            ),
             (
                 "shards",
                 self.shards.to_string(),
@@ -277,6 +294,8 @@ pub fn file_policy_text(policy: FilePolicy) -> String {
 pub mod tests {
     use super::*;
     use clap::Parser;
+    use pandofs_placement::ServerInfo;
+    use pandofs_types::ServerId;
 
     #[derive(Parser)]
     struct Alone {
@@ -301,6 +320,32 @@ pub mod tests {
         assert_ne!((map.fs, map.hash_key), (other.fs, other.hash_key));
     }
 
+    /// Shards by weight, to six standard deviations of as many draws.
+    #[test]
+    fn a_file_system_has_the_weights_and_domains_that_were_given() {
+        let line = "test --shards 4096 --weights 1,1,2,4 --domains left,right,left,right";
+        let given = Alone::parse_from(line.split(' ')).options;
+        assert_eq!(given.servers_listed(), Some(4));
+        let addresses = |count| (0..count).map(|id| format!("unix:/{id}")).collect();
+        let map = given.create_map(addresses(4)).unwrap();
+        for (id, eighths) in [(0, 1), (1, 1), (2, 2), (3, 4)] {
+            let part = f64::from(eighths) / 8.0;
+            let led = map.shards_of(ServerId(id)).len() as f64 / 4_096.0;
+            let deviation = (part * (1.0 - part) / 4_096.0).sqrt();
+            assert!((led - part).abs() < 6.0 * deviation, "server {id}: {led}");
+        }
+        let domains: Vec<&str> = map.servers.iter().map(|s| s.domain.as_str()).collect();
+        assert_eq!(domains, ["left", "right", "left", "right"]);
+        let said = given.create_map(addresses(3)).unwrap_err().to_string();
+        assert!(
+            said.contains("--weights has 4 values for 3 servers"),
+            "{said}"
+        );
+        assert!(Alone::try_parse_from("test --weights 1,0,2".split(' ')).is_err());
+        assert!(Alone::try_parse_from("test --domains a,,b".split(' ')).is_err());
+        assert_eq!(options().servers_listed(), None);
+    }
+
     #[test]
     fn only_what_was_given_can_contradict() {
         let map = options().create_map(vec!["unix:/a".into()]).unwrap();
@@ -319,6 +364,18 @@ pub mod tests {
         assert_eq!(
             wanted.contradiction(&given(&["flush_interval"]), &map),
             Some(("--flush-interval 0s".into(), "5s".into()))
+        );
+        wanted.weights = vec![Weight(ServerInfo::WEIGHT_ONE)];
+        assert_eq!(wanted.contradiction(&given(&["weights"]), &map), None);
+        wanted.weights = vec!["2.5".parse().unwrap()];
+        wanted.domains = vec!["rack-a".parse().unwrap()];
+        assert_eq!(
+            wanted.contradiction(&given(&["weights"]), &map),
+            Some(("--weights 2.5".into(), "1".into()))
+        );
+        assert_eq!(
+            wanted.contradiction(&given(&["domains"]), &map),
+            Some(("--domains rack-a".into(), "server-0".into()))
         );
     }
 

@@ -159,6 +159,11 @@ pub enum MapError {
     ShardCount(usize),
     #[error("a file system has 1 to {MAX_SHARDS} shards, this one has {0}")]
     Shards(usize),
+    #[error(
+        "the servers to be added would lead {joining} shards by their weights, and a file system has {MAX_SHARDS} at most, \
+         of which {there} are there: add fewer servers, or give them less weight"
+    )]
+    TooManyShards { there: usize, joining: u64 },
     #[error("shard {shard} is led by server {server}, which is not in the map")]
     UnknownLeader { shard: ShardId, server: ServerId },
     #[error("the policies of files need widths of 1 or more, the least one before the largest")]

@@ -30,6 +30,13 @@ pub const MAX_SHARDS: u16 = 32_768;
 pub const DEFAULT_SHARDS: u16 = 64;
 /// Servers of a cluster. Its map goes in one frame.
 pub const MAX_SERVERS: usize = 10_240;
+/// The largest weight that somebody may give a server; an ordinary one has 1.
+pub const MAX_SERVER_WEIGHT: u32 = 10_000;
+/// Steps of weight to 1: the smallest that somebody may give, and how finely weights are told apart. A power of ten, as
+/// weights are written with decimals.
+pub const SERVER_WEIGHT_STEPS: u32 = 1_000;
+/// Bytes of the name of a failure domain that somebody may give. Each server's is in the map, which goes in one frame.
+pub const MAX_DOMAIN_BYTES: usize = 64;
 
 /// Entries of a partition before it splits, unless told.
 pub const DEFAULT_SPLIT_THRESHOLD: u32 = 8_000;
@@ -541,6 +548,9 @@ const _: () = {
     assert!(MAX_LOCKS_PER_INODE <= MAX_MOVED_LOCKS);
     assert!(MAX_LOCKS_PER_MESSAGE * 64 <= MAX_FRAME_BYTES);
     assert!(1 << MAX_PARTITION_DEPTH == MAX_PARTITIONS);
+    // A weight of the map is in units of 1/65,536 in 32 bits, fine enough for the steps to be told apart.
+    assert!(MAX_SERVER_WEIGHT < 1 << 16 && SERVER_WEIGHT_STEPS * 2 < 1 << 16);
+    assert!(10_u32.pow(SERVER_WEIGHT_STEPS.ilog10()) == SERVER_WEIGHT_STEPS);
     // The halves of what was split to spread are no candidates for a merge.
     assert!(2 * SPREAD_FRACTION < MERGE_FRACTION && SPREAD_FRACTION <= MERGED_FRACTION);
     assert!(MAX_SERVERS <= MAX_SHARDS as usize);

@@ -21,7 +21,10 @@ Examples:
   pandofs serve --cluster cluster.json --id 0 --data /var/lib/pandofs
       on machine a: run server 0
   pandofs mount --cluster cluster.json /mnt/pando
-      on any machine";
+      on any machine
+  pandofs format --cluster cluster.json --servers tcp:a:7400,tcp:b:7400,tcp:c:7400 --weights 1,1,2 \\
+      --domains rack-a,rack-b,rack-b
+      c is to have as much as a and b together; b and c may fail together";
 
 /// Make a file system: its cluster map, and the servers' directories
 #[derive(Args, Clone, Debug)]
@@ -45,7 +48,7 @@ pub struct Format {
     )]
     servers: Vec<Address>,
     /// Prepare the directory of this server
-    #[arg(long, value_name = "N", requires = "data")]
+    #[arg(long, value_name = "N", requires = "data", conflicts_with_all = ["weights", "domains"])]
     id: Option<u16>,
     /// The directory to prepare: made, or empty; with --servers, the directories N in it for all of them
     #[arg(long, value_name = "DIR")]

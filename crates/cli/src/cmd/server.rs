@@ -7,6 +7,7 @@ use crate::exit::Outcome;
 use crate::source::{Cluster, Source, read_cluster};
 use crate::units;
 use crate::up::unix_address;
+use crate::weights::{self, Domain, Weight};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use pandofs_api::{AdminReply, AdminRequest};
@@ -22,6 +23,8 @@ const EXAMPLES: &str = "\
 Examples:
   pandofs server add --data /var/tmp/pando --count 2
       two more servers for a cluster of 'pandofs up', which starts them if it runs
+  pandofs server add --data /var/tmp/pando --count 2 --weight 2 --domain rack-c,rack-d
+      each of them for twice as much as one of weight 1, each in another failure domain
   pandofs server add --cluster cluster.json --servers tcp:d:7400
       the next map of a cluster on several machines; then, with it copied to machine d, there
       'pandofs format --id N' and 'pandofs serve', and when it serves:
@@ -57,12 +60,25 @@ enum What {
         /// Where the new servers of another cluster are to listen
         #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
         servers: Vec<Address>,
+        #[command(flatten)]
+        given: Given,
     },
     /// Tell all servers of the cluster map as it is in the file
     Announce {
         #[command(flatten)]
         source: Source,
     },
+}
+
+/// What is said of the new servers.
+#[derive(Args, Clone, Debug, Default)]
+struct Given {
+    /// How much each new server is to have beside the others, as 1 or 0.5; one for all, or one for each [default: 1]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    weight: Vec<Weight>,
+    /// Failure domain of each new server; one for all, or one for each [default: each its own]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    domain: Vec<Domain>,
 }
 
 impl ServerCommand {
@@ -75,14 +91,15 @@ impl ServerCommand {
                 source,
                 count,
                 servers,
+                given,
             } => {
                 let cluster = source.find(None)?;
                 let _one_at_a_time = hold(&cluster.map_path)?;
                 // Somebody may just have added others.
                 let cluster = read_cluster(&cluster.map_path, cluster.data)?;
                 match &cluster.data {
-                    Some(dir) if servers.is_empty() => add_here(dir, &cluster.map, *count),
-                    _ => add_elsewhere(&cluster, servers),
+                    Some(dir) if servers.is_empty() => add_here(dir, &cluster.map, *count, given),
+                    _ => add_elsewhere(&cluster, servers, given),
                 }
             }
         }
@@ -105,22 +122,21 @@ fn hold(map: &Path) -> Result<File> {
 }
 
 /// The map with these servers, numbered on from those that are there.
-fn with_servers(map: &ClusterMap, addresses: Vec<String>) -> Result<ClusterMap> {
+fn with_servers(map: &ClusterMap, addresses: Vec<String>, given: &Given) -> Result<ClusterMap> {
     let first = u16::try_from(map.servers.len()).context("there are too many servers")?;
-    let added = (first..).zip(addresses).map(|(id, address)| ServerInfo {
-        id: ServerId(id),
-        domain: format!("server-{id}"),
-        addresses: vec![address],
-        weight: ServerInfo::WEIGHT_ONE,
-    });
-    let next = map.with_servers(added.collect());
+    let count = addresses.len();
+    let weights = weights::one_for_all(&given.weight, count);
+    let domains = weights::one_for_all(&given.domain, count);
+    let options = ["--weight", "--domain"];
+    let added = weights::servers(first, addresses, (&weights, &domains), options)?;
+    let next = map.with_servers(added);
     next.context("these servers cannot be added")
 }
 
-fn add_here(dir: &DataDir, map: &ClusterMap, count: u16) -> Result<Outcome> {
+fn add_here(dir: &DataDir, map: &ClusterMap, count: u16, given: &Given) -> Result<Outcome> {
     let first = u16::try_from(map.servers.len()).context("there are too many servers")?;
     let addresses = (first..first.saturating_add(count)).map(|id| next_address(dir, map, id));
-    let next = with_servers(map, addresses.collect::<Result<_>>()?)?;
+    let next = with_servers(map, addresses.collect::<Result<_>>()?, given)?;
     let new = &next.servers[map.servers.len()..];
     for server in new {
         let data = dir.server_data(server.id);
@@ -163,7 +179,7 @@ fn next_address(dir: &DataDir, map: &ClusterMap, id: u16) -> Result<String> {
     next.with_context(|| format!("there is no port after that of {address} for server {id}"))
 }
 
-fn add_elsewhere(cluster: &Cluster, servers: &[Address]) -> Result<Outcome> {
+fn add_elsewhere(cluster: &Cluster, servers: &[Address], given: &Given) -> Result<Outcome> {
     ensure!(
         !servers.is_empty(),
         "say where the new servers are to listen: --servers ADDRESS,… (of a cluster made by 'pandofs up' give \
@@ -172,6 +188,7 @@ fn add_elsewhere(cluster: &Cluster, servers: &[Address]) -> Result<Outcome> {
     let next = with_servers(
         &cluster.map,
         servers.iter().map(Address::to_string).collect(),
+        given,
     )?;
     write_atomically(&cluster.map_path, &next.to_json())?;
     let mut text = added(&cluster.map, &next);
@@ -298,13 +315,39 @@ mod tests {
     #[test]
     fn what_was_added_is_said() {
         let map = options().create_map(vec!["unix:/0".into()]).unwrap();
-        let next = with_servers(&map, vec!["unix:/1".into(), "unix:/2".into()]).unwrap();
+        let none = Given::default();
+        let next = with_servers(&map, vec!["unix:/1".into(), "unix:/2".into()], &none).unwrap();
         assert_eq!(next.servers.len(), 3);
         let said = added(&map, &next);
         assert!(
             said.contains("2 servers") && said.contains("epoch 2"),
             "{said}"
         );
-        assert!(with_servers(&map, vec!["unix:/0".into()]).is_err());
+        assert!(with_servers(&map, vec!["unix:/0".into()], &none).is_err());
+    }
+
+    #[test]
+    fn new_servers_have_the_weights_and_domains_that_were_given() {
+        let map = options().create_map(vec!["unix:/0".into()]).unwrap();
+        let two = || vec!["unix:/1".to_owned(), "unix:/2".to_owned()];
+        let given = |weights: &[&str], domains: &[&str]| Given {
+            weight: weights.iter().map(|text| text.parse().unwrap()).collect(),
+            domain: domains.iter().map(|text| text.parse().unwrap()).collect(),
+        };
+        let next = with_servers(&map, two(), &given(&["0.5"], &["left", "right"])).unwrap();
+        let led = |id| next.shards_of(ServerId(id)).len();
+        assert_eq!([led(0), led(1), led(2)], [64, 32, 32]);
+        let domains: Vec<&str> = next.servers.iter().map(|s| s.domain.as_str()).collect();
+        assert_eq!(domains, ["server-0", "left", "right"]);
+        let many = with_servers(&map, two(), &given(&["1", "2", "3"], &[])).unwrap_err();
+        assert!(
+            many.to_string()
+                .starts_with("--weight has 3 values for 2 servers")
+        );
+        let heavy = with_servers(&map, two(), &given(&["10000"], &[])).unwrap_err();
+        assert!(
+            format!("{heavy:#}").contains("give them less weight"),
+            "{heavy:#}"
+        );
     }
 }

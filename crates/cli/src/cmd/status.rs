@@ -1,17 +1,17 @@
 //! `pandofs status`
 
 use crate::admin::{self, ServerView};
-use crate::branch_points::{BranchPoints, BranchReport};
+use crate::branch_points::BranchPoints;
 use crate::exit::Outcome;
 use crate::new_cluster::policy_text;
+use crate::shares;
 use crate::source::{Cluster, Source};
+use crate::status_report::{Report, damaged};
 use crate::table::{Align, Table};
 use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_api::{ScrubReport, ScrubState, ShardStatus};
-use pandofs_placement::Granularity;
-use serde::Serialize;
+use pandofs_api::{ScrubState, ShardStatus};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -23,10 +23,13 @@ Examples:
   pandofs status --branch-points
       how many names have their inode on another shard, and what that costs
   pandofs status --json | jq '.servers[] | {id, entries}'
+  pandofs status --json | jq '.servers[] | {id, domain, weight, share}'
+      what each has of all weight, shards and inodes, as parts of 1
 
 A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
 server's start; entries, inodes and splits are of the file system. 'to servers' are messages that a server sent
-to others.";
+to others. Where servers were given weights or failure domains a second table has them, and what each server has of
+all shards and inodes beside its part of all weight.";
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
@@ -237,6 +240,9 @@ fn text(
     }
     text.push_str(&table.to_string());
     text.push('\n');
+    if let Some(shares) = shares::table(map, views) {
+        text.push_str(&format!("{shares}\n"));
+    }
     for view in views {
         let address = view.info.addresses.join(" ");
         let epoch = match &view.status {
@@ -295,11 +301,6 @@ fn scrubbing(view: &ServerView) -> String {
     text
 }
 
-/// Blocks of data objects, and other things.
-fn damaged(scrub: &ScrubReport) -> u64 {
-    (scrub.damaged.len() + scrub.failing.len() + scrub.faults.len()) as u64
-}
-
 fn shard_table(views: &[ServerView]) -> Table {
     let right = |title| (title, Align::Right);
     let mut table = Table::new(&[
@@ -349,183 +350,12 @@ fn shard_table(views: &[ServerView]) -> Table {
     table
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
-#[derive(Debug, Serialize)]
-struct Report {
-    name: String,
-    file_system: String,
-    epoch: u64,
-    shards: u16,
-    policy: String,
-    split_threshold: u32,
-    max_partitions: u32,
-    servers: Vec<ServerReport>,
-    /// With `--branch-points`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    branch_points: Option<Vec<BranchReport>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ServerReport {
-    id: u16,
-    address: String,
-    addresses: Vec<String>,
-    /// `up` or `away`.
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(flatten)]
-    up: Option<UpReport>,
-}
-
-/// Missing while the server is away.
-#[derive(Debug, Serialize)]
-struct UpReport {
-    pid: u32,
-    uptime_ms: u64,
-    epoch: u64,
-    /// How many it leads.
-    shards: usize,
-    entries: u64,
-    inodes: u64,
-    partitions: u64,
-    splits: u64,
-    requests: u64,
-    redirected: u64,
-    distributed: u64,
-    aborted: u64,
-    undecided: u64,
-    waiting: u64,
-    reclaiming: u64,
-    opens: u64,
-    locks: u64,
-    lock_waiters: u64,
-    /// Leases of clients.
-    leases: u64,
-    /// Leases that were recalled since the start.
-    recalled: u64,
-    connections: u64,
-    sessions: u64,
-    data_requests: u64,
-    data_read: u64,
-    data_written: u64,
-    peer_messages: u64,
-    log_bytes: u64,
-    log_forces: u64,
-    log_records: u64,
-    log_batches: u64,
-    store_bytes: u64,
-    /// What is placed by at present where the policy adapts; missing while nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granularity: Option<Granularity>,
-    #[serde(flatten)]
-    scrub: Option<Scrubbing>,
-    shard_details: Vec<ShardStatus>,
-}
-
-#[derive(Debug, Serialize)]
-struct Scrubbing {
-    /// Known to be damaged: blocks of data objects, and other things.
-    damaged: u64,
-    /// Requests refused because of damaged blocks.
-    refused_damaged: u64,
-    /// `idle`, `running` or `paused`.
-    scrub: &'static str,
-    /// How far the pass under way or the last one is, in thousandths.
-    scrub_share: u16,
-    /// When the last pass ended, in seconds since 1970; 0 for never.
-    scrub_ended: u64,
-}
-
-impl Scrubbing {
-    fn new(scrub: &ScrubReport) -> Scrubbing {
-        Scrubbing {
-            damaged: damaged(scrub),
-            refused_damaged: scrub.refused,
-            scrub: match scrub.state {
-                ScrubState::Idle => "idle",
-                ScrubState::Running => "running",
-                ScrubState::Paused => "paused",
-            },
-            scrub_share: scrub.share,
-            scrub_ended: scrub.ended,
-        }
-    }
-}
-
-impl Report {
-    fn new(cluster: &Cluster, views: &[ServerView]) -> Report {
-        let map = &cluster.map;
-        Report {
-            name: map.name.clone(),
-            file_system: map.fs.to_string(),
-            epoch: map.epoch.0,
-            shards: map.shard_count(),
-            policy: policy_text(map.policy),
-            split_threshold: map.settings.split_threshold,
-            max_partitions: map.max_partitions(),
-            servers: views.iter().map(ServerReport::new).collect(),
-            branch_points: None,
-        }
-    }
-}
-
-impl ServerReport {
-    fn new(view: &ServerView) -> ServerReport {
-        let sum = |of: fn(&ShardStatus) -> u64| view.sum(of);
-        let up = view.status.as_ref().ok().map(|status| UpReport {
-            pid: status.pid,
-            uptime_ms: status.uptime_ms,
-            epoch: status.epoch.0,
-            shards: status.shards.len(),
-            entries: sum(|shard| shard.entries),
-            inodes: sum(|shard| shard.inodes),
-            partitions: sum(|shard| shard.partitions),
-            splits: sum(|shard| shard.splits),
-            requests: status.requests,
-            redirected: status.redirected,
-            distributed: status.distributed,
-            aborted: status.aborted,
-            undecided: sum(|shard| shard.undecided),
-            waiting: sum(|shard| shard.waiting),
-            reclaiming: sum(|shard| shard.reclaiming),
-            opens: sum(|shard| shard.opens),
-            locks: sum(|shard| shard.locks),
-            lock_waiters: sum(|shard| shard.lock_waiters),
-            leases: sum(|shard| shard.leases),
-            recalled: sum(|shard| shard.recalled),
-            connections: status.connections,
-            sessions: status.sessions,
-            data_requests: status.data_requests,
-            data_read: status.data_read,
-            data_written: status.data_written,
-            peer_messages: status.peer_messages,
-            log_bytes: status.log_bytes,
-            log_forces: status.log_forces,
-            log_records: status.log_records,
-            log_batches: status.log_batches,
-            store_bytes: status.store_bytes,
-            granularity: status.granularity,
-            scrub: view.scrub.as_ref().map(Scrubbing::new),
-            shard_details: status.shards.clone(),
-        });
-        ServerReport {
-            id: view.info.id.0,
-            address: view.info.addresses.first().cloned().unwrap_or_default(),
-            addresses: view.info.addresses.clone(),
-            state: if up.is_some() { "up" } else { "away" },
-            error: view.status.as_ref().err().map(ToString::to_string),
-            up,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::admin::AdminError;
     use crate::new_cluster::tests::options;
-    use pandofs_api::ServerStatus;
+    use pandofs_api::{ScrubReport, ServerStatus};
     use pandofs_types::{Epoch, ServerId};
 
     /// Two servers of which the second is away.
@@ -616,6 +446,10 @@ mod tests {
         let away = &report["servers"][1];
         assert_eq!(away["state"], "away");
         assert!(away.get("entries").is_none());
+        assert_eq!(away["weight"], 1.0);
+        assert_eq!(away["domain"], "server-1");
+        assert_eq!(away["share"]["weight"], 0.5);
+        assert!(away["share"].get("inodes").is_none());
         assert!(away["error"].as_str().unwrap().contains("no address"));
         assert_eq!(outcome(&views), Outcome::ServerAway);
     }
@@ -641,5 +475,6 @@ mod tests {
             text.contains("goes by epoch 7 of the map, the file has 1"),
             "{text}"
         );
+        assert!(!text.contains("of all weight"), "{text}");
     }
 }

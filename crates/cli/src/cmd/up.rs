@@ -31,6 +31,8 @@ Examples:
       the same again: the number of servers is in the cluster map
   pandofs up --data /var/tmp/pando --no-mount --tcp=192.0.2.1:7400
       servers only, reached over TCP on the ports 7400, 7401, …
+  pandofs up --data /tmp/w --mount /mnt/w --weights 1,1,2,4 --domains left,left,right,right
+      a new cluster of four servers, of which the last is to have half of all new directories
   pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
       run a command on it, then stop; ends with the command's exit code
 
@@ -40,7 +42,7 @@ Ctrl-C unmounts, stops the servers cleanly and ends with exit code 0. The data s
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Up {
-    /// Servers [default: 4, or those of the cluster in DIR]
+    /// Servers [default: those of the cluster in DIR, or of a new one as many as --weights or --domains has, or 4]
     #[arg(long, value_name = "N")]
     servers: Option<u16>,
     /// Where the cluster's data is or is to be [env: PANDOFS_DATA]

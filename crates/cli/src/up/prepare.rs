@@ -25,6 +25,15 @@ pub struct NewCluster<'a> {
     pub options: &'a FsOptions,
 }
 
+impl NewCluster<'_> {
+    /// Servers of a new cluster: as many as was said, or as there are weights or domains.
+    fn count(&self) -> Result<u16> {
+        let listed = self.options.servers_listed().map(u16::try_from);
+        let listed = listed.transpose().context("there are too many servers")?;
+        Ok(self.servers.or(listed).unwrap_or(DEFAULT_SERVERS))
+    }
+}
+
 /// Reads the cluster in `dir`, or makes one.
 ///
 /// # Errors
@@ -77,21 +86,19 @@ pub fn open_or_create(
     Ok(map)
 }
 
-/// A file beside the map tells a cluster that is being made from one whose map was lost: what a crash
-/// left of the first is removed, and the second is never touched.
 /// Whether a file system can be made with these options, wherever its servers are to listen.
 ///
 /// # Errors
 /// What is wrong with them.
 pub fn check_options(wanted: &NewCluster<'_>) -> Result<()> {
-    let servers = wanted.servers.unwrap_or(DEFAULT_SERVERS);
-    let addresses = (0..servers).map(|id| format!("unix:/{id}")).collect();
-    wanted.options.create_map(addresses).map(drop)
+    let addresses = (0..wanted.count()?).map(|id| format!("unix:/{id}"));
+    wanted.options.create_map(addresses.collect()).map(drop)
 }
 
+/// A file beside the map tells a cluster that is being made from one whose map was lost: what a crash
+/// left of the first is removed, and the second is never touched.
 fn create(dir: &DataDir, wanted: &NewCluster<'_>) -> Result<ClusterMap> {
-    let servers = wanted.servers.unwrap_or(DEFAULT_SERVERS);
-    let addresses = (0..servers)
+    let addresses = (0..wanted.count()?)
         .map(|id| address(dir, wanted.tcp, id))
         .collect::<Result<_>>()?;
     let map = wanted.options.create_map(addresses)?;

@@ -7,13 +7,13 @@ use pandofs_types::{Epoch, ServerId};
 impl ClusterMap {
     /// The map after these servers joined: its epoch is the next one, and each of them with a weight above 0 leads
     /// shards of its own, with the numbers after those that are there. How many is what servers of its weight have
-    /// on the average now, and one at least, so that new directories are spread over all servers by weight. No shard changes its server: nothing that is stored
-    /// moves, and what a large directory gives to the new servers it gives by splitting (see
-    /// [`extended_slots`](crate::extended_slots)).
+    /// on the average now, and one at least, so that new directories are spread over all servers by weight. No shard
+    /// changes its server: nothing that is stored moves, and what a large directory gives to the new servers it gives by
+    /// splitting (see [`extended_slots`](crate::extended_slots)).
     ///
     /// # Errors
-    /// [`MapError::NothingToAdd`], and what [`ClusterMap::validate`] has against the result: a number that is taken
-    /// or leaves a gap, an address that is taken, too many servers or shards.
+    /// [`MapError::NothingToAdd`], [`MapError::TooManyShards`], and what [`ClusterMap::validate`] has against the result:
+    /// a number that is taken or leaves a gap, an address that is taken, too many servers.
     pub fn with_servers(&self, added: Vec<ServerInfo>) -> Result<ClusterMap, MapError> {
         if added.is_empty() {
             return Err(MapError::NothingToAdd);
@@ -26,15 +26,22 @@ impl ClusterMap {
             let of_weight = (shards * u64::from(weight)).checked_div(whole);
             // A map that was written by hand may have leaders of weight 0 alone.
             let of_weight = of_weight.unwrap_or(shards / leading.len().max(1) as u64);
-            of_weight.clamp(1, u64::from(MAX_SHARDS)) as usize
+            of_weight.max(1)
         };
+        let leaders = added.iter().filter(|server| server.weight > 0);
+        let led: Vec<(ServerId, u64)> = leaders
+            .map(|server| (server.id, each(server.weight)))
+            .collect();
+        // Before they are made: very heavy servers would lead more than there is memory for.
+        let (there, joining) = (self.shards.len(), led.iter().map(|(_, count)| count).sum());
+        if there as u64 + joining > u64::from(MAX_SHARDS) {
+            return Err(MapError::TooManyShards { there, joining });
+        }
         let mut next = self.clone();
         next.epoch = Epoch(self.epoch.0 + 1);
-        let leaders = added.iter().filter(|server| server.weight > 0);
-        let shards: Vec<ServerId> = leaders
-            .flat_map(|server| std::iter::repeat_n(server.id, each(server.weight)))
-            .collect();
-        next.shards.extend(shards);
+        let shards = led.into_iter();
+        next.shards
+            .extend(shards.flat_map(|(id, count)| std::iter::repeat_n(id, count as usize)));
         next.servers.extend(added);
         next.validate()?;
         Ok(next)
@@ -74,6 +81,7 @@ mod tests {
     use super::super::tests::cluster;
     use super::*;
     use pandofs_types::ShardId;
+    use pandofs_types::limits::MAX_SERVER_WEIGHT;
 
     fn server(id: u16) -> ServerInfo {
         ServerInfo {
@@ -149,8 +157,18 @@ mod tests {
         let full = cluster(MAX_SHARDS, 2);
         assert!(matches!(
             full.with_servers(vec![server(2)]),
-            Err(MapError::Shards(_))
+            Err(MapError::TooManyShards { .. })
         ));
+        let mut heavy = server(2);
+        heavy.weight = MAX_SERVER_WEIGHT * ServerInfo::WEIGHT_ONE;
+        let too_heavy = map.with_servers(vec![heavy]);
+        assert_eq!(
+            too_heavy,
+            Err(MapError::TooManyShards {
+                there: 16,
+                joining: 80_000
+            })
+        );
         let mut idle = server(2);
         idle.weight = 0;
         let after = full.with_servers(vec![idle]).unwrap();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::adaptive::{DirBounds, FileBounds};
+use pandofs_types::limits::MAX_DOMAIN_BYTES;
 
 /// A cluster of equal servers, each in its own domain, without addresses.
 pub(crate) fn cluster(shards: u16, servers: u16) -> ClusterMap {
@@ -258,7 +259,7 @@ fn ten_thousand_servers_have_a_map_and_more_may_join() {
         id: ServerId(id),
         addresses: vec![format!("tcp:server-{id:05}.example.org:7070")],
         weight: ServerInfo::WEIGHT_ONE,
-        domain: format!("rack-{}", id / 40),
+        domain: format!("{:0>MAX_DOMAIN_BYTES$}", id / 40),
     };
     let map = create(MAX_SHARDS / 2, (0..SERVERS).map(server).collect()).unwrap();
     assert_eq!(map.leading_servers().len(), usize::from(SERVERS));
