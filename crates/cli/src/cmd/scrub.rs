@@ -35,10 +35,11 @@ Examples:
       nothing is scrubbed until --resume, or until a server is started again
   pandofs scrub --json | jq '.damaged[].paths'
 
-Every server reads its store, its log and its data objects from the disk and compares them with their
-checksums. Servers do that by themselves from time to time (pandofs serve --scrub-interval). Nothing is
-repaired: a damaged block is an error (EIO) to whoever reads it, and the rest of its file is as it was.
-A block that is written whole, cut off or removed is damaged no more. Ctrl-C ends the waiting; the servers go on.";
+Every server reads its store, its log and its data objects from the disk and compares them with
+their checksums. Servers do that by themselves from time to time (pandofs serve --scrub-interval).
+Nothing is repaired: a damaged block is an error (EIO) to whoever reads it, and the rest of its
+file is as it was. A block that is written whole, cut off or removed is damaged no more. Ctrl-C
+ends the waiting; the servers go on.";
 
 /// Read everything that is stored and compare it with its checksums
 #[derive(Args, Clone, Debug)]

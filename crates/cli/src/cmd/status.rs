@@ -24,9 +24,9 @@ Examples:
       how many names have their inode on another shard, and what that costs
   pandofs status --json | jq '.servers[] | {id, entries}'
 
-A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
-server's start; entries, inodes and splits are of the file system. 'to servers' are messages that a server sent
-to others.";
+A server that does not answer is shown as away, and the exit code is then 3. Counters count from
+the server's start; entries, inodes and splits are of the file system. 'to servers' are messages
+that a server sent to others.";
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
