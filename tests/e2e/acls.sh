@@ -96,5 +96,45 @@ echo more >>capable
 expect_equal 'it goes with a write' "$(getfattr -m security -d capable)" ''
 say 'file capabilities go when the file is written to'
 
+# As many as README says, and what a program is told of one more. A list comes through the kernel in one page.
+touch many
+python3 - many <<'PY'
+import errno, os, resource, struct, sys
+
+def refused(wanted, name, value):
+    try:
+        os.setxattr(sys.argv[1], name, value)
+    except OSError as error:
+        assert error.errno == wanted, (name, error)
+    else:
+        sys.exit(f'one too many was taken: {name}')
+
+def entries(count):
+    named = [(2, 6, 70_000 + user) for user in range(count - 4)]
+    nobody = 0xFFFF_FFFF
+    listed = [(1, 6, nobody), *named, (4, 4, nobody), (16, 6, nobody), (32, 4, nobody)]
+    return struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *entry) for entry in listed)
+
+access = 'system.posix_acl_access'
+fit = min(512, (resource.getpagesize() - 4) // 8)
+os.setxattr(sys.argv[1], access, entries(fit))
+assert os.getxattr(sys.argv[1], access) == entries(fit)
+refused(errno.E2BIG, access, entries(fit + 1))
+os.removexattr(sys.argv[1], access)
+
+for number in range(256):
+    os.setxattr(sys.argv[1], f'user.{number}', b'value')
+refused(errno.ENOSPC, 'user.one more', b'value')
+os.setxattr(sys.argv[1], 'user.0', b'another value')
+assert len(os.listxattr(sys.argv[1])) == 256
+for number in range(256):
+    os.removexattr(sys.argv[1], f'user.{number}')
+os.setxattr(sys.argv[1], 'user.large', b'v' * (64 << 10))
+os.setxattr(sys.argv[1], 'user.large too', b'v' * (63 << 10))
+refused(errno.ENOSPC, 'user.more', b'v' * (1 << 10))
+refused(errno.E2BIG, 'user.larger', b'v' * ((64 << 10) + 1))
+PY
+say 'there are as many lists and attributes as there may be'
+
 cd /
 stop_cluster

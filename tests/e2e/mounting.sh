@@ -48,6 +48,11 @@ expect 'umount' "$PANDOFS" umount "$second"
 expect_equal 'its time of access' "$(stat -c %X "$MNT/file")" 1000
 expect 'a mount as by default' mount -t fuse.pandofs "$DATA" "$second"
 expect_contains 'its options' ",$(options_of "$second")," ,relatime,
+# As of other file systems, set-id bits and devices have effect unless it is told otherwise; not so by pandofs mount.
+for word in nosuid nodev; do
+    [[ ,$(options_of "$second"), != *,$word,* ]] || fail "a mount by mount(8) has $word"
+    expect_contains 'the options of the mount of up' ",$(options_of "$MNT")," ",$word,"
+done
 expect_equal 'a file that is read' "$(cat "$second/file")" content
 expect_above 'its time of access there' "$(stat -c %X "$second/file")" 1000
 expect 'umount' "$PANDOFS" umount "$second"

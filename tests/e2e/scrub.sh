@@ -229,7 +229,13 @@ say 'after a start of the machine, what was not forced was taken as it is, and l
 expect pause "$PANDOFS" scrub --data "$DATA" --pause
 expect_equal 'scrub in status' "$("$PANDOFS" status --data "$DATA" --json | jq -c '[.servers[].scrub]')" '["paused","paused"]'
 expect_contains status "$("$PANDOFS" status --data "$DATA")" 'scrubbing is paused'
+"$PANDOFS" scrub --data "$DATA" >"$SCRATCH/paused.txt" 2>&1 &
+paused=$!
+started+=("$paused")
+wait_until 'a scrub that waits to say so' grep -q 'scrubbing is paused' "$SCRATCH/paused.txt"
 expect resume "$PANDOFS" scrub --data "$DATA" --resume
+wait_for_end "$paused"
+expect_equal 'the exit code of the scrub that waited' "$CODE" 0
 scrub 0
 expect_refused "'fast' is no number of bytes" "$PANDOFS" scrub --data "$DATA" --rate fast
 

@@ -82,6 +82,13 @@ touch "$SCRATCH/plain"
 expect_refused 'is no directory' "$PANDOFS" mount --data "$DATA" "$SCRATCH/plain"
 mkdir "$SCRATCH/full"
 touch "$SCRATCH/full/precious"
+# What the mount itself needs: another copy of the map, so that a mount does no harm if it is not refused.
+mkdir -p "$SCRATCH/maps/here"
+cp "$DATA/cluster.json" "$SCRATCH/maps/here/"
+for above in "$SCRATCH/maps/here" "$SCRATCH/maps"; do
+    expect_refused 'would hide the cluster map' \
+        timeout "$PATIENCE" "$PANDOFS" mount --cluster "$SCRATCH/maps/here/cluster.json" "$above"
+done
 expect_refused 'is not empty' "$PANDOFS" up --data "$SCRATCH/other" --mount "$SCRATCH/full"
 [[ ! -e $SCRATCH/other/cluster.json ]] || fail "a cluster was made that could not be mounted"
 say 'what cannot be mounted on was refused'

@@ -47,6 +47,9 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Columns of a help text. What is longer is broken again, with single words on lines of their own.
+const HELP_COLUMNS: usize = 100;
+
 const EXAMPLES: &str = "\
 Examples:
   pandofs up --servers 4 --data /var/tmp/pando --mount /mnt/pando
@@ -66,7 +69,7 @@ Examples:
     version,
     about = "A parallel file system whose directories grow over all servers",
     after_help = format!("{EXAMPLES}\n\n{}\n\n{}", logging::HELP, exit::HELP),
-    max_term_width = 100,
+    max_term_width = HELP_COLUMNS,
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -198,6 +201,7 @@ mod tests {
 
     #[test]
     fn every_command_has_examples() {
+        let mut long: Vec<String> = Vec::new();
         for command in Cli::command()
             .get_subcommands()
             .filter(|command| !command.is_hide_set())
@@ -207,6 +211,10 @@ mod tests {
                 .map(ToString::to_string)
                 .unwrap_or_default();
             assert!(help.contains("Examples:"), "{}", command.get_name());
+            let long = help
+                .lines()
+                .find(|line| line.chars().count() > HELP_COLUMNS);
+            assert_eq!(long, None, "{}", command.get_name());
         }
     }
 

@@ -10,6 +10,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The least that a soft mount waits for a server: with less, programs get errors of servers that are well.
+const LEAST_SOFT: Duration = Duration::from_secs(1);
+
 /// How a mount behaves.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
@@ -246,6 +249,15 @@ impl MountOptions {
                 .with_context(|| format!("-o {option}"))?;
         }
         resolved.caching()?;
+        if let Some(soft) = resolved.soft
+            && soft.0 < LEAST_SOFT
+        {
+            bail!(
+                "a mount that waits for {soft}: a server that is there may take as long to answer; \
+                 give --soft {} at least",
+                Time(LEAST_SOFT)
+            );
+        }
         // The mount's process may have another working directory.
         if let Some(trace) = &mut resolved.trace {
             *trace = std::path::absolute(&*trace)
@@ -344,7 +356,7 @@ impl MountOptions {
             ("rw", None) => self.read_only = false,
             ("allow_other", None) => self.allow_other = true,
             ("cache", Some(value)) => {
-                self.cache = Some(ValueEnum::from_str(value, false).map_err(anyhow::Error::msg)?);
+                self.cache = Some(one_of(value)?);
             }
             ("entry_timeout", _) => self.entry_timeout = Some(time()?),
             ("attr_timeout", _) => self.attr_timeout = Some(time()?),
@@ -378,7 +390,7 @@ impl MountOptions {
             }
             ("nolock", None) => self.local_lock = LocalLock::All,
             ("local_lock", Some(value)) => {
-                self.local_lock = ValueEnum::from_str(value, false).map_err(anyhow::Error::msg)?;
+                self.local_lock = one_of(value)?;
             }
             _ => match mount_words::word(name, value) {
                 Word::Nothing => {}
@@ -388,6 +400,18 @@ impl MountOptions {
         }
         Ok(())
     }
+}
+
+/// What a word of `-o` stands for.
+fn one_of<T: ValueEnum>(word: &str) -> Result<T> {
+    T::from_str(word, false).map_err(|_| {
+        let known: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(T::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        anyhow::anyhow!("it is one of {}", known.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -496,11 +520,23 @@ mod tests {
     }
 
     #[test]
+    fn a_soft_mount_waits_for_servers_that_are_well() {
+        let soft = |line: &[&str]| parse(line).resolved().map(|options| options.soft);
+        assert!(soft(&["--soft", "1s"]).is_ok());
+        for line in [["--soft", "0"], ["--soft", "999ms"], ["-o", "soft=0"]] {
+            let error = format!("{:#}", soft(&line).unwrap_err());
+            assert!(error.contains("give --soft 1s at least"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_wrong_option_is_named() {
         for (option, said) in [
             ("nosuch", "no such option"),
             ("soft", "length of time is missing"),
             ("threads=x", "invalid digit"),
+            ("cache=x", "one of leases, timeouts, none"),
+            ("local_lock=x", "one of none, flock, posix, all"),
             ("mand", "no mandatory locks"),
             ("fsname=x", "the source is the cluster map"),
         ] {

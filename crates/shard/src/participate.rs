@@ -6,7 +6,7 @@ use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Refused, Step, StepNumber};
-use pandofs_commit::{Participation, ParticipationState};
+use pandofs_commit::{Decision, Participation, ParticipationState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
 use pandofs_store::Overlay;
@@ -156,6 +156,12 @@ impl Shard {
                 }
                 Some(coordinated) => {
                     if !fits(&coordinated.coordination, from, number, &message) {
+                        return Ok(());
+                    }
+                    // Nothing is decided, so there is nothing to tell. Shards ask again and again for each step, and
+                    // of an operation of thousands of steps that would leave no time for the rest of it.
+                    let is_inquiry = matches!(message, CommitMessage::InquireOutcome { .. });
+                    if is_inquiry && coordinated.coordination.decision == Decision::Open {
                         return Ok(());
                     }
                     let own: Vec<_> = coordinated

@@ -13,9 +13,10 @@ Examples:
   pandofs up --servers 4 --data /tmp/p --mount /mnt/p -- pandofs demo --data /tmp/p --mount /mnt/p
   pandofs demo --data /tmp/p --mount /mnt/p --files 20000 --tar linux.tar.xz
 
-It unpacks a source tree and compares it, makes many files in one directory from several processes,
-lists and stats them, kills a server in the middle of the work, removes everything, and checks the file
-system. It wants an empty file system run by 'pandofs up', which starts the killed server again.";
+It unpacks a source tree and compares it, makes many files in one directory from several
+processes, lists and stats them, kills a server in the middle of the work, removes everything, and
+checks the file system. It wants an empty file system run by 'pandofs up', which starts the killed
+server again.";
 
 /// Show a file system at work, and check that all of it is right
 #[derive(Args, Clone, Debug)]

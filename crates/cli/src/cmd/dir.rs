@@ -260,13 +260,13 @@ impl Report {
     fn text(&self) -> String {
         format!(
             "{}: {} ({} of them directories) in {}\n\
-             splits over {} entries a partition, up to {} partitions; new subdirectories: {}, {}; new files: {}\n\n{}",
+             splits over {} entries a partition, up to {}; new subdirectories: {}, {}; new files: {}\n\n{}",
             self.path,
             units::plural(self.entries, "entry", "entries"),
             units::count(self.subdirectories),
             units::plural(u64::from(self.partitions), "partition", "partitions"),
             units::count(u64::from(self.threshold)),
-            units::count(u64::from(self.max_partitions)),
+            units::plural(u64::from(self.max_partitions), "partition", "partitions"),
             units::plural(
                 u64::from(self.initial_partitions),
                 "partition",

@@ -32,17 +32,18 @@ Examples:
   pandofs fsck --json | jq '.problems[]'
 
 It looks at everything that is stored and changes nothing. While the file system is in use, an
-operation over several servers may be seen on one of them and not yet on the next, which looks like a
-problem and is none: when something is found it is looked for again, up to 5 times with 1 s between,
-and only what is found each time in the same words is reported. What changed all the while is counted
-as undecided; check again when it is quieter. What a server that was killed or stopped may leave behind
-for a while is waited for, up to a minute or so. What is not, because of --patience or as a server has
-started again meanwhile, is told and is no problem; so is what the data of stopped servers has of this kind:
-what looks wrong there because an operation was under way is looked at once more as the servers will have it when they
-have started again and finished it, which is tried out in memory.
+operation over several servers may be seen on one of them and not yet on the next, which looks
+like a problem and is none: when something is found it is looked for again, up to 5 times with 1 s
+between, and only what is found each time in the same words is reported. What changed all the
+while is counted as undecided; check again when it is quieter. What a server that was killed or
+stopped may leave behind for a while is waited for, up to a minute or so. What is not, because of
+--patience or as a server has started again meanwhile, is told and is no problem; so is what the
+data of stopped servers has of this kind: what looks wrong there because an operation was under
+way is looked at once more as the servers will have it when they have started again and finished
+it, which is tried out in memory.
 
-The data of files is not read. What running servers know to be damaged of it is told, with the files: what
-somebody has met, and what the last scrub has found. 'pandofs scrub' reads everything.";
+The data of files is not read. What running servers know to be damaged of it is told, with the
+files: what somebody has met, and what the last scrub has found. 'pandofs scrub' reads everything.";
 
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]

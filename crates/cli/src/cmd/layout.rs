@@ -27,8 +27,9 @@ Examples:
   pandofs layout set --unit default --count default --first default /mnt/pando/results
       as the file system has it
 
-Directories hand it on to those that are made in them. A file that has data keeps its layout. The same as an
-extended attribute: setfattr -n user.pandofs.layout -v 'unit=4M count=2' /mnt/pando/results";
+Directories hand it on to those that are made in them. A file that has data keeps its layout. The
+same as an extended attribute:
+  setfattr -n user.pandofs.layout -v 'unit=4M count=2' /mnt/pando/results";
 
 /// How long servers may be away before the command gives up.
 const PATIENCE: Duration = Duration::from_secs(10);

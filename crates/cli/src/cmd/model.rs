@@ -19,8 +19,8 @@ Examples:
   pandofs model adaptive --costs my-costs.json
       with costs of your own; what there is to set: pandofs model --print-costs
 
-The figures come from the code that places directories, partitions and shards in a running system; no server is
-needed. Each says whether what its paper claims holds.";
+The figures come from the code that places directories, partitions and shards in a running system;
+no server is needed. Each says whether what its paper claims holds.";
 
 /// The papers' figures again, from the placement code, without servers
 #[derive(Args, Clone, Debug)]

@@ -89,6 +89,15 @@ impl Mount {
             bail!("cannot mount on {}: it is no directory", point.display());
         }
         let cluster = self.source.find(None)?;
+        // The servers whose directories it hid would wait for the mount, and that for them.
+        if cluster.map_path.starts_with(&point) {
+            bail!(
+                "cannot mount on {}: that would hide the cluster map {} and what is beside it; \
+                 choose another directory",
+                point.display(),
+                cluster.map_path.display()
+            );
+        }
         if self.fake {
             return Ok(Outcome::Done);
         }

@@ -38,9 +38,10 @@ Examples:
       those below one directory, slowly, so that others hardly notice
   pandofs rebalance --data /var/tmp/pando --json | jq .moved
 
-Nothing has to be rebalanced for things to work: a large directory also splits when something is added to it.
-Only directories that have split before and are not spread evenly are touched, one after the other, and what is
-on the right server stays there. They serve all the while. Ctrl-C ends it; splits that have begun go on, ten seconds later at full speed.";
+Nothing has to be rebalanced for things to work: a large directory also splits when something is
+added to it. Only directories that have split before and are not spread evenly are touched, one
+after the other, and what is on the right server stays there. They serve all the while. Ctrl-C
+ends it; splits that have begun go on, ten seconds later at full speed.";
 
 /// Have large directories split to servers that were added
 #[derive(Args, Clone, Debug)]

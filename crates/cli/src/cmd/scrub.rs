@@ -16,6 +16,7 @@ use pandofs_types::{Ino, ServerId};
 use serde::Serialize;
 use std::fmt::Write;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Between two questions how it goes.
@@ -35,10 +36,11 @@ Examples:
       nothing is scrubbed until --resume, or until a server is started again
   pandofs scrub --json | jq '.damaged[].paths'
 
-Every server reads its store, its log and its data objects from the disk and compares them with their
-checksums. Servers do that by themselves from time to time (pandofs serve --scrub-interval). Nothing is
-repaired: a damaged block is an error (EIO) to whoever reads it, and the rest of its file is as it was.
-A block that is written whole, cut off or removed is damaged no more. Ctrl-C ends the waiting; the servers go on.";
+Every server reads its store, its log and its data objects from the disk and compares them with
+their checksums. Servers do that by themselves from time to time (pandofs serve --scrub-interval).
+Nothing is repaired: a damaged block is an error (EIO) to whoever reads it, and the rest of its
+file is as it was. A block that is written whole, cut off or removed is damaged no more. Ctrl-C
+ends the waiting; the servers go on.";
 
 /// Read everything that is stored and compare it with its checksums
 #[derive(Args, Clone, Debug)]
@@ -195,6 +197,8 @@ struct Progress {
     bar: ProgressBar,
     /// Of each server: thousandths, bytes, and whether it is paused.
     parts: Mutex<Vec<(u64, u64, bool)>>,
+    /// Whether whoever sees no bar was told that it waits for others to let servers go on.
+    told: AtomicBool,
 }
 
 impl Progress {
@@ -208,6 +212,7 @@ impl Progress {
         Progress {
             bar,
             parts: Mutex::new(vec![(0, 0, false); servers]),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -216,6 +221,9 @@ impl Progress {
             return;
         };
         let is_paused = report.state == ScrubState::Paused;
+        if is_paused && self.bar.is_hidden() && !self.told.swap(true, Ordering::Relaxed) {
+            eprintln!("pandofs: scrubbing is paused: waiting for 'pandofs scrub --resume'");
+        }
         parts[at] = (u64::from(report.share), report.bytes, is_paused);
         let bytes = parts.iter().map(|part| part.1).sum();
         let paused = parts.iter().filter(|part| part.2).count() as u64;
@@ -301,8 +309,16 @@ fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
             units::plural(blocks, "block", "blocks")
         ),
     };
+    let answered = ends
+        .iter()
+        .filter(|(_, end)| end.report().is_some())
+        .count();
+    let of_them = match answered == ends.len() {
+        true => String::new(),
+        false => format!(" by {answered} of {} servers", ends.len()),
+    };
     format!(
-        "{text}{found}{taken}; {}, {} read\n",
+        "{text}{found}{taken}; {}, {} read{of_them}\n",
         units::plural(sum(|report| report.objects), "data object", "data objects"),
         units::bytes(sum(|report| report.bytes))
     )
@@ -389,6 +405,12 @@ mod tests {
             "no damage; 1,234 data objects, 5.0 MiB read\n"
         );
         assert_eq!(outcome(&clean), Outcome::Done);
+        let mut partly = clean;
+        partly.push((ServerId(4), End::StartedAnew));
+        assert_eq!(
+            text(&partly, &Damage::default()),
+            "no damage; 1,234 data objects, 5.0 MiB read by 1 of 2 servers\n"
+        );
 
         let ino = Ino(0x5_0000_0000_0007);
         let mut found = ends(vec![(ino.0, 2)], vec!["the store is damaged".into()]);

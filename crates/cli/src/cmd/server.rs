@@ -31,8 +31,9 @@ Examples:
   pandofs server announce --cluster cluster.json
       tell all servers of the map; clients hear of it from them
 
-Servers and mounts that run go on running. What is stored stays where it is: new directories go to all servers,
-and large ones split to the new servers when something is added to them, or by 'pandofs rebalance'.";
+Servers and mounts that run go on running. What is stored stays where it is: new directories go to
+all servers, and large ones split to the new servers when something is added to them, or by
+'pandofs rebalance'.";
 
 /// How long new servers may take until they serve.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

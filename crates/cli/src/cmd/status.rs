@@ -26,10 +26,10 @@ Examples:
   pandofs status --json | jq '.servers[] | {id, domain, weight, share}'
       what each has of all weight, shards and inodes, as parts of 1
 
-A server that does not answer is shown as away, and the exit code is then 3. Counters count from the
-server's start; entries, inodes and splits are of the file system. 'to servers' are messages that a server sent
-to others. Where servers were given weights or failure domains a second table has them, and what each server has of
-all shards and inodes beside its part of all weight.";
+A server that does not answer is shown as away, and the exit code is then 3. Counters count from
+the server's start; entries, inodes and splits are of the file system. 'to servers' are messages
+that a server sent to others. Where servers were given weights or failure domains a second table
+has them, and what each server has of all shards and inodes beside its part of all weight.";
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);

@@ -67,7 +67,7 @@ pub struct Up {
     /// Leave a server or mount that ended by itself as it is
     #[arg(long)]
     no_restart: bool,
-    /// Tell of problems only; DIR/log.txt has the rest
+    /// Tell of problems only; DIR/up-log.txt has the rest
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]

@@ -21,9 +21,9 @@ Examples:
   pandofs chown --from 1005 alice --dry-run /home/alice
       of what user 1005 has
 
-Changes whole trees. Symbolic links are changed themselves and not followed. What is right already is
-not touched, so that its time of change stays. As always, files lose set-id bits with their owner.
-'/' is refused, by whatever name.";
+Changes whole trees. Symbolic links are changed themselves and not followed. What is right already
+is not touched, so that its time of change stays. As always, files lose set-id bits with their
+owner. '/' is refused, by whatever name.";
 
 /// Change the owner and group of trees, in parallel
 #[derive(Args, Clone, Debug)]

@@ -39,8 +39,8 @@ directories are searched in parallel, and each comes before what is in it (with 
   -user -group -uid -gid -nouser -nogroup -perm -links -inum -samefile -fstype
   -readable -writable -executable
   -maxdepth -mindepth -xdev -depth -follow -H -L -P  ! -not -a -and -o -or , ( ) -true -false
-  -context -daystart -files0-from -O -D -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls -delete
-  -exec -execdir -ok -okdir -prune -quit
+  -context -daystart -files0-from -O -D -print -print0 -printf -ls -fprint -fprint0 -fprintf -fls
+  -delete -exec -execdir -ok -okdir -prune -quit
 and --exclude PATTERN, which leaves out entries with such a name (or path, if there is a '/' in
 it) and all below them. Commands of -exec run in each thread, so some run at once. Options of
 this help come first. With -quit one thing is done at a time. Files of -fprint and its like are

@@ -43,10 +43,11 @@ Examples:
 
 Archives are in the POSIX format (pax), which GNU tar, bsdtar and others read; of theirs those of
 POSIX, GNU and older ones are read. Extended attributes, access control lists, holes, fractions of
-seconds and files with several names are always kept. In a file members are written by all threads at
-once, large ones piece by piece, in no order but that a directory comes after what is in it. Unpacking
-never follows a link out of the directory, and replaces files that are there. A compressed archive is
-written and read from its beginning, by a program that is installed (pigz, zstd and the like).";
+seconds and files with several names are always kept. In a file members are written by all threads
+at once, large ones piece by piece, in no order but that a directory comes after what is in it.
+Unpacking never follows a link out of the directory, and replaces files that are there. A
+compressed archive is written and read from its beginning, by a program that is installed (pigz,
+zstd and the like).";
 
 /// Pack, unpack and list archives in parallel
 #[derive(Args, Clone, Debug)]
