@@ -602,6 +602,23 @@ mod tests {
         (connection, far)
     }
 
+    #[test]
+    fn connections_that_were_used_last_keep_their_buffers() {
+        let server = Server::new(&info(&["unix:/run/pandofs/3"])).unwrap();
+        server.keep_buffers(2);
+        for _ in 0..4 {
+            let (mut connection, _far) = unread(ANSWER_TIMEOUT);
+            // It makes room before it finds that there is nothing to read.
+            connection.incoming.fill_from(&mut &[][..]).unwrap();
+            server.put_back(connection);
+        }
+        let idle = server.idle();
+        let kept = idle
+            .iter()
+            .map(|connection| connection.incoming.memory() > 0);
+        assert_eq!(kept.collect::<Vec<_>>(), [false, false, true, true]);
+    }
+
     fn ask_for(wait_on: fn(u32) -> bool) {
         crate::ask_for(Some(crate::Asker {
             id: 0,

@@ -174,7 +174,7 @@ mod tests {
     fn the_parts_add_up_to_less_than_the_whole() {
         for threads in [1, DEFAULT_MOUNT_THREADS, MAX_MOUNT_THREADS] {
             let least = Memory::of(0, threads, false).unwrap_err().least;
-            assert!(Memory::of(least - 1, threads, false).is_err());
+            assert!(Memory::of(least - MIB, threads, false).is_err());
             let totals = (0..2_000).map(|step| least + step * MIB);
             let mut before = 0;
             for total in totals {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn requests_become_smaller_first_and_then_fewer_wait() {
         let of = |mib| Memory::of(mib * MIB, DEFAULT_MOUNT_THREADS, false).unwrap();
-        let sizes = [1_024, 640, 400, 200].map(|mib| (of(mib).io_bytes, of(mib).spare_threads));
+        let sizes = [1_024, 640, 420, 200].map(|mib| (of(mib).io_bytes, of(mib).spare_threads));
         assert_eq!(sizes[0], (MAX_IO_BYTES, MAX_SPARE_MOUNT_THREADS));
         assert_eq!(sizes[1], (MAX_IO_BYTES / 2, MAX_SPARE_MOUNT_THREADS));
         assert_eq!(sizes[2], (MIN_MOUNT_IO_BYTES, MAX_SPARE_MOUNT_THREADS));

@@ -267,6 +267,11 @@ impl ReadBuffer {
         }
     }
 
+    /// Bytes of memory that it has for what arrives next.
+    pub fn memory(&self) -> usize {
+        self.storage.len()
+    }
+
     /// Gives back the memory if it is empty.
     pub fn give_back(&mut self) {
         if self.unread() == 0 {
