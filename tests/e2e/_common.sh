@@ -195,6 +195,23 @@ kill_server() {
     wait_until 'all servers to answer' all_servers_answer
 }
 
+# pretend_new_boot NUMBER: that server, which does not run, is to believe when it starts that its machine was started
+# anew: its record of that gets another start's name, and the checksum that goes with it.
+pretend_new_boot() {
+    perl -e 'my ($path) = @ARGV; open my $in, "<", $path or die; local $/; my $text = <$in>; close $in;
+        my ($generation) = $text =~ /"generation": (\d+)/; my @lost = $text =~ /"lost": \[([^\]]*)\]/;
+        @lost = $lost[0] =~ /\d+/g;
+        my $sum = 0xffffffff;
+        for my $byte (unpack "C*", join "", map { "$_ " } 1, $generation, "other", @lost) {
+            $sum ^= $byte;
+            $sum = $sum & 1 ? ($sum >> 1) ^ 0x82f63b78 : $sum >> 1 for 1 .. 8;
+        }
+        $sum ^= 0xffffffff;
+        open my $out, ">", $path or die;
+        printf $out q({"format":1,"generation":%d,"boot":"other","lost":[%s],"sum":%d}), $generation, join(",", @lost), $sum;
+        close $out or die' "$DATA/server-$1/data/data/generations.json"
+}
+
 mounts_in_scratch() {
     awk -v scratch="$SCRATCH/" 'index($2, scratch) == 1 { print $2 }' /proc/self/mounts
 }

@@ -12,7 +12,7 @@ documented() {
 # limits), and what a mount may take.
 MEMORY=96
 BESIDES=$(documented 'and up to \K[0-9]+(?= MiB under the load of tests/e2e/memory\.sh)')
-MOUNT=$(documented 'Under that load it takes up to \K[0-9]+(?= MiB)')
+MOUNT=$(documented 'Under the load of memory\.sh it takes up to \K[0-9]+(?= MiB)')
 WORKERS=8
 MIB=$((1 << 20))
 # Each worker does all of its work as one.

@@ -194,22 +194,7 @@ cp "$SCRATCH/new" "$MNT/new"
 new=$(object 0 new)
 [[ -e $new ]] || fail "there is no $new"
 stop_cluster
-# pretend_new_boot RECORD: the machine's number in it, and the record's checksum.
-pretend_new_boot() {
-    perl -e 'my ($path) = @ARGV; open my $in, "<", $path or die; local $/; my $text = <$in>; close $in;
-        my ($generation) = $text =~ /"generation": (\d+)/; my @lost = $text =~ /"lost": \[([^\]]*)\]/;
-        @lost = $lost[0] =~ /\d+/g;
-        my $sum = 0xffffffff;
-        for my $byte (unpack "C*", join "", map { "$_ " } 1, $generation, "other", @lost) {
-            $sum ^= $byte;
-            $sum = $sum & 1 ? ($sum >> 1) ^ 0x82f63b78 : $sum >> 1 for 1 .. 8;
-        }
-        $sum ^= 0xffffffff;
-        open my $out, ">", $path or die;
-        printf $out q({"format":1,"generation":%d,"boot":"other","lost":[%s],"sum":%d}), $generation, join(",", @lost), $sum;
-        close $out or die' "$1"
-}
-pretend_new_boot "$DATA/server-0/data/data/generations.json"
+pretend_new_boot 0
 flip "$new" 5000
 start_cluster
 has_forgotten() {

@@ -6,10 +6,11 @@ use crate::mounts;
 use crate::server_options::ServerOptions;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
+use crate::units;
 use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
 use pandofs_client::Client;
-use pandofs_fuse::{Atime, KernelFlags, Mounted};
+use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
 use pandofs_types::limits::MAX_MOUNT_FILES;
@@ -106,7 +107,14 @@ pub fn connect(cluster: &Cluster) -> Result<Client> {
 /// # Errors
 /// What is wrong with the cluster map.
 pub fn connect_within(cluster: &Cluster, patience: Option<Duration>) -> Result<Client> {
-    let options = pandofs_client::Options { soft: patience };
+    let options = pandofs_client::Options {
+        soft: patience,
+        ..pandofs_client::Options::default()
+    };
+    connect_with(cluster, options)
+}
+
+fn connect_with(cluster: &Cluster, options: pandofs_client::Options) -> Result<Client> {
     Client::open(&cluster.map_path, options)
         .with_context(|| format!("cannot use the cluster map {}", cluster.map_path.display()))
 }
@@ -191,15 +199,31 @@ impl Running {
     fn start(cluster: &Cluster, point: &Path, options: &MountOptions) -> Result<Running> {
         raise_file_limit();
         decline_huge_pages();
-        let client = connect_within(cluster, options.soft.map(|time| time.0))?;
+        let memory = options.memory()?;
+        let client_options = pandofs_client::Options {
+            soft: options.soft.map(|time| time.0),
+            kept: memory.kept,
+        };
+        let client = connect_with(cluster, client_options)?;
         // Before there is a mount that the file could be meant to be in.
         let recording = options
             .trace
             .as_deref()
             .map(|to| start_recording(&client, to));
         let recording = recording.transpose()?;
-        let mounted = pandofs_fuse::mount(client.clone(), point, fuse_options(cluster, options)?)
-            .with_context(|| format!("cannot mount on {}", point.display()))?;
+        let mounted = pandofs_fuse::mount(
+            client.clone(),
+            point,
+            fuse_options(cluster, options, memory)?,
+        )
+        .with_context(|| format!("cannot mount on {}", point.display()))?;
+        tracing::info!(
+            "of {} of memory: requests of {}, {} threads for those that wait, {} names and attributes",
+            units::bytes(options.memory_bytes()),
+            units::bytes(memory.io_bytes as u64),
+            memory.spare_threads,
+            memory.kept.leases,
+        );
         let (sender, events) = mpsc::channel();
         signals::forward(sender.clone())?;
         watch(mounted, sender.clone())?;
@@ -347,7 +371,11 @@ pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
     }
 }
 
-fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fuse::Options> {
+fn fuse_options(
+    cluster: &Cluster,
+    options: &MountOptions,
+    memory: Memory,
+) -> Result<pandofs_fuse::Options> {
     let fs_name = mounts::source_of(&cluster.map_path)
         .into_string()
         .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
@@ -359,6 +387,7 @@ fn fuse_options(cluster: &Cluster, options: &MountOptions) -> Result<pandofs_fus
     };
     Ok(pandofs_fuse::Options {
         threads: options.threads,
+        memory,
         cache: caching.cache,
         entry_timeout: caching.entry,
         attr_timeout: caching.attr,

@@ -1,11 +1,13 @@
 //! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
 use crate::mount_words::{self, Word};
-use crate::units::Time;
+use crate::units::{self, Time};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use pandofs_fuse::{Cache, LocalLocks, Setting};
-use pandofs_types::limits::{DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS};
+use pandofs_fuse::{Cache, LocalLocks, Memory, Setting};
+use pandofs_types::limits::{
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_MEMORY_BYTES, DEFAULT_MOUNT_THREADS,
+};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,7 +46,7 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// threads=N, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
+    /// threads=N, memory=BYTES, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
@@ -55,6 +57,9 @@ pub struct MountOptions {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub flags: Flags,
+    /// Bytes of memory (`memory`): of `mount` an option of its own, of `up` one of another name.
+    #[arg(skip)]
+    pub memory: Option<u64>,
     /// Where a mount made by mount(8) logs (`log`).
     #[arg(skip)]
     pub log: Option<PathBuf>,
@@ -209,6 +214,9 @@ impl MountOptions {
         for label in &self.labels {
             option("--label", label.clone());
         }
+        if let Some(memory) = self.memory {
+            option("-o", format!("memory={memory}"));
+        }
         if !self.o.is_empty() {
             option("-o", self.o.join(","));
         }
@@ -258,6 +266,7 @@ impl MountOptions {
                 Time(LEAST_SOFT)
             );
         }
+        resolved.memory()?;
         // The mount's process may have another working directory.
         if let Some(trace) = &mut resolved.trace {
             *trace = std::path::absolute(&*trace)
@@ -299,6 +308,19 @@ impl MountOptions {
         })
     }
 
+    /// How its memory is shared out.
+    ///
+    /// # Errors
+    /// When there is too little of it.
+    pub fn memory(&self) -> Result<Memory> {
+        let memory = Memory::of(self.memory_bytes(), self.threads, self.trace.is_some());
+        memory.context("memory")
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.unwrap_or(DEFAULT_MOUNT_MEMORY_BYTES)
+    }
+
     /// The settings of the mount that stay as they are, in the words of `-o`.
     ///
     /// # Errors
@@ -309,6 +331,7 @@ impl MountOptions {
         let mut settings = self.given();
         let mut setting = |name: &str, value| settings.push((name.to_owned(), value));
         setting("cache", caching.word.name().to_owned());
+        setting("memory", self.memory_bytes().to_string());
         if caching.cache == Cache::Timeouts {
             setting("entry_timeout", time(caching.entry));
             setting("attr_timeout", time(caching.attr));
@@ -334,6 +357,7 @@ impl MountOptions {
             ("negative_timeout", self.negative_timeout.as_ref().map(time)),
             ("soft", self.soft.as_ref().map(time)),
             ("threads", threads),
+            ("memory", self.memory.map(|bytes| bytes.to_string())),
             ("local_lock", local),
             ("allow_other", self.allow_other.then(String::new)),
         ]
@@ -363,6 +387,10 @@ impl MountOptions {
             ("negative_timeout", _) => self.negative_timeout = Some(time()?),
             ("soft", _) => self.soft = Some(time()?),
             ("threads", Some(value)) => self.threads = value.parse()?,
+            ("memory", _) => {
+                let value = value.context("a number of bytes is missing")?;
+                self.memory = Some(units::parse_bytes(value).map_err(anyhow::Error::msg)?);
+            }
             ("suid", None) => self.flags.suid = true,
             ("nosuid", None) => self.flags.suid = false,
             ("dev", None) => self.flags.dev = true,
@@ -460,6 +488,22 @@ mod tests {
     }
 
     #[test]
+    fn memory_reaches_the_mount_and_too_little_is_refused() {
+        let resolved = parse(&["-o", "memory=512M"]).resolved().unwrap();
+        assert_eq!(resolved.memory_bytes(), 512 << 20);
+        let arguments = resolved.arguments();
+        let words = arguments.iter().map(|word| word.to_str().unwrap());
+        let again = parse(&words.collect::<Vec<_>>()).resolved().unwrap();
+        assert_eq!(again.memory_bytes(), 512 << 20);
+        assert_eq!(parse(&[]).memory().unwrap(), Memory::default());
+        let few = parse(&["-o", "memory=128M,threads=2"]);
+        assert!(few.resolved().is_ok());
+        let many = parse(&["-o", "memory=128M,threads=64"]);
+        let error = format!("{:#}", many.resolved().unwrap_err());
+        assert!(error.contains("with 64 threads: give "), "{error}");
+    }
+
+    #[test]
     fn who_gives_a_time_out_wants_time_outs() {
         let caching = |line: &[&str]| parse(line).resolved().and_then(|options| options.caching());
         let second = Duration::from_secs(1);
@@ -500,6 +544,7 @@ mod tests {
             "attr_timeout=9s,entry_timeout=1s",
             "cache=timeouts",
             "local_lock=all",
+            "memory=1048576K",
         ] {
             let given = options(same).given();
             assert!(
@@ -513,6 +558,7 @@ mod tests {
             "cache=leases",
             "local_lock=flock",
             "threads=3",
+            "memory=512M",
         ] {
             let given = options(other).given();
             assert!(given.iter().any(|it| !settings.contains(it)), "{other}");
@@ -537,6 +583,8 @@ mod tests {
             ("threads=x", "invalid digit"),
             ("cache=x", "one of leases, timeouts, none"),
             ("local_lock=x", "one of none, flock, posix, all"),
+            ("memory", "a number of bytes is missing"),
+            ("memory=much", "is no number of bytes"),
             ("mand", "no mandatory locks"),
             ("fsname=x", "the source is the cluster map"),
         ] {

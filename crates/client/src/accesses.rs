@@ -10,24 +10,34 @@ use crate::call::{Call, Target};
 use crate::core::Core;
 use hashbrown::HashMap;
 use pandofs_api::{Reply, Request};
-use pandofs_types::limits::{MAX_ACCESSES_PER_MESSAGE, MAX_UNTOLD_ACCESSES};
+use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Attr, Credentials, Ino, ShardId, Time};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Accesses {
     untold: Mutex<HashMap<Ino, (Time, AtimeRule)>>,
+    /// Inodes that are remembered at most.
+    most: usize,
 }
 
 impl Accesses {
+    /// Of no more than this many inodes.
+    pub fn within(most: usize) -> Accesses {
+        Accesses {
+            untold: Mutex::default(),
+            most,
+        }
+    }
+
     fn untold(&self) -> MutexGuard<'_, HashMap<Ino, (Time, AtimeRule)>> {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, ino: Ino, at: Time, rule: AtimeRule) {
         let mut untold = self.untold();
-        if untold.len() < MAX_UNTOLD_ACCESSES || untold.contains_key(&ino) {
+        if untold.len() < self.most || untold.contains_key(&ino) {
             untold.insert(ino, (at, rule));
         }
     }
@@ -126,6 +136,7 @@ impl Core {
 mod tests {
     use super::*;
     use pandofs_types::FileKind;
+    use pandofs_types::limits::MAX_UNTOLD_ACCESSES;
 
     fn attr() -> Attr {
         Attr {
@@ -148,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_not_told_is_counted() {
-        let accesses = Accesses::default();
+        let accesses = Accesses::within(MAX_UNTOLD_ACCESSES);
         accesses.note(Ino(1), Time(20), AtimeRule::Relative);
         let mut attr = attr();
         accesses.correct(&mut attr);
@@ -164,7 +175,7 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let accesses = Accesses::default();
+        let accesses = Accesses::within(MAX_UNTOLD_ACCESSES);
         for ino in 0..MAX_UNTOLD_ACCESSES as u64 + 5 {
             accesses.note(Ino(ino), Time(1), AtimeRule::Strict);
         }

@@ -29,7 +29,9 @@ use hashbrown::HashMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
-use pandofs_types::limits::{MANY_CACHED_LEASES, MAX_CACHED_LEASES, MAX_LEASE_ENDS};
+use pandofs_types::limits::{
+    LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
+};
 use pandofs_types::{
     AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
     Name, Position, ServerId, ShardId, Term, Time,
@@ -75,6 +77,8 @@ pub struct Beliefs {
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
+    /// Entries that are believed at once, and as many attributes.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -126,8 +130,11 @@ struct State {
     ends: [VecDeque<(Instant, LeaseKey)>; Term::COUNT],
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
+    /// Entries, attributes and parts that there may be of each.
+    most: usize,
     /// Of files that are written to.
     grips: HashMap<Ino, Grip>,
+    most_grips: usize,
     /// Until then it is not looked again for grips that make room for others.
     full_until: Option<Instant>,
     /// The last recalls.
@@ -206,7 +213,7 @@ impl State {
     /// Whether one more may be learnt where there are so many.
     fn has_room(&self, len: usize) -> bool {
         let ends: usize = self.ends.iter().map(VecDeque::len).sum();
-        len < MAX_CACHED_LEASES && ends < MAX_LEASE_ENDS
+        len < self.most && ends < LEASE_ENDS_PER_LEASE * self.most
     }
 
     fn ends(&mut self, until: Instant, key: LeaseKey, leased: Leased) {
@@ -272,6 +279,17 @@ impl State {
 
 impl Beliefs {
     pub fn new(hash_key: HashKey) -> Beliefs {
+        Beliefs::within(hash_key, MAX_CACHED_LEASES, MAX_GRIPS)
+    }
+
+    /// Believes in no more than this many entries, and as many attributes, and knows the leases of no more files that
+    /// are written to.
+    pub fn within(hash_key: HashKey, leases: usize, grips: usize) -> Beliefs {
+        let state = State {
+            most: leases,
+            most_grips: grips,
+            ..State::default()
+        };
         Beliefs {
             hash_key,
             is_on: AtomicBool::new(false),
@@ -279,7 +297,8 @@ impl Beliefs {
             events: AtomicU64::new(1),
             answered: AtomicU64::new(0),
             recalled: AtomicU64::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(state),
+            most: leases,
         }
     }
 
@@ -587,7 +606,7 @@ impl Beliefs {
             asked: sent.at,
             server,
             events: sent.events,
-            is_brief: state.len() >= MANY_CACHED_LEASES,
+            is_brief: state.len() >= self.most / MANY_LEASES_FRACTION,
             is_known,
         };
         let first = leased[0];

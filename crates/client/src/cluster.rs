@@ -19,8 +19,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Servers that stay the same keep their connections.
-    fn new(map: ClusterMap, before: Option<&Cluster>) -> Result<Cluster> {
+    /// Servers that stay the same keep their connections. So many connections keep their buffers though nobody uses them.
+    fn new(map: ClusterMap, before: Option<&Cluster>, buffered: usize) -> Result<Cluster> {
         let mut servers = HashMap::new();
         for info in &map.servers {
             let known = before.and_then(|before| before.servers.get(&info.id));
@@ -28,6 +28,7 @@ impl Cluster {
                 Some(server) => Arc::clone(server),
                 None => Arc::new(Server::new(info).map_err(ClientError::Protocol)?),
             };
+            server.keep_buffers(buffered / map.servers.len());
             servers.insert(info.id, server);
         }
         let leader = |id: &ServerId| {
@@ -69,15 +70,18 @@ impl Cluster {
 pub(crate) struct Clusters {
     current: RwLock<Arc<Cluster>>,
     file: Option<PathBuf>,
+    /// Connections that keep their buffers though nobody uses them.
+    buffered: usize,
     replacing: Mutex<()>,
 }
 
 impl Clusters {
-    pub fn new(map: ClusterMap, file: Option<PathBuf>) -> Result<Clusters> {
-        let current = RwLock::new(Arc::new(Cluster::new(map, None)?));
+    pub fn new(map: ClusterMap, file: Option<PathBuf>, buffered: usize) -> Result<Clusters> {
+        let current = RwLock::new(Arc::new(Cluster::new(map, None, buffered)?));
         Ok(Clusters {
             current,
             file,
+            buffered,
             replacing: Mutex::new(()),
         })
     }
@@ -129,7 +133,7 @@ impl Clusters {
             )));
         }
         tracing::info!("going by epoch {} of the cluster map", map.epoch);
-        let after = Cluster::new(map, Some(&before))?;
+        let after = Cluster::new(map, Some(&before), self.buffered)?;
         let moved: Vec<Arc<Server>> = after
             .leaders
             .iter()
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_newer_map_replaces_the_old_one_and_keeps_the_servers() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None).unwrap();
+        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
         let before = clusters.current();
         for server in before.servers() {
             *server.registered.lock().unwrap() = Some(99);
@@ -228,7 +232,7 @@ mod tests {
 
     #[test]
     fn servers_and_shards_may_join_and_no_shard_goes() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None).unwrap();
+        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
         let joins = ServerInfo {
             id: ServerId(2),
             addresses: vec!["unix:/run/pandofs/2".to_owned()],
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn another_file_systems_map_is_refused() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None).unwrap();
+        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
         let error = clusters.replace(map(8, 4, [0, 1])).unwrap_err();
         assert!(matches!(error, ClientError::Protocol(_)), "{error}");
         assert_eq!(clusters.current().map.epoch, Epoch(3));
@@ -256,7 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cluster.json");
         fs::write(&file, map(7, 3, [0, 1]).to_json()).unwrap();
-        let clusters = Clusters::new(read_map(&file).unwrap(), Some(file.clone())).unwrap();
+        let clusters = Clusters::new(read_map(&file).unwrap(), Some(file.clone()), 8).unwrap();
         assert!(!clusters.reread());
         fs::write(&file, map(7, 5, [0, 1]).to_json()).unwrap();
         assert!(clusters.reread());

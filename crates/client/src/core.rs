@@ -103,6 +103,7 @@ impl Core {
             session: SessionId(rand::random()),
             timeouts: Timeouts::within(options.soft),
         };
+        let kept = options.kept;
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
         let map_hash_key = map.hash_key;
         let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
@@ -111,12 +112,12 @@ impl Core {
             soft: options.soft,
             hash_key: map.hash_key,
             inline_bytes: u64::from(map.settings.inline_bytes),
-            clusters: Clusters::new(map, file)?,
-            maps: DirMaps::new(),
-            inodes: InodeShards::new(),
+            clusters: Clusters::new(map, file, kept.buffered_connections)?,
+            maps: DirMaps::within(kept.dir_maps, kept.partitions),
+            inodes: InodeShards::within(kept.inode_shards),
             opens: Opens::default(),
-            accesses: Accesses::default(),
-            beliefs: Beliefs::new(map_hash_key),
+            accesses: Accesses::within(kept.accesses),
+            beliefs: Beliefs::within(map_hash_key, kept.leases, kept.grips),
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
@@ -124,7 +125,7 @@ impl Core {
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             behind: WritesBehind::default(),
-            unforced: Unforced::default(),
+            unforced: Unforced::within(kept.unforced),
             counts: Counts::default(),
             closed: AtomicBool::new(false),
         })

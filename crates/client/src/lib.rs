@@ -13,6 +13,7 @@
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
 //! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
+//! | `kept` | how much is remembered at most |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
@@ -38,6 +39,7 @@ mod error;
 mod file;
 mod force;
 mod inodes;
+mod kept;
 mod layout;
 mod lock_turns;
 mod locks;
@@ -61,6 +63,7 @@ pub use crate::admin::Space;
 pub use crate::asker::{Asker, ask_for};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
+pub use crate::kept::Kept;
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
@@ -100,6 +103,8 @@ pub struct Options {
     /// How long a call goes on asking a server that does not answer, before it fails with
     /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
     pub soft: Option<Duration>,
+    /// How much it remembers.
+    pub kept: Kept,
 }
 
 /// What a client has done so far.

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 use pandofs_placement::DirMap;
-use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS};
+use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
 use pandofs_types::{Ino, Position, ShardId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,15 +18,21 @@ struct Generations<V> {
     old: HashMap<Ino, V>,
     /// Entries of one half.
     half: usize,
+    /// What the entries of one half may weigh, and those of the young one do, if not less.
+    half_weight: usize,
+    weight: usize,
+    weigh: fn(&V) -> usize,
 }
 
 impl<V> Generations<V> {
-    fn new(capacity: usize) -> Generations<V> {
-        assert!(capacity >= 2);
+    fn new(capacity: usize, weight: usize, weigh: fn(&V) -> usize) -> Generations<V> {
         Generations {
             young: HashMap::new(),
             old: HashMap::new(),
-            half: capacity / 2,
+            half: (capacity / 2).max(1),
+            half_weight: weight / 2,
+            weight: 0,
+            weigh,
         }
     }
 
@@ -39,11 +45,25 @@ impl<V> Generations<V> {
     }
 
     fn insert(&mut self, ino: Ino, value: V) {
-        if self.young.len() >= self.half && !self.young.contains_key(&ino) {
+        let is_full = self.young.len() >= self.half || self.weight >= self.half_weight;
+        if is_full && !self.young.contains_key(&ino) {
             self.old = std::mem::take(&mut self.young);
+            self.weight = 0;
         }
         self.old.remove(&ino);
+        self.weight += (self.weigh)(&value);
         self.young.insert(ino, value);
+    }
+
+    /// Changes a value that is there; whether it is, and what `change` says.
+    fn change(&mut self, ino: Ino, change: impl FnOnce(&mut V) -> bool) -> Option<bool> {
+        let weigh = self.weigh;
+        let value = self.get(ino)?;
+        let before = weigh(value);
+        let changed = change(value);
+        let grown = weigh(value).saturating_sub(before);
+        self.weight += grown;
+        Some(changed)
     }
 
     fn remove(&mut self, ino: Ino) {
@@ -64,8 +84,11 @@ struct Cache<V> {
 }
 
 impl<V> Cache<V> {
-    fn new(capacity: usize) -> Cache<V> {
-        let stripe = || Mutex::new(Generations::new(capacity / STRIPES));
+    fn new(capacity: usize, weight: usize, weigh: fn(&V) -> usize) -> Cache<V> {
+        let stripe = || {
+            let generations = Generations::new(capacity / STRIPES, weight / STRIPES, weigh);
+            Mutex::new(generations)
+        };
         Cache {
             stripes: (0..STRIPES).map(|_| stripe()).collect(),
         }
@@ -98,8 +121,13 @@ impl Default for DirMaps {
 
 impl DirMaps {
     pub fn new() -> DirMaps {
+        DirMaps::within(MAX_CACHED_DIR_MAPS, MAX_CACHED_PARTITIONS)
+    }
+
+    /// Of no more than this many directories, and with no more than this many partitions in all, about.
+    pub fn within(dirs: usize, partitions: usize) -> DirMaps {
         DirMaps {
-            maps: Cache::new(MAX_CACHED_DIR_MAPS),
+            maps: Cache::new(dirs, partitions, |map| map.slots().len()),
         }
     }
 
@@ -125,8 +153,8 @@ impl DirMaps {
             return false;
         }
         let mut maps = self.maps.lock(dir);
-        if let Some(map) = maps.get(dir) {
-            return map.merge(other);
+        if let Some(is_new) = maps.change(dir, |map| map.merge(other)) {
+            return is_new;
         }
         maps.insert(dir, other.clone());
         true
@@ -142,13 +170,14 @@ impl DirMaps {
             return false;
         }
         let mut maps = self.maps.lock(dir);
-        match maps.get(dir) {
-            Some(map) if map.contradicts(home) => {
+        let corrected = maps.change(dir, |map| {
+            let is_wrong = map.contradicts(home);
+            if is_wrong {
                 map.clone_from(home);
-                true
             }
-            _ => false,
-        }
+            is_wrong
+        });
+        corrected == Some(true)
     }
 
     /// The directory is gone.
@@ -171,8 +200,13 @@ impl Default for InodeShards {
 
 impl InodeShards {
     pub fn new() -> InodeShards {
+        InodeShards::within(MAX_CACHED_INODE_SHARDS)
+    }
+
+    /// Of no more than this many inodes, about.
+    pub fn within(inodes: usize) -> InodeShards {
         InodeShards {
-            shards: Cache::new(MAX_CACHED_INODE_SHARDS),
+            shards: Cache::new(inodes, usize::MAX, |_| 0),
         }
     }
 
@@ -206,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_the_rest_is_forgotten() {
-        let mut cache = Generations::new(8);
+        let mut cache = Generations::new(8, usize::MAX, |_| 0);
         cache.insert(Ino(1), 'a');
         for number in 100..200 {
             cache.insert(Ino(number), 'x');
@@ -220,8 +254,24 @@ mod tests {
     }
 
     #[test]
+    fn large_maps_are_forgotten_sooner() {
+        // One stripe may have 64 partitions.
+        let maps = DirMaps::within(1 << 20, 64 * STRIPES);
+        let dir = |number: u64| Ino::new(ShardId(0), number * STRIPES as u64);
+        let large = DirMap::with_slots(vec![ShardId(0); 16], 16);
+        for number in 1..100 {
+            assert!(maps.merge(dir(number), &split_map(2)));
+            // It grows where it is.
+            assert!(maps.correct(dir(number), &large));
+            let kept = maps.maps.lock(dir(1)).len();
+            assert!(kept <= 4 + 1, "{kept}");
+        }
+        assert_eq!(maps.map(dir(99)), large);
+    }
+
+    #[test]
     fn an_entry_that_is_replaced_leaves_no_old_one_behind() {
-        let mut cache = Generations::new(4);
+        let mut cache = Generations::new(4, usize::MAX, |_| 0);
         cache.insert(Ino(1), 'a');
         cache.insert(Ino(2), 'b');
         cache.insert(Ino(3), 'c');

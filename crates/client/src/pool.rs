@@ -14,7 +14,7 @@ use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
 use pandofs_wire::message::{AnswerFrame, RequestFrame};
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -250,6 +250,12 @@ impl Connection {
         }
     }
 
+    /// Of a connection on which nothing is under way.
+    fn give_back_buffers(&mut self) {
+        self.incoming.give_back();
+        self.outgoing.give_back();
+    }
+
     fn next<T>(
         &mut self,
         mut take: impl FnMut(&mut ReadBuffer) -> Result<Option<T>, FrameError>,
@@ -338,6 +344,8 @@ pub(crate) struct Server {
     /// At least one; the first that answers is used.
     addresses: Vec<Address>,
     idle: Mutex<Vec<Connection>>,
+    /// So many of them keep their buffers, those that were used last.
+    buffered: AtomicUsize,
     /// The boot for which the session's opens are registered; none before the first connection, or
     /// when they may be lost. Held while they are being registered, so that no request gets ahead.
     pub registered: Mutex<Option<Boot>>,
@@ -379,6 +387,7 @@ impl Server {
             id: info.id,
             addresses,
             idle: Mutex::new(Vec::new()),
+            buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
             registered: Mutex::new(None),
             registrations: AtomicU64::new(0),
             answers: AtomicU64::new(0),
@@ -430,7 +439,16 @@ impl Server {
         let current = self.registrations.load(Ordering::SeqCst);
         if connection.registration == current && idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
+            let buffered = self.buffered.load(Ordering::Relaxed);
+            if let Some(last) = idle.len().checked_sub(buffered + 1) {
+                idle[last].give_back_buffers();
+            }
         }
+    }
+
+    /// Lets so many of its connections that nobody uses keep their buffers.
+    pub fn keep_buffers(&self, connections: usize) {
+        self.buffered.store(connections, Ordering::Relaxed);
     }
 
     /// Closes the connections nobody uses: when one is lost the others are, too, as a rule.
@@ -582,6 +600,23 @@ mod tests {
         };
         connection.be_patient(patience).unwrap();
         (connection, far)
+    }
+
+    #[test]
+    fn connections_that_were_used_last_keep_their_buffers() {
+        let server = Server::new(&info(&["unix:/run/pandofs/3"])).unwrap();
+        server.keep_buffers(2);
+        for _ in 0..4 {
+            let (mut connection, _far) = unread(ANSWER_TIMEOUT);
+            // It makes room before it finds that there is nothing to read.
+            connection.incoming.fill_from(&mut &[][..]).unwrap();
+            server.put_back(connection);
+        }
+        let idle = server.idle();
+        let kept = idle
+            .iter()
+            .map(|connection| connection.incoming.memory() > 0);
+        assert_eq!(kept.collect::<Vec<_>>(), [false, false, true, true]);
     }
 
     fn ask_for(wait_on: fn(u32) -> bool) {

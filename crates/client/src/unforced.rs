@@ -18,11 +18,10 @@
 //!
 //! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
 //! older than [`UNFORCED_TERM`](pandofs_types::limits::UNFORCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNFORCED_INODES`] are known, and three quarters of them in any case.
+//! no more than [`MAX_UNFORCED_INODES`](pandofs_types::limits::MAX_UNFORCED_INODES), or what little memory allows, are known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
 use pandofs_api::{DataRequest, Reply, Request};
-use pandofs_types::limits::MAX_UNFORCED_INODES;
 use pandofs_types::{Ino, ServerId};
 use pandofs_wire::hello::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,6 +70,8 @@ struct Table {
     inodes: HashMap<Ino, Vec<Changes>>,
     /// Of each log, up to which change it was forced; one for each start of a machine.
     logs: HashMap<(ServerId, Machine), u64>,
+    /// Inodes that are not open that are known at most.
+    most: usize,
     /// Inodes from which on it is looked which of them may be forgotten.
     look_at: usize,
 }
@@ -94,18 +95,18 @@ fn is_forced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> boo
 #[derive(Debug)]
 pub struct Unforced(Mutex<Table>);
 
-impl Default for Unforced {
-    fn default() -> Unforced {
+impl Unforced {
+    /// Of no more than this many inodes that are not open.
+    pub fn within(most: usize) -> Unforced {
         Unforced(Mutex::new(Table {
             count: 0,
             inodes: HashMap::new(),
             logs: HashMap::new(),
-            look_at: MAX_UNFORCED_INODES,
+            most,
+            look_at: most,
         }))
     }
-}
 
-impl Unforced {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,7 +202,10 @@ impl Unforced {
     /// as there are too many.
     pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
         let mut table = self.table();
-        let Table { inodes, logs, .. } = &mut *table;
+        let Table {
+            inodes, logs, most, ..
+        } = &mut *table;
+        let most = *most;
         let mut closed = Vec::new();
         inodes.retain(|&ino, all| {
             let is_open = is_open(ino);
@@ -216,15 +220,15 @@ impl Unforced {
             !all.is_empty()
         });
         // A quarter, so that it is not done for each single one.
-        let kept = MAX_UNFORCED_INODES / 4 * 3;
-        if inodes.len() >= MAX_UNFORCED_INODES && closed.len() > kept {
+        let kept = most / 4 * 3;
+        if inodes.len() >= most && closed.len() > kept {
             let too_many = closed.len() - kept;
             closed.select_nth_unstable(too_many);
             for (_, ino) in &closed[..too_many] {
                 inodes.remove(ino);
             }
         }
-        table.look_at = MAX_UNFORCED_INODES.max(table.inodes.len() + MAX_UNFORCED_INODES / 4);
+        table.look_at = most.max(table.inodes.len() + most / 4);
     }
 }
 
@@ -285,7 +289,7 @@ pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::UNFORCED_TERM;
+    use pandofs_types::limits::{MAX_UNFORCED_INODES, UNFORCED_TERM};
 
     const FILE: Ino = Ino(50);
     const OTHER: Ino = Ino(51);
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_was_forced_in_time_is_not_lost() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, OBJECT, FIRST);
         changed(&unforced, FILE, LOG, FIRST);
         let mark = unforced.mark();
@@ -318,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_force_after_another_start_of_the_machine_fails_once() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, OBJECT, FIRST);
         // Only this is there.
         changed(&unforced, FILE, OBJECT, SECOND);
@@ -335,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_force_that_was_not_answered_tells_nothing() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, OBJECT, FIRST);
         changed(&unforced, FILE, LOG, FIRST);
         let mark = unforced.mark();
@@ -349,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_while_a_force_is_under_way_is_not_covered_by_it() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, OBJECT, FIRST);
         let mark = unforced.mark();
         changed(&unforced, FILE, OBJECT, FIRST);
@@ -372,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_force_of_a_log_is_one_of_all_that_it_has() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, LOG, FIRST);
         changed(&unforced, OTHER, LOG, FIRST);
         assert_eq!(unforced.forced(OTHER, unforced.mark(), &[(LOG, FIRST)]), []);
@@ -391,7 +395,7 @@ mod tests {
 
     #[test]
     fn one_of_several_forces_of_a_log_suffices() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, LOG, FIRST);
         let forces = [(LOG, FIRST), (LOG, SECOND)];
         assert_eq!(unforced.forced(FILE, unforced.mark(), &forces), []);
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn what_is_old_is_forgotten_but_for_data_of_open_files() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, OBJECT, FIRST);
         changed(&unforced, FILE, LOG, FIRST);
         changed(&unforced, OTHER, OBJECT, FIRST);
@@ -413,7 +417,7 @@ mod tests {
 
     #[test]
     fn of_too_many_the_oldest_are_forgotten() {
-        let unforced = Unforced::default();
+        let unforced = Unforced::within(MAX_UNFORCED_INODES);
         let most = MAX_UNFORCED_INODES as u64;
         let now = Instant::now();
         for ino in 1..most {

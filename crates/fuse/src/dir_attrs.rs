@@ -25,7 +25,6 @@
 //! After a renaming servers are asked, as its answer does not say whether a name was replaced.
 
 use crate::convert;
-use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
 use pandofs_types::{Attr, FileKind, Ino, Time};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,8 +58,10 @@ pub(crate) struct Asked {
     order: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DirAttrs {
+    /// Directories that are remembered at the same lock.
+    most: usize,
     /// Questions that were asked.
     questions: AtomicU64,
     /// Changes that ended, of any directory.
@@ -99,6 +100,16 @@ pub(crate) struct Change<'a> {
 }
 
 impl DirAttrs {
+    /// Of no more than this many directories.
+    pub fn within(most: usize) -> DirAttrs {
+        DirAttrs {
+            most: most / STRIPES,
+            questions: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            stripes: Default::default(),
+        }
+    }
+
     fn stripe(&self, dir: Ino) -> MutexGuard<'_, Stripe> {
         let index = dir.serial().wrapping_add(u64::from(dir.birth_shard().0)) as usize % STRIPES;
         // Nothing panics halfway through a change of a stripe.
@@ -146,9 +157,9 @@ impl DirAttrs {
             attr.ctime = attr.ctime.max(known.attr.ctime);
             changed = known.changed;
         }
-        if stripe.known.len() >= MAX_KNOWN_DIRECTORIES / STRIPES {
+        if stripe.known.len() >= self.most {
             stripe.known.retain(|_, known| known.until > now);
-            if stripe.known.len() >= MAX_KNOWN_DIRECTORIES / STRIPES {
+            if stripe.known.len() >= self.most {
                 stripe.known.clear();
             }
         }
@@ -259,6 +270,7 @@ impl Drop for Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
 
     const DIR: Ino = Ino(7);
     const SECOND: Duration = Duration::from_secs(1);
@@ -298,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_servers_told_is_used_until_the_kernel_would_ask_again() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         assert_eq!(shown(&attrs, start), None);
         attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
@@ -310,14 +322,14 @@ mod tests {
 
     #[test]
     fn without_a_timeout_nothing_is_remembered() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         attrs.told(&attr(3, 10), attrs.ask(), Duration::ZERO);
         assert_eq!(attrs.known(DIR), None);
     }
 
     #[test]
     fn files_are_not_remembered() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         attrs.told(
             &Attr {
                 kind: FileKind::File,
@@ -331,7 +343,7 @@ mod tests {
 
     #[test]
     fn own_changes_show_at_once() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(added(20));
@@ -364,7 +376,7 @@ mod tests {
 
     #[test]
     fn after_a_change_of_unclear_outcome_servers_are_asked() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         for change in [
             |attrs: &DirAttrs| attrs.forget(DIR),
             |attrs: &DirAttrs| drop(attrs.change(DIR)),
@@ -378,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_refused_change_is_none() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(Outcome::Nothing);
@@ -415,7 +427,7 @@ mod tests {
             }),
         ];
         for (when, play) in plays {
-            let attrs = DirAttrs::default();
+            let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
             let start = Instant::now();
             play(&attrs, start);
             let (told, left) = attrs.known_at(DIR, start).unwrap();
@@ -427,7 +439,7 @@ mod tests {
     /// Had the answer not the new directory in it, a program could miss it.
     #[test]
     fn links_are_never_too_few() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         let asked = attrs.ask();
         attrs.change(DIR).ended(Outcome::Added {
@@ -450,7 +462,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_overlaps_no_change_is_exact() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.change(DIR).ended(added(20));
         attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, start);
@@ -459,7 +471,7 @@ mod tests {
 
     #[test]
     fn an_older_answer_does_not_take_a_change_back() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
         let asked = attrs.ask();
@@ -471,7 +483,7 @@ mod tests {
 
     #[test]
     fn the_number_of_directories_is_bounded() {
-        let attrs = DirAttrs::default();
+        let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         for serial in 1..=2 * MAX_KNOWN_DIRECTORIES as u64 {
             attrs.told(
                 &Attr {

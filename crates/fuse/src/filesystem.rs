@@ -6,7 +6,7 @@ use crate::credentials::Caller;
 use crate::left::{self, Changed, Left};
 use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
-use crate::options::negotiate;
+use crate::options::negotiate_with;
 use crate::reply::{GENERATION, reply_empty};
 use crate::xattr;
 use fuser::{
@@ -26,7 +26,8 @@ use std::time::SystemTime;
 
 impl Filesystem for PandoFs {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        negotiate(kernel, self.options.default_permissions);
+        let io_bytes = self.options.memory.io_bytes;
+        negotiate_with(kernel, self.options.default_permissions, io_bytes);
         locks::negotiate(kernel, self.options.local_locks);
         self.cached.negotiate(kernel);
         Ok(())

@@ -26,7 +26,7 @@ const EXPIRY_SINCE: (u32, u32) = (7, 38);
 pub(crate) type Move<'a> = ((Ino, &'a Name), (Ino, &'a Name), Ino);
 
 /// What is cached under leases.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cached {
     pub told: Told,
     pub notices: Notices,
@@ -35,6 +35,15 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
+    /// With a client that believes in so many names and attributes.
+    pub fn within(leases: usize) -> Cached {
+        Cached {
+            told: Told::within(leases),
+            notices: Notices::default(),
+            can_expire: AtomicBool::new(false),
+        }
+    }
+
     /// Learns what the kernel can do.
     pub fn negotiate(&self, kernel: &KernelConfig) {
         let abi = kernel.kernel_abi();

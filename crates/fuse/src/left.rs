@@ -10,13 +10,13 @@
 //! that: a change waits for those of the same name or the same inode that were left before. So a file that is copied
 //! anew does not get bytes of the old copy.
 //!
-//! At most [`MAX_LEFT_REQUESTS`] are left at once, as each has a thread. When there are as many a program waits, killed
+//! At most [`MAX_LEFT_REQUESTS`](pandofs_types::limits::MAX_LEFT_REQUESTS), or fewer with little memory, are left at once, as each has a thread. When there are as many a program waits, killed
 //! or not, until its operation is done or one of the others is.
 
 use crate::askers;
 use crate::ops::{PandoFs, Result};
 use fuser::Errno;
-use pandofs_types::limits::{ASKER_INTERVAL, MAX_LEFT_REQUESTS};
+use pandofs_types::limits::ASKER_INTERVAL;
 use pandofs_types::{Ino, Name};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -34,8 +34,10 @@ pub(crate) enum Changed {
 }
 
 /// The operations of one mount that were left.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Left {
+    /// So many there may be.
+    most: usize,
     /// As many as in `state`; looked at before that is locked.
     count: AtomicUsize,
     state: Mutex<State>,
@@ -63,6 +65,16 @@ thread_local! {
 }
 
 impl Left {
+    /// No more than this many.
+    pub fn within(most: usize) -> Left {
+        Left {
+            most,
+            count: AtomicUsize::new(0),
+            state: Mutex::default(),
+            ended: Condvar::new(),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +139,7 @@ impl Left {
     /// One more, if there may be.
     fn add(&self, changes: &[Changed]) -> bool {
         let mut state = self.state();
-        if state.count >= MAX_LEFT_REQUESTS {
+        if state.count >= self.most {
             return false;
         }
         state.count += 1;
@@ -206,6 +218,7 @@ impl PandoFs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::limits::MAX_LEFT_REQUESTS;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -218,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_change_waits_for_what_was_left_of_the_same() {
-        let left = Arc::new(Left::default());
+        let left = Arc::new(Left::within(MAX_LEFT_REQUESTS));
         let (file, other) = (Changed::Inode(Ino(5)), Changed::Inode(Ino(6)));
         assert!(left.add(&[name("a"), name("b")]));
         assert!(left.add(std::slice::from_ref(&file)));
@@ -247,7 +260,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_left() {
-        let left = Left::default();
+        let left = Left::within(MAX_LEFT_REQUESTS);
         for _ in 0..MAX_LEFT_REQUESTS {
             assert!(left.add(&[]));
         }

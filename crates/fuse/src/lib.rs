@@ -49,6 +49,7 @@ mod leases;
 mod left;
 mod listing;
 mod locks;
+mod memory;
 mod mount;
 mod no_xattrs;
 mod notices;
@@ -63,6 +64,7 @@ mod told;
 mod xattr;
 
 pub use credentials::own_capabilities;
+pub use memory::{Memory, TooLittle};
 pub use mount::{MountError, Mounted, mount, serve};
 pub use options::{Atime, Cache, KernelFlags, LocalLocks, Options, negotiate};
 pub use remount::{RemountError, Setting, remount};

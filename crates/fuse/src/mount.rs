@@ -7,7 +7,6 @@ use crate::options::{Cache, Options};
 use crate::panic::{self, SESSION_THREADS};
 use fuser::{Filesystem, Session};
 use pandofs_client::Client;
-use pandofs_types::limits::MOUNT_READ_AHEAD_BYTES;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -131,7 +130,7 @@ fn serve_with<F: Filesystem>(
         .name(format!("{SESSION_THREADS}-session"))
         .spawn(move || session.run())
         .map_err(failed)?;
-    if let Err(error) = direct::read_ahead(&mountpoint, MOUNT_READ_AHEAD_BYTES) {
+    if let Err(error) = direct::read_ahead(&mountpoint, options.memory.read_ahead_bytes()) {
         tracing::debug!(%error, "the kernel reads ahead as much as it does by default");
     }
     tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");

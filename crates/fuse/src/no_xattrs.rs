@@ -10,18 +10,19 @@
 //! its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};
-use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
 use pandofs_types::{Attr, Ino};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NoXattrs {
     known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
+    /// Of each.
+    most: usize,
     /// And until when.
     without: HashMap<Ino, Instant>,
     given: HashSet<Ino>,
@@ -33,12 +34,12 @@ impl Known {
             self.without.remove(&attr.ino);
             return;
         }
-        if self.given.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+        if self.given.len() >= self.most {
             return;
         }
-        if self.without.len() >= MAX_KNOWN_WITHOUT_XATTRS {
+        if self.without.len() >= self.most {
             self.without.retain(|_, until| *until > now);
-            if self.without.len() >= MAX_KNOWN_WITHOUT_XATTRS / 2 {
+            if self.without.len() >= self.most / 2 {
                 self.without.clear();
             }
         }
@@ -47,6 +48,18 @@ impl Known {
 }
 
 impl NoXattrs {
+    /// Of no more than this many inodes, and as many that were given some.
+    pub fn within(most: usize) -> NoXattrs {
+        let known = Known {
+            most,
+            without: HashMap::new(),
+            given: HashSet::new(),
+        };
+        NoXattrs {
+            known: Mutex::new(known),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +89,7 @@ impl NoXattrs {
     pub fn given(&self, ino: Ino) {
         let mut known = self.known();
         known.without.remove(&ino);
-        if known.given.len() < MAX_KNOWN_WITHOUT_XATTRS {
+        if known.given.len() < known.most {
             known.given.insert(ino);
         } else {
             // From here on nothing is believed of any inode.
@@ -94,6 +107,7 @@ impl NoXattrs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
     use pandofs_types::{FileKind, Time};
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -119,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_believed_until_one_is_given() {
-        let none = NoXattrs::default();
+        let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         assert!(!none.holds(Ino(1)));
         none.told(&attr(1, false), HOUR);
         none.told(&attr(2, false), HOUR);
@@ -134,14 +148,14 @@ mod tests {
 
     #[test]
     fn nothing_is_believed_without_a_time_out() {
-        let none = NoXattrs::default();
+        let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         none.told(&attr(1, false), Duration::ZERO);
         assert!(!none.holds(Ino(1)));
     }
 
     #[test]
     fn what_another_mount_may_have_given_is_not_believed() {
-        let none = NoXattrs::default();
+        let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         none.told(&attr(1, false), HOUR);
         none.forget(Ino(1));
         assert!(!none.holds(Ino(1)));
@@ -151,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let none = NoXattrs::default();
+        let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
             none.told(&attr(ino, false), HOUR);
         }

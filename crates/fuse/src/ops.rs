@@ -102,20 +102,21 @@ impl Item<'_> {
 
 impl PandoFs {
     pub fn new(client: Client, options: Options) -> PandoFs {
+        let memory = options.memory;
         PandoFs {
             client,
             flags: Flags::new(options.kernel),
             options,
             callers: Callers::default(),
-            dir_attrs: Arc::default(),
+            dir_attrs: Arc::new(DirAttrs::within(memory.directories)),
             dead_dirs: DeadDirs::default(),
-            no_xattrs: Arc::default(),
-            cached: Arc::default(),
+            no_xattrs: Arc::new(NoXattrs::within(memory.without_xattrs)),
+            cached: Arc::new(Cached::within(memory.kept.leases)),
             ends: Ends::default(),
             openers: Openers::default(),
             open_files: OpenFiles::default(),
             waits: Arc::default(),
-            left: Arc::default(),
+            left: Arc::new(Left::within(memory.left_requests)),
             kernel: Kernel::default(),
         }
     }

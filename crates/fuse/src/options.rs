@@ -1,11 +1,12 @@
 //! How a file system is mounted, and what is agreed with the kernel.
 
+use crate::memory::Memory;
 use crate::remount::Setting;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
-    MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS,
+    MAX_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub struct Options {
     /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
     /// number of cores.
     pub threads: usize,
+    /// What it takes of memory. The client is to be given its part of it.
+    pub memory: Memory,
     /// By what the kernel is told how long to believe something.
     pub cache: Cache,
     /// How long the kernel may believe that a name leads to an inode; of no meaning with leases, as the next two.
@@ -209,6 +212,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             threads: DEFAULT_MOUNT_THREADS,
+            memory: Memory::default(),
             cache: Cache::default(),
             entry_timeout: DEFAULT_CACHE_TIMEOUT,
             attr_timeout: DEFAULT_CACHE_TIMEOUT,
@@ -229,7 +233,7 @@ impl Options {
     pub(crate) fn session(&self) -> Config {
         let mut config = Config::default();
         config.n_threads = Some(self.threads.clamp(1, MAX_MOUNT_THREADS));
-        config.spare_threads = MAX_SPARE_MOUNT_THREADS;
+        config.spare_threads = self.memory.spare_threads;
         // Each thread reads from a queue of its own in the kernel, not all from one.
         config.clone_fd = true;
         config.acl = if self.allow_other {
@@ -297,6 +301,15 @@ const KERNEL_CHECKS: InitFlags = InitFlags::FUSE_POSIX_ACL;
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is
 /// [served](crate::serve) with `default_permissions` or without.
 pub fn negotiate(kernel: &mut KernelConfig, default_permissions: bool) {
+    negotiate_with(kernel, default_permissions, MAX_IO_BYTES);
+}
+
+/// As [`negotiate`], with so many bytes of file data in one request.
+pub(crate) fn negotiate_with(
+    kernel: &mut KernelConfig,
+    default_permissions: bool,
+    io_bytes: usize,
+) {
     let checks = default_permissions.then_some(KERNEL_CHECKS);
     for ability in ABILITIES.into_iter().chain(checks) {
         if kernel.add_capabilities(ability).is_err() {
@@ -304,7 +317,7 @@ pub fn negotiate(kernel: &mut KernelConfig, default_permissions: bool) {
         }
     }
     // Refusals name the nearest value that is accepted.
-    if let Err(nearest) = kernel.set_max_write(MAX_IO_BYTES as u32) {
+    if let Err(nearest) = kernel.set_max_write(io_bytes as u32) {
         tracing::debug!(nearest, "another size of writes");
     }
     if let Err(nearest) = kernel.set_max_background(MAX_BACKGROUND_REQUESTS) {

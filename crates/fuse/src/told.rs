@@ -3,7 +3,6 @@
 use crate::notices::{NAME_AT_MOST, ToldName};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{Ino, LeaseKey, Name};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -11,12 +10,14 @@ use std::time::{Duration, Instant};
 
 /// Names, and inodes whose attributes, the kernel was told to believe; of each at most twice as many as the
 /// client believes in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Told {
     inodes: Mutex<VecDeque<(Instant, Ino)>>,
     names: Mutex<Names>,
     /// Held by who notes a name and is about to answer.
     answering: RwLock<()>,
+    /// Names that it is remembered of, and as many inodes.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +45,7 @@ impl Names {
 impl Names {
     fn note(
         &mut self,
+        most: usize,
         at: Instant,
         key: LeaseKey,
         (dir, name): (Ino, &Name),
@@ -51,7 +53,7 @@ impl Names {
         how_long: Duration,
     ) -> Duration {
         let how_long = how_long.min(NAME_AT_MOST);
-        if how_long.is_zero() || self.ends.len() >= 2 * MAX_CACHED_LEASES {
+        if how_long.is_zero() || self.ends.len() >= most {
             return Duration::ZERO;
         }
         let until = at + how_long;
@@ -88,6 +90,16 @@ pub(crate) struct Answering<'a> {
 }
 
 impl Told {
+    /// For a client that believes in so many names and attributes: of each of them the kernel may have been told twice.
+    pub fn within(leases: usize) -> Told {
+        Told {
+            inodes: Mutex::default(),
+            names: Mutex::default(),
+            answering: RwLock::default(),
+            most: 2 * leases,
+        }
+    }
+
     /// The kernel is about to be told to believe attributes for so long; false if it is not to be.
     pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
         self.note_all(std::iter::once((ino, how_long))) == 1
@@ -101,7 +113,7 @@ impl Told {
         while inodes.front().is_some_and(|(until, _)| *until <= now) {
             inodes.pop_front();
         }
-        let room = (2 * MAX_CACHED_LEASES).saturating_sub(inodes.len());
+        let room = self.most.saturating_sub(inodes.len());
         let before = inodes.len();
         inodes.extend(all.take(room).map(|(ino, how_long)| (now + how_long, ino)));
         inodes.len() - before
@@ -146,7 +158,7 @@ impl Told {
         let at = Instant::now();
         let mut names = self.names();
         names.drop_ended(at);
-        names.note(at, key, (dir, name), is_dir, how_long)
+        names.note(self.most, at, key, (dir, name), is_dir, how_long)
     }
 
     /// The same of names of one directory, with keys and how long each is believed.
@@ -158,8 +170,10 @@ impl Told {
         let at = Instant::now();
         let mut names = self.names();
         names.drop_ended(at);
-        all.map(|(key, name, is_dir, how_long)| names.note(at, key, (dir, name), is_dir, how_long))
-            .collect()
+        all.map(|(key, name, is_dir, how_long)| {
+            names.note(self.most, at, key, (dir, name), is_dir, how_long)
+        })
+        .collect()
     }
 
     /// What the kernel was told of these and may believe; it is taken out.
@@ -189,6 +203,7 @@ impl Told {
 mod tests {
     use super::*;
     use pandofs_types::Position;
+    use pandofs_types::limits::MAX_CACHED_LEASES;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -203,7 +218,7 @@ mod tests {
 
     #[test]
     fn inodes_are_remembered_as_long_as_the_kernel_believes_them() {
-        let told = Told::default();
+        let told = Told::within(MAX_CACHED_LEASES);
         assert!(told.note(Ino(1), Duration::ZERO));
         assert!(told.note(Ino(2), HOUR));
         assert!(told.note(Ino(3), HOUR));
@@ -213,7 +228,7 @@ mod tests {
 
     #[test]
     fn no_more_is_told_than_can_be_taken_back() {
-        let told = Told::default();
+        let told = Told::within(MAX_CACHED_LEASES);
         let noted = (0..3 * MAX_CACHED_LEASES as u64)
             .filter(|&number| told.note(Ino(number), HOUR))
             .count();
@@ -222,7 +237,7 @@ mod tests {
 
     #[test]
     fn names_are_told_for_a_while_and_taken_out_once() {
-        let told = Told::default();
+        let told = Told::within(MAX_CACHED_LEASES);
         let (dir, a, b) = (Ino(9), named("a"), named("b"));
         assert_eq!(told.note_name(key(1), (dir, &a), true, HOUR), NAME_AT_MOST);
         assert_eq!(
@@ -249,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_fence_waits_for_answers() {
-        let told = Told::default();
+        let told = Told::within(MAX_CACHED_LEASES);
         let answering = told.answering();
         std::thread::scope(|scope| {
             let fence = scope.spawn(|| told.fence());

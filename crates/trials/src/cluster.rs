@@ -32,6 +32,7 @@ impl Common {
     pub fn client(&self) -> Result<Client> {
         let options = Options {
             soft: Some(PATIENCE),
+            ..Options::default()
         };
         Client::open(&self.cluster, options)
             .with_context(|| format!("no client of {}", self.cluster.display()))

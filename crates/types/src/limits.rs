@@ -229,10 +229,15 @@ pub const MAX_LINK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Directories whose maps a client keeps, beyond those that were never split (which need none).
 pub const MAX_CACHED_DIR_MAPS: usize = 65_536;
+/// Partitions in all of these maps.
+pub const MAX_CACHED_PARTITIONS: usize = 1 << 20;
 /// Inodes of which a client knows by heart that they are not on their birth shard.
 pub const MAX_CACHED_INODE_SHARDS: usize = 262_144;
 /// Connections to one server that a client keeps for later.
 pub const MAX_IDLE_CONNECTIONS: usize = 64;
+/// Connections, to all servers, that keep their buffers though nobody uses them at the moment. Others take them anew
+/// when they are used, which is far less than making a connection.
+pub const MAX_BUFFERED_CONNECTIONS: usize = 256;
 /// Requests that one call of a client has under way at once.
 pub const MAX_PIPELINED_REQUESTS: usize = 64;
 /// Bytes of file data that one call of a client has under way at once.
@@ -297,6 +302,25 @@ pub const MAX_LEFT_REQUESTS: usize = 128;
 pub const DEFAULT_MOUNT_THREADS: usize = 16;
 /// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
 pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
+/// Bytes of memory that a mount takes at most, unless told.
+pub const DEFAULT_MOUNT_MEMORY_BYTES: u64 = 1 << 30;
+/// One in so many of these bytes is left for what follows from what programs hold.
+pub const MOUNT_UNDIVIDED_FRACTION: u64 = 8;
+/// Bytes of a mount of which nothing was asked: its program, libraries and first threads, a cluster map.
+pub const MOUNT_BASE_BYTES: usize = 40 << 20;
+/// Bytes that one thread of a mount takes beside file data: its stack, what the allocator keeps for it, and the buffers of
+/// the connections that it uses at once.
+pub const MOUNT_THREAD_BYTES: usize = 384 << 10;
+/// Bytes of file data in one request of the kernel, where there is little memory. A page of a listing takes as much.
+pub const MIN_MOUNT_IO_BYTES: usize = 256 << 10;
+/// Spare threads of a mount with little memory.
+pub const MIN_SPARE_MOUNT_THREADS: usize = 16;
+/// Bytes that all takes that a mount and its client remember, with names of some 100 bytes.
+pub const KEPT_BYTES: usize = 160 << 20;
+/// The same in a mount with little memory.
+pub const MIN_KEPT_BYTES: usize = 8 << 20;
+/// A mount takes no more than one in so many bytes for it.
+pub const MOUNT_KEPT_FRACTION: usize = 5;
 /// Directories of which one mount remembers attributes.
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave
@@ -307,9 +331,9 @@ pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 65_536;
 pub const MOUNT_LISTING_ENTRIES: usize = 768;
 /// The same for entries with attributes.
 pub const MOUNT_LISTING_PLUS_ENTRIES: usize = 192;
-/// Bytes that the kernel reads ahead of a program that reads in order, where the mount may say so: whole
-/// messages of file data, two of them so that one is under way while the other is looked at.
-pub const MOUNT_READ_AHEAD_BYTES: usize = 2 * MAX_IO_BYTES;
+/// What the kernel reads ahead of a program that reads in order, where the mount may say so, in requests full of file
+/// data: two of them, so that one is under way while the other is looked at.
+pub const MOUNT_READ_AHEAD_REQUESTS: usize = 2;
 /// Bytes a program had best read or write at once (`st_blksize`); copying programs and language
 /// libraries size their buffers by it, and each of their calls is a request to the mount.
 pub const PREFERRED_IO_BYTES: u32 = 128 << 10;
@@ -498,12 +522,12 @@ pub const LEASE_QUIET: Duration = Duration::from_millis(100);
 /// Entries that one client believes in at once, and as many attributes; more are not believed. A hash table with as
 /// many has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
-/// When it believes in so many, what it learns of anything but directories is believed for as long as a brief lease lasts:
-/// the time in which `ls -l` or `find` look at what they have just been told.
-pub const MANY_CACHED_LEASES: usize = MAX_CACHED_LEASES / 2;
-/// Ends of leases that one client waits for at once: what is believed, and what was believed and was recalled or
-/// learnt again before its end.
-pub const MAX_LEASE_ENDS: usize = 4 * MAX_CACHED_LEASES;
+/// When it believes in one in so many of what it may, what it learns of anything but directories is believed for as long
+/// as a brief lease lasts: the time in which `ls -l` or `find` look at what they have just been told.
+pub const MANY_LEASES_FRACTION: usize = 2;
+/// Ends of leases that one client waits for at once, for each that it may believe in: what is believed, and what was
+/// believed and was recalled or learnt again before its end.
+pub const LEASE_ENDS_PER_LEASE: usize = 4;
 
 /// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
 /// Servers force their logs, and data objects that are left alone, much sooner.
@@ -564,6 +588,9 @@ const _: () = {
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
     assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
+    assert!(MIN_SPARE_MOUNT_THREADS <= MAX_SPARE_MOUNT_THREADS);
+    assert!(MAX_READDIR_BYTES <= MIN_MOUNT_IO_BYTES && MIN_MOUNT_IO_BYTES <= MAX_IO_BYTES);
+    assert!(MIN_WRITE_BEHIND_BYTES <= MIN_MOUNT_IO_BYTES);
     assert!(MAX_LEFT_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
     assert!(MAX_WRITES_BEHIND < DEFAULT_MOUNT_THREADS);
     assert!(MAX_WRITES_BEHIND_PER_FILE <= MAX_WRITES_BEHIND);

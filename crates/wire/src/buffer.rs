@@ -267,6 +267,19 @@ impl ReadBuffer {
         }
     }
 
+    /// Bytes of memory that it has for what arrives next.
+    pub fn memory(&self) -> usize {
+        self.storage.len()
+    }
+
+    /// Gives back the memory if it is empty.
+    pub fn give_back(&mut self) {
+        if self.unread() == 0 {
+            self.storage = Vec::new();
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
     /// Leaves room for one read behind the unread bytes.
     fn make_room(&mut self) {
         let unread = self.unread();
@@ -469,6 +482,13 @@ impl WriteBuffer {
     pub fn trim(&mut self) {
         let used = mem::replace(&mut self.peak, self.front_bytes + self.bytes.len());
         if self.pending() == 0 && self.bytes.capacity() > TRIM_SLACK * used {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// As [`ReadBuffer::give_back`].
+    pub fn give_back(&mut self) {
+        if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
     }

@@ -141,6 +141,8 @@ pub struct Session<FS: Filesystem> {
     /// FUSE protocol version, as reported by the kernel.
     /// The field is set to `Some` when the init message is received.
     pub(crate) proto_version: Option<Version>,
+    /// Bytes that a request writes at most, as agreed with the kernel.
+    max_write: usize,
     pub(crate) config: Config,
 }
 
@@ -188,6 +190,7 @@ impl<FS: Filesystem> Session<FS> {
             allowed: options.acl,
             session_owner: geteuid(),
             proto_version: None,
+            max_write: MAX_WRITE_SIZE,
             config: options.clone(),
         };
 
@@ -216,6 +219,7 @@ impl<FS: Filesystem> Session<FS> {
             allowed: acl,
             session_owner: geteuid(),
             proto_version: None,
+            max_write: MAX_WRITE_SIZE,
             config,
         };
 
@@ -254,6 +258,7 @@ impl<FS: Filesystem> Session<FS> {
             allowed,
             session_owner,
             proto_version: _,
+            max_write,
             config,
         } = self;
 
@@ -302,6 +307,7 @@ impl<FS: Filesystem> Session<FS> {
                 ch,
                 allowed,
                 session_owner,
+                max_write,
                 spares: spares.clone(),
             };
             threads.push(
@@ -339,7 +345,7 @@ impl<FS: Filesystem> Session<FS> {
     }
 
     fn handshake(&mut self) -> io::Result<()> {
-        let mut buf = FuseReadBuf::for_handshake();
+        let mut buf = FuseReadBuf::for_handshake()?;
         let buf = buf.as_mut();
 
         loop {
@@ -437,6 +443,7 @@ impl<FS: Filesystem> Session<FS> {
 
             // Remember the ABI version supported by kernel and mark the session initialized.
             self.proto_version = Some(v);
+            self.max_write = config.max_write as usize;
 
             // Log capability status for debugging
             for bit in 0..64 {
@@ -598,6 +605,7 @@ pub(crate) struct SessionEventLoop<FS: Filesystem> {
     pub(crate) filesystem: Arc<FilesystemHolder<FS>>,
     pub(crate) allowed: SessionACL,
     pub(crate) session_owner: Uid,
+    max_write: usize,
     spares: Arc<Spares>,
 }
 
@@ -610,6 +618,7 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
             filesystem: self.filesystem.clone(),
             allowed: self.allowed,
             session_owner: self.session_owner,
+            max_write: self.max_write,
             spares: self.spares.clone(),
         }
     }
@@ -637,9 +646,9 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
     fn event_loop(&self, is_spare: bool, waits: &Cell<bool>) -> io::Result<()> {
         // Buffer for receiving requests from the kernel. Only one is allocated and
         // it is reused immediately after dispatching to conserve memory and allocations.
-        let mut buf = FuseReadBuf::new();
-        let buf = buf.as_mut();
+        let mut buffer = FuseReadBuf::new(self.max_write)?;
         loop {
+            let buf = buffer.as_mut();
             // Read the next request from the given channel to kernel driver
             // The kernel driver makes sure that we get exactly one request per read
             match self.ch.receive_retrying(buf) {
@@ -656,6 +665,10 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
                         }
                         if is_spare && self.spares.ends() {
                             return Ok(());
+                        }
+                        // There may be many of them, each waiting with what was written to it next.
+                        if is_spare {
+                            buffer.give_back(size);
                         }
                     }
                     // Quit loop on illegal request

@@ -6,7 +6,7 @@ use crate::mount_options::MountOptions;
 use crate::processes::this_program;
 use crate::source::{Cluster, Source};
 use crate::unmount::clean_dead_mount;
-use crate::{backend, mounts};
+use crate::{backend, mounts, units};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::io::{BufRead, BufReader, Read};
@@ -44,6 +44,9 @@ pub struct Mount {
     /// Where the background process logs [default: nowhere]
     #[arg(long, value_name = "FILE", requires = "background")]
     log: Option<PathBuf>,
+    /// Bytes of memory that the mount's process takes at most [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    memory: Option<u64>,
     #[command(flatten)]
     options: MountOptions,
     /// Called by mount(8)
@@ -112,6 +115,7 @@ impl Mount {
     /// With what mount(8) takes for granted: without a word about them, set-id bits and devices have effect.
     fn resolved_options(&self) -> Result<MountOptions> {
         let mut options = self.options.clone();
+        options.memory = self.memory;
         if self.by_mount {
             options.flags.suid = true;
             options.flags.dev = true;

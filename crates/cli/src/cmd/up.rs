@@ -70,6 +70,9 @@ pub struct Up {
     /// Tell of problems only; DIR/up-log.txt has the rest
     #[arg(short, long)]
     quiet: bool,
+    /// Bytes of memory that the mount's process takes at most [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    mount_memory: Option<u64>,
     #[command(flatten)]
     mount_options: MountOptions,
     #[command(flatten)]
@@ -96,6 +99,11 @@ impl Up {
         // First, so that nothing is made for a file system that cannot be.
         up::check_options(&wanted)?;
         self.server_options.check()?;
+        let mount_options = MountOptions {
+            memory: self.mount_memory,
+            ..self.mount_options.clone()
+        };
+        mount_options.resolved()?;
         let dir = self.data_dir()?;
         let _held = dir.hold()?;
         let mut voice = Voice::new(&dir.up_log(), self.quiet || !self.command.is_empty());
@@ -106,7 +114,7 @@ impl Up {
             .map(|point| prepare_mount_point(point, &dir, &mut voice))
             .transpose()?;
         let map = up::open_or_create(&dir, &wanted, &mut voice)?;
-        let plan = self.plan(&dir, &map, mount_point.as_deref());
+        let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options);
         let servers = units::plural(map.servers.len() as u64, "server", "servers");
         voice.note(&format!("starting {servers}"));
         let end = up::supervise(plan, &mut voice, |voice| {
@@ -153,12 +161,18 @@ impl Up {
         }
     }
 
-    fn plan(&self, dir: &DataDir, map: &ClusterMap, mount_point: Option<&Path>) -> Plan {
+    fn plan(
+        &self,
+        dir: &DataDir,
+        map: &ClusterMap,
+        mount_point: Option<&Path>,
+        mount_options: &MountOptions,
+    ) -> Plan {
         let cluster = [OsString::from("--cluster"), dir.cluster_map().into()];
         let mount = mount_point.map(|point| {
             let mut arguments: Vec<OsString> = vec!["mount".into()];
             arguments.extend(cluster.iter().cloned());
-            arguments.extend(self.mount_options.arguments());
+            arguments.extend(mount_options.arguments());
             arguments.push(point.into());
             Recipe {
                 role: Role::Mount,

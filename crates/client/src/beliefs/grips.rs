@@ -13,7 +13,7 @@
 
 use super::{Beliefs, State};
 use pandofs_api::Reply;
-use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED, MAX_GRIPS};
+use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED};
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -152,7 +152,7 @@ impl State {
 
     /// Whether there may be one more. With all in use each of them is looked at only every now and then.
     fn has_room_for_grip(&mut self, now: Instant) -> bool {
-        if self.grips.len() < MAX_GRIPS {
+        if self.grips.len() < self.most_grips {
             return true;
         }
         if self.full_until.is_some_and(|until| until > now) {
@@ -162,7 +162,7 @@ impl State {
             |grip: &Grip| grip.under_way > 0 || grip.held.is_some_and(|held| held.until > now);
         self.grips.retain(|_, grip| is_used(grip));
         self.full_until = Some(now + GRIP_IN_VAIN);
-        self.grips.len() < MAX_GRIPS
+        self.grips.len() < self.most_grips
     }
 
     /// As if answers were taken in from before changes by this session.

@@ -3,7 +3,9 @@ use crate::call::Call;
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{BRIEF_LEASE, GRIP_IN_VAIN, MANY_CACHED_LEASES, MAX_GRIPS};
+use pandofs_types::limits::{
+    BRIEF_LEASE, GRIP_IN_VAIN, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
+};
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,7 +278,7 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
         beliefs.state().inodes[&ino].until
     };
     let begun = Instant::now();
-    let many = MANY_CACHED_LEASES as u64;
+    let many = (MAX_CACHED_LEASES / MANY_LEASES_FRACTION) as u64;
     for serial in 1..=many {
         assert!(learn(serial, FileKind::File) > begun + BRIEF_LEASE);
     }
@@ -286,7 +288,7 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
     // When it is over there is room, and what is believed for longer stays.
     let mut state = beliefs.state();
     state.drop_ended(brief);
-    assert_eq!(state.inodes.len(), MANY_CACHED_LEASES + 1);
+    assert_eq!(state.inodes.len() as u64, many + 1);
 }
 
 #[test]

@@ -225,7 +225,11 @@ pub fn client(map: &ClusterMap) -> Client {
 
 /// A client that gives up after this time.
 pub fn soft_client(map: &ClusterMap, soft: Duration) -> Client {
-    Client::connect(map.clone(), Options { soft: Some(soft) }).unwrap()
+    let options = Options {
+        soft: Some(soft),
+        ..Options::default()
+    };
+    Client::connect(map.clone(), options).unwrap()
 }
 
 pub fn name(text: &str) -> Name {

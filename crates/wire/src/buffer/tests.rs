@@ -490,3 +490,18 @@ fn an_interrupted_read_is_repeated_and_a_blocked_one_is_reported() {
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     assert_eq!(buffer.unread(), 1);
 }
+
+#[test]
+fn memory_is_given_back_when_nothing_is_in_it() {
+    let sent = frame_of(&7_u32);
+    let mut received = ReadBuffer::new();
+    for _ in 0..2 {
+        received.fill_from(&mut sent.as_slice()).unwrap();
+        received.give_back();
+        assert!(received.memory() >= sent.len());
+        let body = received.next_frame().unwrap().unwrap();
+        assert_eq!(frame::decode::<u32>(body).unwrap(), 7);
+        received.give_back();
+        assert_eq!(received.memory(), 0);
+    }
+}

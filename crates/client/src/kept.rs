@@ -1,0 +1,76 @@
+//! How much a client remembers, so that it asks less. Each part is bounded by a number of its own, and with all of them
+//! as large as they may be it takes some [`KEPT_BYTES`].
+
+use pandofs_types::limits::{
+    KEPT_BYTES, MAX_BUFFERED_CONNECTIONS, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
+    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_GRIPS, MAX_UNFORCED_INODES, MAX_UNTOLD_ACCESSES,
+};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Entries that are believed at once, and as many attributes.
+    pub leases: usize,
+    /// Files of which it is known under which lease they are written to.
+    pub grips: usize,
+    /// Directories whose maps are known.
+    pub dir_maps: usize,
+    /// Partitions in all of these maps.
+    pub partitions: usize,
+    /// Inodes that are known not to be on their birth shard.
+    pub inode_shards: usize,
+    /// Closed files with changes that may not be on disk yet.
+    pub unforced: usize,
+    /// Inodes whose reading is still to be told.
+    pub accesses: usize,
+    /// Connections that nobody uses at the moment and that have their buffers all the same.
+    pub buffered_connections: usize,
+}
+
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            leases: MAX_CACHED_LEASES,
+            grips: MAX_GRIPS,
+            dir_maps: MAX_CACHED_DIR_MAPS,
+            partitions: MAX_CACHED_PARTITIONS,
+            inode_shards: MAX_CACHED_INODE_SHARDS,
+            unforced: MAX_UNFORCED_INODES,
+            accesses: MAX_UNTOLD_ACCESSES,
+            buffered_connections: MAX_BUFFERED_CONNECTIONS,
+        }
+    }
+}
+
+impl Kept {
+    /// As much of everything as this many bytes are of [`KEPT_BYTES`], and no more than there may be.
+    pub fn within(bytes: usize) -> Kept {
+        let share = |most: usize| most * bytes.min(KEPT_BYTES) / KEPT_BYTES;
+        let most = Kept::default();
+        Kept {
+            leases: share(most.leases),
+            grips: share(most.grips),
+            dir_maps: share(most.dir_maps),
+            partitions: share(most.partitions),
+            inode_shards: share(most.inode_shards),
+            unforced: share(most.unforced),
+            accesses: share(most.accesses),
+            buffered_connections: share(most.buffered_connections),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_it_shrinks_alike_and_nothing_grows() {
+        assert_eq!(Kept::within(KEPT_BYTES), Kept::default());
+        assert_eq!(Kept::within(usize::MAX), Kept::default());
+        let half = Kept::within(KEPT_BYTES / 2);
+        assert_eq!(half.leases, MAX_CACHED_LEASES / 2);
+        assert_eq!(half.buffered_connections, MAX_BUFFERED_CONNECTIONS / 2);
+        assert_eq!(Kept::within(0).unforced, 0);
+    }
+}
