@@ -1,7 +1,7 @@
 //! Two-phase and three-phase commit between shards: what the coordinator answers before the others have heard of it.
 
 use crate::support::{Cluster, create_file, name, receiver, sent};
-use pandofs_api::{PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::CommitProtocol::{S2pcMp, ThreePhase, TwoPhase};
@@ -46,6 +46,48 @@ fn made(cluster: &mut Cluster) -> (Ino, Vec<PeerMessage>) {
         outputs = cluster.batch(to.0, inputs).outputs;
     }
     panic!("the directory is not made");
+}
+
+/// An operation of thousands of steps, each asked about twice a second, had no time for its steps any more.
+#[test]
+fn an_inquiry_about_what_is_undecided_is_no_record() {
+    let mut cluster = cluster(TwoPhase);
+    let request = Request::Mkdir {
+        dir: Ino::ROOT,
+        name: name("a"),
+        mode: 0o755,
+        umask: 0,
+    };
+    let request = cluster.request(0, request);
+    let asked = sent(&cluster.input(0, request).outputs);
+    let inputs = asked.into_iter().map(Input::Peer).collect();
+    let prepared = sent(&cluster.batch(1, inputs).outputs);
+    // The answer is on its way for so long that the participant asks.
+    let inquiry = sent(&cluster.later(1).outputs);
+    let is_inquiry = |message: &PeerMessage| {
+        matches!(
+            message,
+            PeerMessage::Commit {
+                message: CommitMessage::InquireOutcome { .. },
+                ..
+            }
+        )
+    };
+    assert!(
+        !inquiry.is_empty() && inquiry.iter().all(is_inquiry),
+        "{inquiry:?}"
+    );
+    let heard = cluster.batch(0, inquiry.iter().cloned().map(Input::Peer).collect());
+    assert!(
+        heard.records.is_empty() && sent(&heard.outputs).is_empty(),
+        "{heard:?}"
+    );
+    // Once it is decided the participant is told, whatever it asked before.
+    let inputs = prepared.into_iter().map(Input::Peer).collect();
+    let decided = cluster.batch(0, inputs);
+    assert_eq!(answers(&decided.outputs).len(), 1);
+    let told = cluster.batch(0, inquiry.into_iter().map(Input::Peer).collect());
+    assert!(!sent(&told.outputs).is_empty(), "{told:?}");
 }
 
 #[test]

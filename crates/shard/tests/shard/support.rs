@@ -104,6 +104,12 @@ impl Cluster {
         }
     }
 
+    /// So much time passes that this shard sends again what is due.
+    pub fn later(&mut self, shard: u16) -> Step {
+        self.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
+        self.input(shard, Input::Tick)
+    }
+
     /// Gives one input to a shard and runs it until it is quiet.
     pub fn input(&mut self, shard: u16, input: Input) -> Step {
         self.batch(shard, vec![input])
