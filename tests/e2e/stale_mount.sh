@@ -77,7 +77,7 @@ wait_until 'the mount to end with its last user' has_ended "$MOUNT_PID"
 say 'a mount in use was left alone, and taken away lazily'
 
 # 5. Places that nothing can be mounted on.
-expect_refused 'is no directory' "$PANDOFS" mount --data "$DATA" "$SCRATCH/nowhere"
+expect_refused 'make the directory first' "$PANDOFS" mount --data "$DATA" "$SCRATCH/nowhere"
 touch "$SCRATCH/plain"
 expect_refused 'is no directory' "$PANDOFS" mount --data "$DATA" "$SCRATCH/plain"
 mkdir "$SCRATCH/full"
@@ -91,6 +91,8 @@ for above in "$SCRATCH/maps/here" "$SCRATCH/maps"; do
 done
 expect_refused 'is not empty' "$PANDOFS" up --data "$SCRATCH/other" --mount "$SCRATCH/full"
 [[ ! -e $SCRATCH/other/cluster.json ]] || fail "a cluster was made that could not be mounted"
+expect_refused "there is $SCRATCH/full/precious, which belongs to no cluster" "$PANDOFS" up --data "$SCRATCH/full" --no-mount
+expect_equal 'what is in a directory of somebody else' "$(ls "$SCRATCH/full")" precious
 say 'what cannot be mounted on was refused'
 
 # 6. The servers go away, and a mount stays: nobody waits for them who only wants to be rid of it.

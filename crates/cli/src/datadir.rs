@@ -79,6 +79,30 @@ impl DataDir {
         self.server(id).join("log.txt")
     }
 
+    /// Something in the directory that is no cluster's: somebody took another directory for one that may be used.
+    /// Empty directories harm nobody, and a new file system on a disk has its own.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn foreign_entry(&self) -> Result<Option<PathBuf>> {
+        const OURS: [&str; 4] = ["lock", "up-log.txt", "mount.pid", "mount-log.txt"];
+        let cannot = || format!("cannot read {}", self.root.display());
+        for entry in fs::read_dir(&self.root).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_ours = OURS.contains(&&*name)
+                || name.starts_with("cluster.json")
+                || name.starts_with("server-")
+                || name == "lost+found";
+            let is_empty_dir = || fs::read_dir(entry.path()).is_ok_and(|all| all.count() == 0);
+            if !is_ours && !is_empty_dir() {
+                return Ok(Some(entry.path()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether `up` runs on it.
     ///
     /// # Errors
@@ -194,6 +218,24 @@ mod tests {
         drop(held);
         assert!(!dir.is_held().unwrap());
         dir.hold().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_clusters_is_found() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = DataDir::new(scratch.path());
+        for name in ["server-0/data", "lost+found/file", "mount-point"] {
+            fs::create_dir_all(scratch.path().join(name)).unwrap();
+        }
+        let held = dir.hold().unwrap();
+        for path in [dir.up_log(), dir.in_the_making(), dir.mount_log()] {
+            fs::write(path, "").unwrap();
+        }
+        assert_eq!(dir.foreign_entry().unwrap(), None);
+        let foreign = scratch.path().join("passwd");
+        fs::write(&foreign, "").unwrap();
+        assert_eq!(dir.foreign_entry().unwrap(), Some(foreign));
+        drop(held);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use pandofs_fuse::{Cache, LocalLocks, Memory, Setting};
 use pandofs_types::limits::{
-    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_MEMORY_BYTES, DEFAULT_MOUNT_THREADS,
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_MEMORY_BYTES, DEFAULT_MOUNT_THREADS, MAX_MOUNT_THREADS,
 };
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct MountOptions {
     #[arg(long, value_name = "TIME")]
     pub negative_timeout: Option<Time>,
     /// Threads that take requests from the kernel: programs that are served at once
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS, value_parser = parse_threads)]
     pub threads: usize,
     /// Give programs an error when a server has been away for this long [default: wait for it]
     #[arg(long, value_name = "TIME")]
@@ -386,7 +386,9 @@ impl MountOptions {
             ("attr_timeout", _) => self.attr_timeout = Some(time()?),
             ("negative_timeout", _) => self.negative_timeout = Some(time()?),
             ("soft", _) => self.soft = Some(time()?),
-            ("threads", Some(value)) => self.threads = value.parse()?,
+            ("threads", Some(value)) => {
+                self.threads = parse_threads(value).map_err(anyhow::Error::msg)?;
+            }
             ("memory", _) => {
                 let value = value.context("a number of bytes is missing")?;
                 self.memory = Some(units::parse_bytes(value).map_err(anyhow::Error::msg)?);
@@ -428,6 +430,13 @@ impl MountOptions {
         }
         Ok(())
     }
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok();
+    threads
+        .filter(|threads| (1..=MAX_MOUNT_THREADS).contains(threads))
+        .ok_or_else(|| format!("'{text}' is no number of threads: 1 to {MAX_MOUNT_THREADS}"))
 }
 
 /// What a word of `-o` stands for.
@@ -580,7 +589,9 @@ mod tests {
         for (option, said) in [
             ("nosuch", "no such option"),
             ("soft", "length of time is missing"),
-            ("threads=x", "invalid digit"),
+            ("threads=x", "'x' is no number of threads: 1 to 64"),
+            ("threads=0", "'0' is no number of threads"),
+            ("threads=65", "'65' is no number of threads"),
             ("cache=x", "one of leases, timeouts, none"),
             ("local_lock=x", "one of none, flock, posix, all"),
             ("memory", "a number of bytes is missing"),

@@ -89,7 +89,11 @@ impl Mount {
         }
         // After that, because a mount whose servers are away would not say what it is.
         if !point.is_dir() {
-            bail!("cannot mount on {}: it is no directory", point.display());
+            let why = match point.exists() {
+                true => "it is no directory",
+                false => "it is not there; make the directory first",
+            };
+            bail!("cannot mount on {}: {why}", point.display());
         }
         let cluster = self.source.find(None)?;
         // The servers whose directories it hid would wait for the mount, and that for them.

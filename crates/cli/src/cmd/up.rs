@@ -105,6 +105,7 @@ impl Up {
         };
         mount_options.resolved()?;
         let dir = self.data_dir()?;
+        up::check_directory(&dir)?;
         let _held = dir.hold()?;
         let mut voice = Voice::new(&dir.up_log(), self.quiet || !self.command.is_empty());
         // Nor for a mount that cannot be.
@@ -115,10 +116,11 @@ impl Up {
             .transpose()?;
         let map = up::open_or_create(&dir, &wanted, &mut voice)?;
         let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options);
-        let servers = units::plural(map.servers.len() as u64, "server", "servers");
-        voice.note(&format!("starting {servers}"));
+        let servers = map.servers.len() as u64;
+        let named = units::plural(servers, "server", "servers");
+        voice.note(&format!("starting {named}"));
         let end = up::supervise(plan, &mut voice, |voice| {
-            voice.note(&usage(&dir, mount_point.as_deref(), &servers));
+            voice.note(&usage(&dir, mount_point.as_deref(), servers));
         })?;
         voice.note("stopped");
         Ok(match end {
@@ -279,11 +281,13 @@ fn wait_for_old_mount(point: &Path, dir: &DataDir, voice: &mut Voice) -> Result<
     Ok(())
 }
 
-fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: &str) -> String {
+fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: u64) -> String {
     let data = dir.root().display();
+    let named = units::plural(servers, "server", "servers");
     let serving = match mount_point {
-        Some(point) => format!("{servers} and the mount on {} are up", point.display()),
-        None => format!("{servers} are up"),
+        Some(point) => format!("{named} and the mount on {} are up", point.display()),
+        None if servers == 1 => format!("{named} is up"),
+        None => format!("{named} are up"),
     };
     let mut text = format!(
         "{serving}\n\

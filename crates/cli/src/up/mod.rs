@@ -6,6 +6,6 @@ mod supervisor;
 mod voice;
 
 pub use child::{Recipe, Role};
-pub use prepare::{NewCluster, check_options, open_or_create, unix_address};
+pub use prepare::{NewCluster, check_directory, check_options, open_or_create, unix_address};
 pub use supervisor::{End, Plan, supervise};
 pub use voice::Voice;

@@ -86,6 +86,24 @@ pub fn open_or_create(
     Ok(map)
 }
 
+/// Whether a file system may be in that directory: it is one's, or has nothing of anybody else. To be asked before
+/// anything is written to it.
+///
+/// # Errors
+/// What there is.
+pub fn check_directory(dir: &DataDir) -> Result<()> {
+    if !dir.cluster_map().exists()
+        && let Some(foreign) = dir.foreign_entry()?
+    {
+        bail!(
+            "--data {}: there is {}, which belongs to no cluster; choose a new directory, or one that is empty",
+            dir.root().display(),
+            foreign.display()
+        );
+    }
+    Ok(())
+}
+
 /// Whether a file system can be made with these options, wherever its servers are to listen.
 ///
 /// # Errors
