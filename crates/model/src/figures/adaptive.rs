@@ -127,17 +127,37 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// By how many per cent one is more than the other with the same seed, in the mean, and that mean's standard error.
-fn compared(one: &[f64], other: &[f64]) -> (f64, f64) {
-    let pairs = one.iter().zip(other);
-    let more: Vec<f64> = pairs
-        .map(|(one, other)| 100.0 * (one / other - 1.0))
-        .collect();
-    let middle = mean(&more);
-    let spread: f64 = more.iter().map(|value| (value - middle).powi(2)).sum();
-    let pairs = more.len() as f64;
-    let error = (spread / (pairs - 1.0).max(1.0) / pairs).sqrt();
-    (middle, error)
+/// By how many per cent one is more than another with the same seed.
+struct Compared {
+    /// In the mean.
+    mean: f64,
+    /// That mean's standard error.
+    error: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Compared {
+    fn of(one: &[f64], other: &[f64]) -> Compared {
+        let pairs = one.iter().zip(other);
+        let more: Vec<f64> = pairs
+            .map(|(one, other)| 100.0 * (one / other - 1.0))
+            .collect();
+        let mean = mean(&more);
+        let spread: f64 = more.iter().map(|value| (value - mean).powi(2)).sum();
+        let pairs = more.len() as f64;
+        Compared {
+            mean,
+            error: (spread / (pairs - 1.0).max(1.0) / pairs).sqrt(),
+            least: more.iter().copied().fold(f64::INFINITY, f64::min),
+            most: more.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// Whether it is that much more whatever the seed: by two standard errors, as a few seeds say little.
+    fn is_above(&self, bound: f64) -> bool {
+        self.mean - 2.0 * self.error > bound
+    }
 }
 
 /// Which are worth to be measured with all seeds: the best of each name space with one seed, and the shipped one. (The
@@ -233,10 +253,14 @@ fn of_order(
     };
     let against_best = |at: usize| {
         let (policy, rates) = best(at);
-        let (more, error) = compared(&adaptive[at], rates);
+        let more = Compared::of(&adaptive[at], rates);
         let text = format!(
-            "{more:+.1} % against {}, standard error {error:.1} over {} seeds",
+            "{:+.1} % against {}, standard error {:.1}, {:+.1} to {:+.1} % over {} seeds",
+            more.mean,
             policy.name(),
+            more.error,
+            more.least,
+            more.most,
             rates.len()
         );
         (more, text)
@@ -249,7 +273,7 @@ fn of_order(
                 ground.spaces[0].name,
                 order.name()
             ),
-            more >= -5.0,
+            more.is_above(-5.0),
             text,
         );
     }
@@ -259,7 +283,7 @@ fn of_order(
             "adaptive is better than every fixed granularity on a mix of both, {}",
             order.name()
         ),
-        more > 0.0,
+        more.is_above(0.0),
         text,
     );
     let all_best = [0, 1, 2].map(|at: usize| best(at).0);
