@@ -3,6 +3,7 @@
 //! Invariant: nothing in here knows how the file system works; it parses, starts, asks and shows.
 
 mod admin;
+mod allocator;
 mod backend;
 mod branch_points;
 mod cmd;
@@ -149,6 +150,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Completions(completions) => completions.run(),
         Command::Tree(tool) => {
             pandofs_walk_tools::launcher::hand_over()?;
+            allocator::keep_nothing();
             let outcome = tool.run(&mut pandofs_walk_tools::Crew::Alone)?;
             Ok(Outcome::Other(outcome.code()))
         }
