@@ -18,7 +18,8 @@
 //!
 //! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
 //! older than [`UNFORCED_TERM`](pandofs_types::limits::UNFORCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNFORCED_INODES`](pandofs_types::limits::MAX_UNFORCED_INODES), or what little memory allows, are known, and three quarters of them in any case.
+//! no more than [`MAX_UNFORCED_INODES`](pandofs_types::limits::MAX_UNFORCED_INODES), or what little memory allows, are
+//! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
 use pandofs_api::{DataRequest, Reply, Request};

@@ -10,8 +10,8 @@
 //! that: a change waits for those of the same name or the same inode that were left before. So a file that is copied
 //! anew does not get bytes of the old copy.
 //!
-//! At most [`MAX_LEFT_REQUESTS`](pandofs_types::limits::MAX_LEFT_REQUESTS), or fewer with little memory, are left at once, as each has a thread. When there are as many a program waits, killed
-//! or not, until its operation is done or one of the others is.
+//! At most [`MAX_LEFT_REQUESTS`](pandofs_types::limits::MAX_LEFT_REQUESTS), or fewer with little memory, are left at once,
+//! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
 
 use crate::askers;
 use crate::ops::{PandoFs, Result};

@@ -41,7 +41,7 @@ pub struct Model {
     /// Print the costs as JSON and stop
     #[arg(long)]
     print_costs: bool,
-    /// Instead, the model beside what 'pandofs bench macro1 --json FILE' measured, metarates or macro2
+    /// Instead, the model beside what 'pandofs bench --json FILE' measured of macro1, metarates and macro2
     #[arg(long, value_name = "FILE", conflicts_with = "experiments")]
     live: Option<PathBuf>,
     /// Write plots (SVG), tables (report.txt) and points (report.jsonl) there

@@ -9,7 +9,7 @@ impl ClusterMap {
     /// shards of its own, with the numbers after those that are there. How many is what servers of its weight have
     /// on the average now, and one at least, so that new directories are spread over all servers by weight. No shard
     /// changes its server: nothing that is stored moves, and what a large directory gives to the new servers it gives by
-    /// splitting (see [`extended_slots`](crate::extended_slots)).
+    /// splitting (see [`renewed_slots`](crate::renewed_slots)).
     ///
     /// # Errors
     /// [`MapError::NothingToAdd`], [`MapError::TooManyShards`], and what [`ClusterMap::validate`] has against the result:
