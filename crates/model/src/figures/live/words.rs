@@ -30,8 +30,8 @@ pub fn why_they_differ(bench: Bench) -> &'static str {
         }
         Bench::Metarates => {
             "where they differ: in the model as many processors work on the directory as servers have partitions of it, while \
-             live servers share those of one machine with the clients, so that live rates hardly change with the servers; \
-             and the clock of a live run includes the time in which partitions split, which with few files is much of it, as \
+             live servers share those of one machine with the clients, so that a second live server takes processor time \
+             rather than adds any, and more of them hardly change the rates; and the clock of a live run includes the time in which partitions split, which with few files is much of it, as \
              it is in the model. What changes and looks at attributes is not in the model of one directory"
         }
         Bench::Macro2 => {
