@@ -372,6 +372,9 @@ pub enum PeerMessage {
         to: ShardId,
         /// Every operation that `from` coordinated with a smaller number has ended everywhere.
         horizon: u64,
+        /// Objects that the server of `from` had when it sent this, as policies that adapt count them; none in a message
+        /// that was put aside here.
+        held: Option<u64>,
         message: CommitMessage,
     },
     SplitChunk {

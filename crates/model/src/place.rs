@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::space::{Object, ROOT, Space};
 use pandofs_placement::{
     ClusterMap, DirBounds, DirPolicy, Drawn, FileBounds, FilePolicy, GrainState, RecentRequests,
-    ServerLoad, place_directory, place_file, place_new_directory, place_new_file,
+    ServerLoad, objects, place_directory, place_file, place_new_directory, place_new_file,
 };
 use pandofs_types::{ServerId, ShardId};
 use std::collections::BTreeMap;
@@ -108,6 +108,8 @@ pub struct Placer {
     grain: Vec<GrainState>,
     /// Objects of each server.
     pub objects: Vec<u64>,
+    /// The same as running servers count them, which place by it.
+    held: Vec<u64>,
     /// The server that each one gives the next object to, where they do it in turn.
     turns: Vec<u16>,
     running: Running,
@@ -147,8 +149,8 @@ impl Running {
         }
         let placers = if policy.adapts() { servers } else { 0 };
         let placer = |shard: u16| {
-            let inodes = u64::from(ShardId(shard) == ROOT_SHARD);
-            pandofs_placement::Placer::new(&map, ShardId(shard), inodes)
+            let has_root = u64::from(ShardId(shard) == ROOT_SHARD);
+            pandofs_placement::Placer::new(&map, ShardId(shard), objects(has_root, has_root))
         };
         Running {
             placers: (0..placers as u16).map(placer).collect(),
@@ -161,48 +163,55 @@ impl Running {
         }
     }
 
-    /// What decides where something goes that is made at this server, which has so many objects.
-    fn drawn(&self, at: u16, objects: u64, near: Option<ShardId>, random: u64) -> Drawn {
-        let placer = self.placers.get(usize::from(at));
+    /// What decides where something goes that is made at this server, which has so much.
+    fn drawn(&mut self, at: u16, held: u64, near: Option<ShardId>, random: u64) -> Drawn {
+        let map = &self.map;
+        let placing = self.placers.get_mut(usize::from(at)).map(|placer| {
+            placer.holds(held);
+            placer.placing(map, random, near)
+        });
         Drawn {
             random,
             shards: self.map.shard_count(),
-            placing: placer.map(|placer| placer.placing(&self.map, objects, random, near)),
+            placing,
         }
     }
 
-    /// A server was asked to make something, which is there now; the servers have so much with it.
-    fn made(&mut self, at: u16, there: u16, objects: &[u64]) {
-        if at != there
-            && let Some(placer) = self.placers.get_mut(usize::from(there))
-        {
-            placer.was_given(&self.map, ShardId(at), objects[usize::from(there)] - 1);
+    /// A server was asked to make something, which is there now; the servers have so much with it. If it took two of
+    /// them, each knows from the other's messages what that has.
+    fn made(&mut self, at: u16, there: u16, held: &[u64]) {
+        if at != there {
+            for (of, other) in [(at, there), (there, at)] {
+                if let Some(placer) = self.placers.get_mut(usize::from(of)) {
+                    placer.learn(&self.map, ShardId(other), held[usize::from(other)]);
+                }
+            }
         }
         self.requests[usize::from(at)].0 += 1;
         self.placed += 1;
         if let Tellings::Objects(every) = self.tellings
             && self.placed.is_multiple_of(every)
         {
-            self.tell(objects);
+            self.tell(held);
         }
     }
 
     /// It is so late now.
-    fn pass_time(&mut self, now: u64, objects: &[u64]) {
+    fn pass_time(&mut self, now: u64, held: &[u64]) {
         if let Tellings::Nanoseconds(every) = self.tellings
             && now >= self.last_told + every
         {
             self.last_told = now - now % every;
-            self.tell(objects);
+            self.tell(held);
         }
     }
 
-    fn tell(&mut self, objects: &[u64]) {
+    fn tell(&mut self, held: &[u64]) {
         if self.placers.is_empty() {
             return;
         }
         let mut now = BTreeMap::new();
-        for (server, &objects) in (0..).map(ServerId).zip(objects) {
+        for (server, &objects) in (0..).map(ServerId).zip(held) {
             let (ever, recent) = &mut self.requests[usize::from(server.0)];
             recent.count(*ever);
             let requests = recent.of_late();
@@ -211,8 +220,8 @@ impl Running {
         // As in a lane: a server knows its own load, and of the others what they answered the last time.
         for (server, placer) in (0..).map(ServerId).zip(&mut self.placers) {
             let before = self.told.insert(server, now[&server]);
-            let inodes = objects[usize::from(server.0)];
-            placer.hear(&self.map, inodes, &self.told);
+            placer.holds(held[usize::from(server.0)]);
+            placer.hear(&self.map, &self.told);
             if let Some(before) = before {
                 self.told.insert(server, before);
             } else {
@@ -239,15 +248,16 @@ impl Placer {
         );
         let (Tellings::Objects(every) | Tellings::Nanoseconds(every)) = tellings;
         assert!(every > 0, "servers that do nothing but tell each other");
-        let mut objects = vec![0; servers];
-        objects[usize::from(ROOT_SHARD.0)] = 1;
+        let mut roots = vec![0; servers];
+        roots[usize::from(ROOT_SHARD.0)] = 1;
         Placer {
             policy,
             servers,
             rng,
             server: vec![ROOT_SHARD.0],
             grain: vec![GrainState::root(ROOT_SHARD)],
-            objects,
+            held: roots.iter().map(|&root| objects(root, root)).collect(),
+            objects: roots,
             turns: (0..servers as u16).collect(),
             running: Running::new(policy, servers, tellings),
         }
@@ -276,7 +286,7 @@ impl Placer {
         if self.server[object as usize] != NOWHERE {
             return;
         }
-        self.running.pass_time(now, &self.objects);
+        self.running.pass_time(now, &self.held);
         let parent = space.parents[object as usize];
         self.place(object, parent, space.is_dir[object as usize]);
     }
@@ -291,7 +301,8 @@ impl Placer {
         };
         self.server[object as usize] = shard.0;
         self.objects[usize::from(shard.0)] += 1;
-        self.running.made(home, shard.0, &self.objects);
+        self.held[usize::from(shard.0)] += objects(1, u64::from(is_dir));
+        self.running.made(home, shard.0, &self.held);
     }
 
     fn place_dir(&mut self, object: Object, parent: Object) -> ShardId {
@@ -326,8 +337,8 @@ impl Placer {
             Policy::Running { directories, .. } => {
                 let random = self.rng.next_u64();
                 let near = Some(grain.dir_shard);
-                let objects = self.objects[usize::from(home)];
-                let drawn = self.running.drawn(home, objects, near, random);
+                let held = self.held[usize::from(home)];
+                let drawn = self.running.drawn(home, held, near, random);
                 place_new_directory(directories, &grain, parent == ROOT, ShardId(home), &drawn)
             }
         };
@@ -348,8 +359,8 @@ impl Placer {
             Policy::Subtree => return ShardId(home),
             Policy::Running { files, .. } => {
                 let random = self.rng.next_u64();
-                let objects = self.objects[usize::from(home)];
-                let drawn = self.running.drawn(home, objects, None, random);
+                let held = self.held[usize::from(home)];
+                let drawn = self.running.drawn(home, held, None, random);
                 place_new_file(files, &grain, ShardId(home), &drawn)
             }
         };
@@ -485,8 +496,8 @@ mod tests {
         }
     }
 
-    /// What a server was given is enough to spread a name space before anybody has told anything; what is told
-    /// in between is worth something as well.
+    /// What messages say is enough to spread a name space before anybody has told anything; what is told in between is
+    /// worth something as well.
     #[test]
     fn servers_adapt_to_what_they_were_given_and_told() {
         let adaptive = Policy::adaptive();

@@ -32,7 +32,7 @@ pub use ddg::{
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
 pub use made::{Drawn, place_new_directory, place_new_file};
-pub use placer::{Placer, Placing, ServerLoad};
+pub use placer::{OBJECTS_OF_A_DIRECTORY, Placer, Placing, ServerLoad, objects};
 pub use requests::RecentRequests;
 pub use slots::{
     default_max_partitions, extended_slots, is_to_spread, is_to_stay, least_to_spread,

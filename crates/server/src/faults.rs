@@ -254,6 +254,7 @@ mod tests {
             from: ShardId(1),
             to: ShardId(2),
             horizon: 0,
+            held: None,
             message,
         };
         let step = Step::DropPart { dir: Ino(5) };

@@ -315,6 +315,7 @@ fn serve(
         now: Clock::default().now(),
         // The lane's begins there, too: a moment later.
         steady: pandofs_types::Time(0),
+        held: 0,
         random: &mut random,
     };
     // Records do what they do by the map of their time.

@@ -20,6 +20,8 @@ pub struct Shards {
     led: Vec<Option<Led>>,
     /// Those that were given something since their outputs were taken; each once.
     touched: Vec<ShardId>,
+    /// Of all of them, as policies that adapt count them.
+    objects: u64,
 }
 
 struct Led {
@@ -46,6 +48,7 @@ impl Shards {
     /// Shards that have been opened and replayed; the log is forced.
     pub fn new(shards: Vec<(ShardId, Shard)>) -> Shards {
         let mut led = Vec::new();
+        let objects = shards.iter().map(|(_, shard)| shard.objects()).sum();
         for (id, shard) in shards {
             let place = usize::from(id.0);
             led.resize_with(led.len().max(place + 1), || None);
@@ -62,6 +65,7 @@ impl Shards {
         Shards {
             led,
             touched: Vec::new(),
+            objects,
         }
     }
 
@@ -96,6 +100,7 @@ impl Shards {
         shard: ShardId,
         input: Input,
     ) -> Result<(), ServerError> {
+        environment.held = self.objects;
         let led = get(&mut self.led, shard);
         led.shard
             .submit(overlay, environment, input)
@@ -176,9 +181,11 @@ impl Shards {
             pass_all(faults, Stage::Appended, &names[begun..])?;
             for (id, proposal) in proposals.drain(..) {
                 let led = get(&mut self.led, id);
+                let before = led.shard.objects();
                 led.shard
                     .apply(overlay, environment, proposal.index, &proposal.payload)
                     .map_err(|source| failure(id, source))?;
+                self.objects = self.objects - before + led.shard.objects();
                 total.records += 1;
                 total.bytes += proposal.payload.len() as u64 + RECORD_OVERHEAD_BYTES;
             }
@@ -247,9 +254,9 @@ impl Shards {
         self.iter().map(|(_, led)| status(led)).collect()
     }
 
-    /// Inodes of all these shards.
-    pub fn inodes(&self) -> u64 {
-        self.iter().map(|(_, led)| led.shard.inodes()).sum()
+    /// Of all these shards, as policies that adapt count them.
+    pub fn objects(&self) -> u64 {
+        self.objects
     }
 
     /// What is placed by, if a shard places by what all servers have. All of them have heard the same.

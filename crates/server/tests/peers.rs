@@ -128,6 +128,7 @@ fn messages_for_or_from_the_wrong_shards_are_dropped() {
             from,
             to,
             horizon: 0,
+            held: None,
             message,
         }
     };

@@ -174,6 +174,7 @@ impl Settling {
         let mut env = Environment {
             now: self.now,
             steady: self.now,
+            held: 0,
             random: &mut random,
         };
         let mut overlay = Overlay::new(&node.store);

@@ -456,6 +456,7 @@ impl Shard {
                     from,
                     to,
                     horizon,
+                    held: Some(self.placer.held()),
                     message,
                 },
                 true,

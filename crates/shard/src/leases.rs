@@ -242,6 +242,7 @@ impl Shard {
             from,
             to,
             horizon,
+            held: None,
             message: message.clone(),
         };
         self.put_aside(&cleared, Input::Peer(message));

@@ -25,9 +25,13 @@ impl Shard {
                 from,
                 to,
                 horizon,
+                held,
                 message,
             } => {
                 if to == self.config.shard {
+                    if let Some(held) = held {
+                        self.placer.learn(&self.config.map, from, held);
+                    }
                     self.commit_message(overlay, env, from, horizon, message)?;
                 }
             }
@@ -202,7 +206,6 @@ impl Shard {
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
                     return Ok(());
                 }
-                self.was_asked_for(from, step);
                 let own = [(self.config.shard, step.clone())];
                 if self.is_gated(&own) {
                     choices.admission = Admission::Busy;
@@ -268,6 +271,7 @@ impl Shard {
             from,
             to,
             horizon,
+            held: None,
             message,
         });
         self.warm(key, input);
@@ -427,6 +431,7 @@ impl Shard {
                     from,
                     to,
                     horizon,
+                    held: None,
                     message,
                 };
                 if !self.replaying {

@@ -4,10 +4,9 @@
 //! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
 
 use crate::shard::Shard;
-use pandofs_api::{Request, Step};
+use pandofs_api::Request;
 use pandofs_namespace::View;
 use pandofs_placement::Placing;
-use pandofs_types::ShardId;
 
 impl Shard {
     /// What a request that makes something would be placed by. Whether its directory asks for that is seen later,
@@ -26,17 +25,6 @@ impl Shard {
             },
             _ => return None,
         };
-        let inodes = self.meta.inodes;
-        Some(self.placer.placing(&self.config.map, inodes, random, near))
-    }
-
-    /// Another shard asks for a step: if something is to be made here for it, its server is taken to have as much as this
-    /// one. (One whose directories do not adapt gives what it has no need to give. That is put right when servers tell each
-    /// other the next time.)
-    pub(crate) fn was_asked_for(&mut self, from: ShardId, step: &Step) {
-        if matches!(step, Step::NewDir { .. } | Step::NewFile { .. }) {
-            let inodes = self.meta.inodes;
-            self.placer.was_given(&self.config.map, from, inodes);
-        }
+        Some(self.placer.placing(&self.config.map, random, near))
     }
 }

@@ -26,6 +26,8 @@ pub struct Environment<'a> {
     pub now: Time,
     /// Of a clock that nobody sets, from whenever: by it leases are counted.
     pub steady: Time,
+    /// [`crate::Shard::objects`] of all shards of this server together.
+    pub held: u64,
     /// Draws a random number.
     pub random: &'a mut dyn FnMut() -> u64,
 }

@@ -18,6 +18,7 @@ use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRe
 use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, FilePolicy, GrainState, Granularity, PartitionIndex, Placer,
+    objects,
 };
 use pandofs_store::{Overlay, Store, StoreError};
 use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
@@ -228,7 +229,7 @@ impl Shard {
         let (policy, file_policy) = (config.map.policy, config.map.settings.file_policy);
         let adapts = matches!(policy, DirPolicy::Adaptive(_))
             || matches!(file_policy, FilePolicy::Adaptive(_));
-        let placer = Placer::new(&config.map, shard, meta.inodes);
+        let placer = Placer::new(&config.map, shard, objects(meta.inodes, meta.partitions));
         let mut this = Shard {
             proposed: meta.applied,
             meta,
@@ -359,6 +360,7 @@ impl Shard {
         let mut env = Environment {
             now: Time(0),
             steady: Time(0),
+            held: 0,
             random: &mut random,
         };
         let done = self.apply(overlay, &mut env, index, payload);
@@ -502,15 +504,14 @@ impl Shard {
         self.leases.set_room(room);
     }
 
-    /// Inodes that are here.
-    pub fn inodes(&self) -> u64 {
-        self.meta.inodes
+    /// What is here, as policies that adapt count it.
+    pub fn objects(&self) -> u64 {
+        objects(self.meta.inodes, self.meta.partitions)
     }
 
     /// What is placed by here, if something is by what all servers have: then [`Input::Loads`] is wanted now and then.
     pub fn granularity(&self) -> Option<Granularity> {
-        let inodes = self.meta.inodes;
-        self.adapts.then(|| self.placer.granularity(inodes))
+        self.adapts.then(|| self.placer.granularity())
     }
 
     /// What has been coordinated here.

@@ -31,6 +31,7 @@ impl Shard {
     ) -> Result<(), ShardError> {
         let shard = self.config.shard;
         self.lease_time(env);
+        self.placer.holds(env.held);
         self.reclaims.now = env.now;
         let done = match input {
             Input::Warmed { input, keys } => self.submit_warmed(overlay, env, *input, keys),
@@ -57,8 +58,7 @@ impl Shard {
                 Ok(())
             }
             Input::Loads(told) => {
-                let inodes = self.meta.inodes;
-                self.placer.hear(&self.config.map, inodes, &told);
+                self.placer.hear(&self.config.map, &told);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),

@@ -198,6 +198,7 @@ impl Server {
         let mut environment = Environment {
             now: time,
             steady,
+            held: 0,
             random: &mut draw,
         };
         let configs = self.configs();
@@ -310,6 +311,7 @@ impl Server {
         let mut environment = Environment {
             now: time,
             steady,
+            held: 0,
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&self.store);

@@ -413,6 +413,7 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 from,
                 to,
                 horizon: 498,
+                held: Some(300),
                 message: CommitMessage::Ack {
                     tx: tx(),
                     number: StepNumber(1),

@@ -70,11 +70,11 @@ fn is_at_the_edge(policy: Policy, quick: bool) -> bool {
 }
 
 /// The seeds of these figures are this much larger than the one that was asked for: with small ones the policy was made.
-const HELD_OUT: u64 = 100;
+const HELD_OUT: u64 = 200;
 
 /// How many seeds the best of them and the adaptive one are measured with.
 fn seeds(options: &Options) -> Vec<u64> {
-    let count = if options.quick { 2 } else { 3 };
+    let count = if options.quick { 2 } else { 5 };
     let first = options.seed.wrapping_add(HELD_OUT);
     (0..count).map(|more| first.wrapping_add(more)).collect()
 }

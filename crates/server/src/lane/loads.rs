@@ -28,7 +28,7 @@ impl Lane {
 
     pub(super) fn own_load(&self) -> ServerLoad {
         ServerLoad {
-            objects: self.shards.inodes(),
+            objects: self.shards.objects(),
             requests: self.loads.of_late(),
         }
     }

@@ -432,6 +432,7 @@ impl Lane {
         let mut environment = Environment {
             now,
             steady: steady(self.started),
+            held: 0,
             random: &mut draw,
         };
         let mut outputs = Vec::new();

@@ -35,8 +35,9 @@ fn adaptive() -> Cluster {
     cluster(policy, file_policy)
 }
 
-/// All shards hear what the servers have.
+/// The servers have so much, and all shards hear it.
 fn hear(cluster: &mut Cluster, objects: [u64; 4]) {
+    cluster.held = (0..).map(ServerId).zip(objects).collect();
     let load = |objects| ServerLoad {
         objects,
         requests: 0,
@@ -135,17 +136,17 @@ fn units_are_small_where_a_server_has_too_much_and_large_elsewhere() {
     };
     assert_eq!(granularities(&cluster), [few; 4], "nobody has anything");
     for full in 0..4 {
-        let mut objects = [1_000; 4];
-        objects[full] = 2_000;
+        let mut objects = [10_000; 4];
+        objects[full] = 20_000;
         hear(&mut cluster, objects);
         let mut expected = [LARGE; 4];
         expected[full] = SMALL;
         assert_eq!(granularities(&cluster), expected);
     }
-    hear(&mut cluster, [1_000, 1_400, 1_000, 1_400]);
+    hear(&mut cluster, [10_000, 14_000, 10_000, 14_000]);
     assert_eq!(granularities(&cluster), [LARGE; 4]);
     // What is much for little is not worth a border.
-    hear(&mut cluster, [10, 100, 10, 10]);
+    hear(&mut cluster, [1, 190, 1, 1]);
     assert_eq!(granularities(&cluster), [few; 4]);
 }
 
@@ -168,7 +169,7 @@ fn directories_stay_until_their_server_has_too_much() {
     dirs(&mut cluster, 110..112);
     assert_eq!(dirs(&mut cluster, 0..15), [ShardId(0); 15]);
     let busy = busy(&cluster);
-    let mut objects = [10; 4];
+    let mut objects = [500; 4];
     objects[busy] = 5_000;
     hear(&mut cluster, objects);
     let shards = dirs(&mut cluster, 20..60);
@@ -193,40 +194,42 @@ fn directories_stay_until_their_server_has_too_much() {
     assert_eq!(shards[BOUNDS.least_width as usize..], [ShardId(0); 18]);
 }
 
-/// A shard that is given a directory has it from one that has too much: it may have as much itself.
+/// What two servers do together tells each what the other has, long before servers tell each other.
 #[test]
-fn who_is_given_a_directory_knows_what_the_giver_has() {
+fn messages_say_what_their_server_has() {
     let mut cluster = adaptive();
     let busy = busy(&cluster);
-    let mut objects = [1_000; 4];
-    objects[busy] = 2_000;
+    let mut objects = [10_000; 4];
+    objects[busy] = 20_000;
     hear(&mut cluster, objects);
-    let shards: Vec<ShardId> = (0..40)
-        .map(|number| made(&mut cluster, mkdir(&format!("dir {number}"))))
-        .collect();
-    let server = |shard: &ShardId| usize::from(cluster.map.server_of(*shard).0);
-    let given = *shards.iter().find(|&shard| server(shard) != busy).unwrap();
-    let other = server(&given);
-    let load = |objects| ServerLoad {
-        objects,
-        requests: 0,
+    let mut made_away = |cluster: &mut Cluster, from: u32| -> ShardId {
+        let shards: Vec<ShardId> = (from..from + 40)
+            .map(|number| made(cluster, mkdir(&format!("dir {number}"))))
+            .collect();
+        let is_away = |shard: &&ShardId| usize::from(cluster.map.server_of(**shard).0) != busy;
+        *shards
+            .iter()
+            .find(is_away)
+            .expect("the root's has too much")
     };
-    let tell = |cluster: &mut Cluster, of_other: u64| {
-        let all = (0..4).map(|server| {
-            let objects = if server == other { of_other } else { 1_000 };
-            (ServerId(server as u16), load(objects))
-        });
-        let told = Arc::new(all.collect());
-        cluster.input(given.0, Input::Loads(told));
+    let other = made_away(&mut cluster, 0);
+    let width = |cluster: &Cluster, shard: ShardId| {
+        let node = &cluster.nodes[usize::from(shard.0)];
+        node.shard.granularity().map(|size| size.dir_width)
     };
-    let size = |cluster: &Cluster| cluster.nodes[usize::from(given.0)].shard.granularity();
-    tell(&mut cluster, 1_500);
-    assert_eq!(size(&cluster), Some(SMALL));
-    // The root's server has 1,500 as well, by what it is seen to do.
-    for number in 100..140 {
-        made(&mut cluster, mkdir(&format!("dir {number}")));
+    assert_eq!(width(&cluster, ShardId(0)), Some(SMALL.dir_width));
+    assert_eq!(width(&cluster, other), Some(LARGE.dir_width));
+    // The other servers have grown meanwhile. The root's shard hears it with the answers to what it gives them.
+    for server in 0..4 {
+        cluster.held.insert(ServerId(server), 20_000);
     }
-    assert_eq!(size(&cluster), Some(LARGE));
+    cluster.input(0, Input::Tick);
+    assert_eq!(width(&cluster, ShardId(0)), Some(SMALL.dir_width));
+    made_away(&mut cluster, 100);
+    assert_eq!(width(&cluster, ShardId(0)), Some(LARGE.dir_width));
+    // And they hear what the root's has with what it asks of them: with 20,000 here and there, and 10,000 on two others as
+    // far as is known there, the other had too much otherwise.
+    assert_eq!(width(&cluster, other), Some(LARGE.dir_width));
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn files_stay_as_directories_do() {
             .collect()
     };
     assert_eq!(files(&mut cluster, 0..15), [ShardId(0); 15]);
-    let mut objects = [10; 4];
+    let mut objects = [500; 4];
     objects[busy(&cluster)] = 5_000;
     hear(&mut cluster, objects);
     let shards = files(&mut cluster, 30..70);
@@ -254,7 +257,7 @@ fn files_stay_as_directories_do() {
 #[test]
 fn a_replay_places_everything_where_it_was() {
     let mut cluster = adaptive();
-    let mut objects = [10; 4];
+    let mut objects = [200; 4];
     for number in 0..60 {
         objects[number % 2] += 500;
         hear(&mut cluster, objects);
@@ -263,6 +266,7 @@ fn a_replay_places_everything_where_it_was() {
     }
     let before = placed(&cluster);
     assert!(before.len() > 200, "{} pairs", before.len());
+    cluster.held.clear();
     for shard in 0..SHARDS {
         let outputs = cluster.restart(shard).outputs;
         cluster.carry(outputs, &mut None);

@@ -8,6 +8,7 @@ use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct Node {
@@ -20,6 +21,8 @@ pub struct Cluster {
     pub map: Arc<ClusterMap>,
     pub nodes: Vec<Node>,
     pub now: i64,
+    /// Objects that servers have, if that is not what they have made.
+    pub held: BTreeMap<ServerId, u64>,
     sequence: u64,
     random: u64,
 }
@@ -65,9 +68,19 @@ impl Cluster {
             map,
             nodes,
             now: 1_000,
+            held: BTreeMap::new(),
             sequence: 0,
             random: 0,
         }
+    }
+
+    /// Objects of a server.
+    fn held(&self, server: ServerId) -> u64 {
+        self.held.get(&server).copied().unwrap_or_else(|| {
+            let shards = self.map.shards_of(server).into_iter();
+            let nodes = shards.filter_map(|shard| self.nodes.get(usize::from(shard.0)));
+            nodes.map(|node| node.shard.objects()).sum()
+        })
     }
 
     /// A server joins, of which all shards hear at once.
@@ -119,6 +132,7 @@ impl Cluster {
     /// quiet.
     pub fn batch(&mut self, shard: u16, inputs: Vec<Input>) -> Step {
         self.now += 1;
+        let held = self.held(self.map.server_of(ShardId(shard)));
         let node = &mut self.nodes[usize::from(shard)];
         let random = &mut self.random;
         let mut draw = || {
@@ -128,6 +142,7 @@ impl Cluster {
         let mut env = Environment {
             now: Time(self.now),
             steady: Time(self.now),
+            held,
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&node.store);
@@ -268,6 +283,7 @@ impl Cluster {
         let mut env = Environment {
             now: Time(self.now),
             steady: Time(self.now),
+            held: 0,
             random: &mut draw,
         };
         node.shard.recover(&mut overlay, &mut env).unwrap();

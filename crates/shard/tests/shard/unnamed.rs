@@ -278,6 +278,7 @@ fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
                 from,
                 to,
                 horizon,
+                held: None,
                 message,
             })
         };

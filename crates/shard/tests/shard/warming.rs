@@ -94,6 +94,7 @@ fn submit(
         let mut env = Environment {
             now: Time(2_000),
             steady: Time(2_000),
+            held: 0,
             random: &mut draw,
         };
         let mut overlay = Overlay::new(&store);

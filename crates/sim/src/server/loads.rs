@@ -54,7 +54,7 @@ pub(super) fn take(
 
 fn own_load(process: &Process) -> ServerLoad {
     ServerLoad {
-        objects: process.shards.inodes(),
+        objects: process.shards.objects(),
         requests: process.loads.of_late(),
     }
 }

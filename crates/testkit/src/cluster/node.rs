@@ -63,6 +63,7 @@ impl Node {
         let mut env = Environment {
             now,
             steady: now,
+            held: self.shard.objects(),
             random: &mut random,
         };
         let mut overlay = Overlay::new(&self.store);
@@ -103,6 +104,7 @@ impl Node {
         let mut env = Environment {
             now,
             steady: now,
+            held: self.shard.objects(),
             random: &mut random,
         };
         self.shard
