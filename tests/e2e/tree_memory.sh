@@ -1,5 +1,5 @@
 #!/bin/bash
-# What each of the tools for trees takes of memory does not grow with the tree: a hundred thousand files in one directory,
+# What each of the tools for trees takes of memory does not grow with the tree: sixty thousand files in one directory,
 # as many directories, a chain of directories. Each tool goes through all of it with less than LIMIT. FILES=500000 and
 # DIRECTORIES=200000 take half an hour.
 # shellcheck source=tests/e2e/_common.sh
@@ -8,8 +8,8 @@ cd "$SCRATCH"
 
 # MiB, and numbers of what is made.
 LIMIT=64
-FILES=${FILES:-100000}
-DIRECTORIES=${DIRECTORIES:-100000}
+FILES=${FILES:-60000}
+DIRECTORIES=${DIRECTORIES:-60000}
 DEPTH=2000
 LONG=200000
 
