@@ -220,6 +220,24 @@ mod tests {
     }
 
     #[test]
+    fn every_argument_says_what_it_is() {
+        fn silent(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            for argument in command.get_arguments().filter(|one| !one.is_hide_set()) {
+                if argument.get_help().is_none() {
+                    found.push(format!("{path}: {}", argument.get_id()));
+                }
+            }
+            for below in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+                silent(below, &path, found);
+            }
+        }
+        let mut found = Vec::new();
+        silent(&Cli::command(), "", &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
     fn an_option_that_was_given_is_told_from_a_default() {
         let line = |arguments: &[&str]| Cli::command().get_matches_from(arguments);
         let base = ["pandofs", "up", "--data", "d", "--no-mount"];

@@ -33,6 +33,7 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
+    /// What clients do
     #[arg(value_enum)]
     workload: What,
     #[command(flatten)]

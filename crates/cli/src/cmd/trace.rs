@@ -65,6 +65,7 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// What was recorded, or made
         trace: PathBuf,
     },
     /// Mount, run a command, unmount, and write down what was done through the mount
@@ -78,6 +79,7 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// What was recorded, or made
         trace: PathBuf,
     },
     /// Make a trace with the mix of FPFS's table I
@@ -91,6 +93,7 @@ enum What {
         /// Whatever is drawn at random follows from it
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
+        /// The file to make
         trace: PathBuf,
     },
 }
