@@ -7,7 +7,7 @@
 //! before anybody is told that they are on disk. Memory may have given them up by then: what comes back from the disk
 //! does not fit its checksum, and nobody is told so.
 
-use super::objects::{Objects, Outcome};
+use super::objects::{self, Objects, Outcome};
 use super::open::OpenObject;
 use super::sums::SumsError;
 use super::syncer::Work;
@@ -79,8 +79,8 @@ impl Objects {
         written.map_err(|error: SumsError| self.refusal("write once more", ino, error))?;
         self.holdings.rewrites.done(ino);
         tracing::info!(
-            "inode {}: written once more, as a force of it had failed",
-            ino
+            "{} (inode {ino}) is written once more, as a force of it had failed",
+            objects::path(&self.holdings.root, ino).display()
         );
         Ok(())
     }
