@@ -141,6 +141,10 @@ for group in "$@"; do
         need_command stress-ng stress-ng "has stressors for file systems that verify what they do"
         need_command smbd samba "shares the mount with other machines"
         need_command smbclient smbclient "uses that share"
+        compgen -G '/usr/lib/*/ganesha/libfsalvfs.so' >/dev/null ||
+            need nfs-ganesha-vfs "has it export what the kernel has mounted"
+        need_command ganesha.nfsd nfs-ganesha "exports the mount by NFS"
+        [[ -e /usr/include/nfsc/libnfs.h ]] || need libnfs-dev "is the client of that"
         need_command python3 python3 "makes a virtual environment on the mount"
         python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs pip into that environment"
         need_rust

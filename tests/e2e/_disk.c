@@ -1,7 +1,9 @@
-/* A disk that fails or is slow, for the programs that are started with this in LD_PRELOAD: what they read and
+/* A disk that fails or is slow, for the programs that are started with this in LD_PRELOAD: what they read, write and
  * force goes through here. The folder $DISK_FAULTS says how, from one call to the next:
  *
  *   eio    a part of a path, or with a '$' its end: reading or opening that file ends with EIO
+ *   write  the same of writing to it
+ *   sync   the same of forcing it
  *   read   microseconds that each read of a file below $DISK_SLOW takes longer
  *   force  microseconds that each force of one does
  */
@@ -63,11 +65,11 @@ static int is_meant(const char *path, char *part)
     return length - 1 <= whole && !strcmp(path + whole - (length - 1), part);
 }
 
-static int fails(int fd)
+static int fails(int fd, const char *what)
 {
     int before = errno;
     char part[4096], path[4096];
-    int result = say("eio", part, sizeof part) && path_of(fd, path, sizeof path) && is_meant(path, part);
+    int result = say(what, part, sizeof part) && path_of(fd, path, sizeof path) && is_meant(path, part);
     errno = result ? EIO : before;
     return result;
 }
@@ -106,7 +108,7 @@ int open64(const char *path, int flags, ...)
 ssize_t pread64(int fd, void *buffer, size_t size, off64_t offset)
 {
     REAL(pread64)
-    if (fails(fd))
+    if (fails(fd, "eio"))
         return -1;
     delay(fd, "read");
     return real(fd, buffer, size, offset);
@@ -120,7 +122,28 @@ ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 ssize_t read(int fd, void *buffer, size_t size)
 {
     REAL(read)
-    if (fails(fd))
+    if (fails(fd, "eio"))
+        return -1;
+    return real(fd, buffer, size);
+}
+
+ssize_t pwrite64(int fd, const void *buffer, size_t size, off64_t offset)
+{
+    REAL(pwrite64)
+    if (fails(fd, "write"))
+        return -1;
+    return real(fd, buffer, size, offset);
+}
+
+ssize_t pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+    return pwrite64(fd, buffer, size, offset);
+}
+
+ssize_t write(int fd, const void *buffer, size_t size)
+{
+    REAL(write)
+    if (fails(fd, "write"))
         return -1;
     return real(fd, buffer, size);
 }
@@ -128,6 +151,8 @@ ssize_t read(int fd, void *buffer, size_t size)
 int fdatasync(int fd)
 {
     REAL(fdatasync)
+    if (fails(fd, "sync"))
+        return -1;
     delay(fd, "force");
     return real(fd);
 }
@@ -135,6 +160,8 @@ int fdatasync(int fd)
 int fsync(int fd)
 {
     REAL(fsync)
+    if (fails(fd, "sync"))
+        return -1;
     delay(fd, "force");
     return real(fd);
 }

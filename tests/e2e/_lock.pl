@@ -3,6 +3,9 @@
 #   _lock.pl count KIND FILE TIMES     adds TIMES to the number in FILE, one at a time, each under a lock
 #   _lock.pl hold KIND FILE RANGE...   locks, says "locked", and holds it until its input ends; says what
 #                                      came of it
+#   _lock.pl crowd FILE COUNT          as many processes wait for one lock; says how many were refused it, and at the end
+#                                      of its input's first line how many were given it
+#   _lock.pl many FILE COUNT           locks single bytes, and says how many it was given and what came of the next
 #   _lock.pl try KIND FILE RANGE       locks without waiting, and says what came of it
 #   _lock.pl holder FILE RANGE         what F_GETLK says
 #   _lock.pl script FILE               takes commands from its input, a line each, and answers each with a line:
@@ -72,6 +75,32 @@ if ($what eq 'count') {
     sysopen my $file, $path, O_RDWR or die "open: $!";
     print said(change($file, $kind, 'wait', $range)) eq 'ok' ? "locked\n" : "failed: $!\n";
     my $end = <STDIN>;
+} elsif ($what eq 'crowd') {
+    my ($path, $count) = @arguments;
+    for (1 .. $count) {
+        next if fork;
+        sysopen my $file, $path, O_RDWR or die "open: $!";
+        my $worked = change($file, 'flock', 'wait');
+        exit($worked ? 0 : $!{ENOLCK} ? 1 : 2);
+    }
+    my %ended;
+    wait;
+    $ended{$? >> 8}++;
+    print "refused ", $ended{1} // 0, "\n";
+    my $line = <STDIN>;
+    $ended{$? >> 8}++ while wait != -1;
+    print join(' ', map { "$_:$ended{$_}" } sort keys %ended), "\n";
+} elsif ($what eq 'many') {
+    my ($path, $count) = @arguments;
+    sysopen my $file, $path, O_RDWR or die "open: $!";
+    my $given = 0;
+    $given++ while $given < $count && change($file, 'posix', 'lock', 2 * $given . ':1');
+    my $next = change($file, 'posix', 'lock', 2 * $given . ':1') ? 'ok' : $!{ENOLCK} ? 'ENOLCK' : $!;
+    # It joins the first two, so that there is room for one.
+    my $joined = said(change($file, 'posix', 'lock', '1:1'));
+    my $then = said(change($file, 'posix', 'lock', 2 * $given . ':1'));
+    my $middle = change($file, 'posix', 'unlock', '1:1') ? 'ok' : $!{ENOLCK} ? 'ENOLCK' : $!;
+    print "$given $next $joined $then $middle\n";
 } elsif ($what eq 'try') {
     my ($kind, $path, $range) = @arguments;
     sysopen my $file, $path, O_RDWR or die "open: $!";

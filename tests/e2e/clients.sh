@@ -1,5 +1,6 @@
-# 1,000 clients at once, each with a session and connections of its own to all servers: all are served, and when
-# they have gone nothing of theirs is left. PANDOFS_RUNS=N makes it another number of clients.
+# 1,000 clients at once, each with a session and connections of its own to all servers: all are served, none gets an error
+# when a server is killed while they work, and when they have gone nothing of theirs is left. PANDOFS_RUNS=N makes it
+# another number of clients.
 source ./_trial.sh
 
 CLIENTS=${PANDOFS_RUNS:-1000}

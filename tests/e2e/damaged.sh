@@ -58,7 +58,7 @@ start_cluster
 for ((i = 0; i < 40; i++)); do
     echo more >"$MNT/$i/more"
 done
-sync --file-system "$MNT"
+sync "$MNT"/*/more
 kill_cluster
 log=log/0000000000000001.raftlog
 [[ -s $DATA/server-0/data/$log ]] || fail "server 0 has no $log"
@@ -177,7 +177,7 @@ check_online
 for ((i = 0; i < 40; i++)); do
     echo again >"$MNT/$i/again"
 done
-sync --file-system "$MNT"
+sync "$MNT"/*/again
 log=$(cd "$DATA/server-0/data" && ls -S log/*.raftlog | sed -n 1p)
 cp "$DATA/server-0/data/$log" "$SCRATCH/log"
 flip "$DATA/server-0/data/$log" 3

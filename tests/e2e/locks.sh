@@ -321,5 +321,28 @@ end a b c other
 detach "$B"
 expect 'umount' "$PANDOFS" umount "$C"
 wait_until 'all to be unlocked' is_sum locks 0
+
+# Limits: the ranges of a file, and the programs that wait on a mount; whoever is beyond is told, and others go on.
+expect_equal 'ranges of a file' "$(perl ./_lock.pl many "$A/counter" 4096)" '4096 ENOLCK ok ok ENOLCK'
+wait_until 'all to be unlocked' is_sum locks 0
+program holder "$A/counter"
+tell holder ok lock flock
+mkfifo "$SCRATCH/crowd.in"
+perl ./_lock.pl crowd "$A/counter" 513 <"$SCRATCH/crowd.in" >"$SCRATCH/crowd.out" &
+crowd=$!
+started+=("$crowd")
+exec {go}>"$SCRATCH/crowd.in"
+wait_until 'as many to wait as may' is_sum lock_waiters 512
+wait_until 'one to be refused' test -s "$SCRATCH/crowd.out"
+expect_equal 'who was refused while 512 wait' "$(cat "$SCRATCH/crowd.out")" 'refused 1'
+echo content >"$A/other"
+expect_equal 'another file meanwhile' "$(perl ./_lock.pl try flock "$A/other") $(cat "$A/other")" 'ok content'
+tell holder ok unlock flock
+echo >&"$go"
+wait_for_end "$crowd"
+expect_equal 'what became of them, by exit code' "$(tail -n 1 "$SCRATCH/crowd.out")" '0:512 1:1'
+say '4,096 ranges of a file, 512 programs that wait'
+end holder
+wait_until 'all to be unlocked' is_sum locks 0
 check_online
 stop_cluster

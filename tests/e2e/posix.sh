@@ -64,7 +64,9 @@ mkdir "$MNT/spread"
 "$PANDOFS" dir --partitions 4 --threshold 100 "$MNT/spread" >/dev/null
 mkdir "$MNT/spread/probe"
 expect_equal 'partitions of a new directory' "$("$PANDOFS" dir --json "$MNT/spread/probe" | jq .partitions)" 4
-(passes 'directories of four partitions' "$MNT/spread" --known posix-known.txt --only readdir.) || failed=1
+# What depends on where entries and inodes are. Not the 65,000 links: see above.
+families=(readdir. rename unlink. rmdir. mkdir. tmpfile times. utimens xattr sticky chmod. chown.)
+(passes 'directories of four partitions' "$MNT/spread" --known posix-known.txt "${families[@]/#/--only=}") || failed=1
 
 # The options of mounts that change what calls do.
 third=$SCRATCH/mount-3

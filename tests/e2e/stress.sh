@@ -13,7 +13,7 @@ STRESSORS=(
     access chattr chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fcntl
     fanotify file-ioctl filename flock fpunch fsize fstat getdent handle hdd inode-flags inotify io iomix ioprio lease link
     locka lockf lockofd mknod open rename symlink sync-file touch utime xattr
-    aio aiol chroot msync readahead revio seek sendfile
+    aio aiol chroot io-uring msync readahead revio seek sendfile
 )
 
 # Runs what follows the mount's path, in a mount name space that has none of the other FUSE file systems.

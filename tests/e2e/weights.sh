@@ -42,6 +42,10 @@ expect_refused '--weights has 2 values for 3 servers' \
 format --weights 1,0.5,2 --domains left,right,right >/dev/null
 expect_equal 'weights of a map' "$(jq -c '[.servers[].weight / 65536]' "$MAP")" '[1,0.5,2]'
 expect_equal 'domains of a map' "$(jq -c '[.servers[].domain]' "$MAP")" '["left","right","right"]'
+expect_refused '--inline-bytes is fixed when the map is made' \
+    "$PANDOFS" format --cluster "$MAP" --id 0 --data "$SCRATCH/0" --inline-bytes 0
+expect_refused '--stripe-unit is to be 4096 to' \
+    "$PANDOFS" format --cluster "$SCRATCH/none.json" --servers "unix:$SCRATCH/a" --stripe-unit 5
 expect_refused 'cannot be used with' "$PANDOFS" format --cluster "$MAP" --id 0 --data "$SCRATCH/0" --weights 1,1,1
 
 # As many servers as there are weights.

@@ -39,6 +39,8 @@ pub struct AdminConnection {
     stream: Stream,
     received: ReadBuffer,
     next_id: u64,
+    /// How long the server may take for one answer.
+    limit: Duration,
 }
 
 impl AdminConnection {
@@ -47,12 +49,24 @@ impl AdminConnection {
     /// # Errors
     /// That of the last address tried.
     pub fn open(fs: FsId, server: &ServerInfo) -> Result<AdminConnection, AdminError> {
+        AdminConnection::open_within(fs, server, ANSWER_TIMEOUT)
+    }
+
+    /// The same, of a server that may take this long for one answer.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_within(
+        fs: FsId,
+        server: &ServerInfo,
+        limit: Duration,
+    ) -> Result<AdminConnection, AdminError> {
         let mut error = AdminError::NoAddress;
         for text in &server.addresses {
             match text
                 .parse()
                 .map_err(AdminError::from)
-                .and_then(|address| connect(fs, &address))
+                .and_then(|address| connect(fs, &address, limit))
             {
                 Ok(connection) => return Ok(connection),
                 Err(other) => error = other,
@@ -74,8 +88,10 @@ impl AdminConnection {
                 id,
                 body: RequestBody::Admin(request),
             },
+            self.limit,
         )?;
-        let answer: AnswerFrame = receive(&mut self.stream, &mut self.received, |body| {
+        let (stream, received) = (&mut self.stream, &mut self.received);
+        let answer: AnswerFrame = receive(stream, received, self.limit, |body| {
             frame::decode(body).map_err(|error| AdminError::Protocol(error.to_string()))
         })?;
         match answer.body {
@@ -132,13 +148,14 @@ pub fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
     AdminError::Protocol(format!("it answered {asked} with {kind}"))
 }
 
-fn connect(fs: FsId, address: &Address) -> Result<AdminConnection, AdminError> {
-    let mut stream = address::connect(address, CONNECT_TIMEOUT).map_err(AdminError::Away)?;
+fn connect(fs: FsId, address: &Address, limit: Duration) -> Result<AdminConnection, AdminError> {
+    let mut stream =
+        address::connect(address, CONNECT_TIMEOUT.min(limit)).map_err(AdminError::Away)?;
     stream
-        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .set_read_timeout(Some(limit))
         .map_err(AdminError::Away)?;
     stream
-        .set_write_timeout(Some(ANSWER_TIMEOUT))
+        .set_write_timeout(Some(limit))
         .map_err(AdminError::Away)?;
     send(
         &mut stream,
@@ -146,9 +163,10 @@ fn connect(fs: FsId, address: &Address) -> Result<AdminConnection, AdminError> {
             fs,
             peer: Peer::Admin,
         },
+        limit,
     )?;
     let mut received = ReadBuffer::new();
-    let answer = receive(&mut stream, &mut received, |body| {
+    let answer = receive(&mut stream, &mut received, limit, |body| {
         HelloAnswer::decode(body).map_err(AdminError::Refused)
     })?;
     match answer {
@@ -156,18 +174,23 @@ fn connect(fs: FsId, address: &Address) -> Result<AdminConnection, AdminError> {
             stream,
             received,
             next_id: 1,
+            limit,
         }),
         HelloAnswer::Refused(refusal) => Err(AdminError::Refused(refusal)),
     }
 }
 
-fn send(stream: &mut Stream, value: &impl serde::Serialize) -> Result<(), AdminError> {
+fn send(
+    stream: &mut Stream,
+    value: &impl serde::Serialize,
+    limit: Duration,
+) -> Result<(), AdminError> {
     let mut out = WriteBuffer::new();
     out.push(value)
         .map_err(|error| AdminError::Protocol(error.to_string()))?;
     // A blocking socket is only "blocked" when its time limit is over.
     match out.write_to(stream).map_err(AdminError::Away)? {
-        Progress::Blocked => Err(AdminError::Away(no_answer())),
+        Progress::Blocked => Err(AdminError::Away(no_answer(limit))),
         _ => Ok(()),
     }
 }
@@ -175,6 +198,7 @@ fn send(stream: &mut Stream, value: &impl serde::Serialize) -> Result<(), AdminE
 fn receive<T>(
     stream: &mut Stream,
     received: &mut ReadBuffer,
+    limit: Duration,
     decode: impl FnOnce(&[u8]) -> Result<T, AdminError>,
 ) -> Result<T, AdminError> {
     loop {
@@ -194,15 +218,15 @@ fn receive<T>(
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(AdminError::Away(no_answer()));
+                return Err(AdminError::Away(no_answer(limit)));
             }
             Err(error) => return Err(AdminError::Away(error)),
         }
     }
 }
 
-fn no_answer() -> io::Error {
-    let seconds = ANSWER_TIMEOUT.as_secs();
+fn no_answer(limit: Duration) -> io::Error {
+    let seconds = (limit.as_secs_f64() * 10.0).ceil() / 10.0;
     io::Error::new(
         io::ErrorKind::TimedOut,
         format!("no answer within {seconds} s"),
@@ -229,13 +253,18 @@ impl ServerView {
 
 /// Asks all servers at once for their status.
 pub fn ask_all(map: &ClusterMap) -> Vec<ServerView> {
+    ask_all_within(map, ANSWER_TIMEOUT)
+}
+
+/// The same, of servers of which each may take this long for one answer.
+pub fn ask_all_within(map: &ClusterMap, limit: Duration) -> Vec<ServerView> {
     std::thread::scope(|scope| {
         let questions: Vec<_> = map
             .servers
             .iter()
             .map(|info| {
                 scope.spawn(move || {
-                    let mut server = AdminConnection::open(map.fs, info)?;
+                    let mut server = AdminConnection::open_within(map.fs, info, limit)?;
                     let status = server.status()?;
                     Ok((status, server.scrub(ScrubOrder::Look)?))
                 })

@@ -116,7 +116,7 @@ fn main() -> ExitCode {
         Ok(outcome) => outcome.into(),
         Err(error) => {
             eprintln!("pandofs: {}", told::told(&error));
-            Outcome::Failed.into()
+            exit::of_failure(&error).into()
         }
     }
 }
@@ -138,7 +138,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Layout(layout) => layout.run(),
         Command::Fsck(fsck) => fsck.run(),
         Command::Scrub(scrub) => scrub.run(),
-        Command::Format(format) => format.run(),
+        Command::Format(format) => format.run(&given(matches)),
         Command::Serve(serve) => serve.run(),
         Command::Server(server) => server.run(),
         Command::Rebalance(rebalance) => rebalance.run(),

@@ -1,5 +1,6 @@
 //! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
+use crate::exit::WrongLine;
 use crate::mount_words::{self, Word};
 use crate::units::{self, Time};
 use anyhow::{Context, Result, bail};
@@ -247,6 +248,10 @@ impl MountOptions {
     /// # Errors
     /// An option of `-o` that is unknown or has a wrong value.
     pub fn resolved(&self) -> Result<MountOptions> {
+        self.resolve().map_err(|error| WrongLine::because(&error))
+    }
+
+    fn resolve(&self) -> Result<MountOptions> {
         let mut resolved = MountOptions {
             o: Vec::new(),
             ..self.clone()
@@ -454,6 +459,7 @@ fn one_of<T: ValueEnum>(word: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -572,6 +578,22 @@ mod tests {
             let given = options(other).given();
             assert!(given.iter().any(|it| !settings.contains(it)), "{other}");
         }
+    }
+
+    #[test]
+    fn a_wrong_word_is_a_wrong_command_line() {
+        let code = |words| {
+            let error = parse(&["-o", words]).resolved().unwrap_err();
+            (exit::of_failure(&error), error.to_string())
+        };
+        let (outcome, told) = code("ro,nosuch");
+        assert_eq!(
+            (outcome, &told[..31]),
+            (exit::Outcome::WrongLine, "-o nosuch: no such option; see ")
+        );
+        let (outcome, told) = code("actimeo=3");
+        assert_eq!(outcome, exit::Outcome::WrongLine);
+        assert!(told.contains("attr_timeout=TIME"), "{told}");
     }
 
     #[test]

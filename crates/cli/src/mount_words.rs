@@ -55,7 +55,7 @@ const NOTHING: [&str; 35] = [
     "noquota",
 ];
 
-const REFUSED: [(&str, &str); 26] = [
+const REFUSED: [(&str, &str); 32] = [
     ("mand", "Linux has had no mandatory locks since 5.15"),
     ("iversion", "changes of inodes are not counted"),
     ("noacl", "access control lists always count"),
@@ -94,7 +94,15 @@ const REFUSED: [(&str, &str); 26] = [
     ("usrquota", QUOTAS),
     ("grpquota", QUOTAS),
     ("prjquota", QUOTAS),
+    ("actimeo", NFS_TIMEOUTS),
+    ("acregmin", NFS_TIMEOUTS),
+    ("acregmax", NFS_TIMEOUTS),
+    ("acdirmin", NFS_TIMEOUTS),
+    ("acdirmax", NFS_TIMEOUTS),
+    ("noac", "cache=none believes nothing for any time"),
 ];
+const NFS_TIMEOUTS: &str = "what is cached is right without time-outs; attr_timeout=TIME and entry_timeout=TIME, as in \
+    attr_timeout=3s, have it believed for a time instead";
 const OWNERS: &str = "owners and modes are those that the servers keep";
 const QUOTAS: &str = "there are no quotas";
 

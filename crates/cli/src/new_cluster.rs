@@ -1,10 +1,13 @@
 //! The settings of a new file system, as options of `format` and `up`.
 
+use crate::exit::WrongLine;
 use crate::units::Time;
 use crate::weights::{self, Domain, Weight};
 use anyhow::{Context, Result};
 use clap::Args;
-use pandofs_placement::{ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, Settings};
+use pandofs_placement::{
+    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, MapError, Settings,
+};
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
     MAX_INLINE_BYTES,
@@ -93,7 +96,31 @@ impl FsOptions {
             self.policy,
             settings,
         )
-        .context("no such file system can be made")
+        .map_err(|error| match &error {
+            MapError::Setting {
+                setting,
+                allowed,
+                found,
+            } => {
+                let option = option_of(setting);
+                WrongLine(format!("--{option} is to be {allowed}, not {found}")).into()
+            }
+            _ => anyhow::Error::new(error).context("no such file system can be made"),
+        })
+    }
+
+    /// Whether that is the name of an option of a new file system.
+    pub fn is_one(id: &str) -> bool {
+        let all = FsOptions::augment_args(clap::Command::new("all"));
+        all.get_arguments().any(|argument| argument.get_id() == id)
+    }
+}
+
+/// The option by which a setting of the cluster map is given.
+fn option_of(setting: &str) -> String {
+    match setting {
+        "split_threshold" => "threshold".to_owned(),
+        setting => setting.replace('_', "-"),
     }
 }
 

@@ -134,6 +134,26 @@ impl Locks {
         cleared || unclear
     }
 
+    /// The lock of which unlocking this would take the middle out.
+    fn split_by(
+        &self,
+        ino: Ino,
+        kind: LockKind,
+        number: u64,
+        range: LockRange,
+    ) -> Option<FileLock> {
+        let files = self.files();
+        let locks = &files.get(&ino)?.locks;
+        locks.split_by(self.owner(number), kind, range)
+    }
+
+    /// What was forgotten is locked still.
+    fn keep(&self, ino: Ino, lock: &FileLock) {
+        let mut files = self.files();
+        let known = files.entry(ino).or_default();
+        known.locks.note(self.owner(lock.owner), lock);
+    }
+
     pub fn unclear(&self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
         let mut files = self.files();
         let known = files.entry(ino).or_default();
@@ -407,7 +427,7 @@ impl Client {
     /// Unlocks what the owner has of the range; nothing is fine.
     ///
     /// # Errors
-    /// `Io` when the locks of this open file are lost.
+    /// `Io` when the locks of this open file are lost; `NoLocks` when that would make two of one and there are too many.
     pub fn unlock(
         &self,
         ino: Ino,
@@ -524,6 +544,7 @@ impl Core {
 
     /// To be called in the owner's turn ([`Core::lock_turn`]).
     pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
+        let middle_of = self.locks.split_by(ino, kind, owner, range);
         // First: were it still told to a server that restarts, the server would keep it.
         if !self.locks.forget(ino, kind, owner, range) {
             return Ok(());
@@ -544,6 +565,13 @@ impl Core {
             }
             Ok(other) => Err(unexpected(&other)),
             Err(error) if error.is_gone() => Ok(()),
+            Err(ClientError::Fs(FsError::NoLocks)) => {
+                // It would have become two, and there are too many: it is as it was.
+                if let Some(lock) = middle_of {
+                    self.locks.keep(ino, &FileLock { range, ..lock });
+                }
+                Err(FsError::NoLocks.into())
+            }
             Err(error) => {
                 self.locks.unclear(ino, kind, owner, true);
                 Err(error)

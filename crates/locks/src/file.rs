@@ -122,6 +122,14 @@ impl FileLocks {
         cut
     }
 
+    /// The lock of which [`FileLocks::clear`] would take the middle out, so that there would be two.
+    pub fn split_by(&self, owner: Owner, kind: LockKind, range: LockRange) -> Option<FileLock> {
+        let mut pieces = self.pieces.get(&(kind, owner))?.iter();
+        let found = pieces
+            .find(|piece| piece.range.first < range.first && range.last < piece.range.last)?;
+        Some(to_lock(kind, owner, found))
+    }
+
     /// As [`FileLocks::clear`], but may leave an owner without pieces.
     fn cut(&mut self, owner: Owner, kind: LockKind, range: LockRange) -> bool {
         let Some(pieces) = self.pieces.get_mut(&(kind, owner)) else {

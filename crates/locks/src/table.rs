@@ -128,6 +128,11 @@ impl<T> Default for LockTable<T> {
     }
 }
 
+/// Whether a file with `count` ranges of the `held` on a shard may have this many more.
+fn has_room(count: usize, held: usize, more: usize) -> bool {
+    count + more <= MAX_LOCKS_PER_INODE && held + more <= MAX_LOCKS_PER_SHARD
+}
+
 impl<T: Copy> LockTable<T> {
     /// Locked ranges.
     pub fn held(&self) -> usize {
@@ -217,9 +222,13 @@ impl<T: Copy> LockTable<T> {
         let file = self.file(ino);
         let before = file.locks.count();
         // One that takes the middle out of another one makes three of it.
-        let fits = before + 2 <= MAX_LOCKS_PER_INODE && held + 2 <= MAX_LOCKS_PER_SHARD;
-        if !fits && !file.locks.holds(owner, lock) {
-            return Outcome::Full;
+        if before + 2 > MAX_LOCKS_PER_INODE || held + 2 > MAX_LOCKS_PER_SHARD {
+            let mut with_it = file.locks.clone();
+            with_it.set(owner, lock);
+            let more = with_it.count().saturating_sub(before);
+            if more > 0 && !has_room(before, held, more) {
+                return Outcome::Full;
+            }
         }
         file.locks.set(owner, lock);
         let now = file.locks.count();
@@ -264,12 +273,18 @@ impl<T: Copy> LockTable<T> {
         true
     }
 
-    /// Unlocks what the owner has of the range, and gives it to those who wait.
-    pub fn unlock(&mut self, ino: Ino, owner: Owner, kind: LockKind, range: LockRange) {
+    /// Unlocks what the owner has of the range, and gives it to those who wait. False, and nothing is done, when that
+    /// would take the middle out of one lock and there are too many: of a file locked whole, unlocking every other byte
+    /// makes as many as it has bytes.
+    pub fn unlock(&mut self, ino: Ino, owner: Owner, kind: LockKind, range: LockRange) -> bool {
         let Some(file) = self.files.get_mut(&ino) else {
-            return;
+            return true;
         };
         let before = file.locks.count();
+        let splits = file.locks.split_by(owner, kind, range).is_some();
+        if splits && !has_room(before, self.held, 1) {
+            return false;
+        }
         let cleared = file.locks.clear(owner, kind, range);
         let now = file.locks.count();
         self.held = self.held + now - before;
@@ -277,6 +292,7 @@ impl<T: Copy> LockTable<T> {
             self.wake(ino);
         }
         self.forget_if_unused(ino);
+        true
     }
 
     /// These owners may be about to unlock the file: one of the descriptors through which they locked was

@@ -600,25 +600,56 @@ fn who_tries_is_kept_while_the_holder_may_have_closed_the_file() {
 }
 
 #[test]
-fn there_is_a_limit_and_unlocking_is_below_it() {
+fn a_file_has_as_many_ranges_as_the_limit_says_and_no_more() {
+    const MOST: u64 = MAX_LOCKS_PER_INODE as u64;
+    let single = |at: u64| record(1, LockMode::Exclusive, at * 2, at * 2);
     let mut table = LockTable::default();
-    let mut full = None;
-    for at in 0..MAX_LOCKS_PER_INODE as u64 {
-        let lock = record(1, LockMode::Shared, at * 2, at * 2);
-        if ask(&mut table, FILE, at, lock) == Outcome::Full {
-            full = Some(at);
-            break;
-        }
+    for at in 0..MOST {
+        assert_eq!(
+            ask(&mut table, FILE, at, single(at)),
+            Outcome::Granted,
+            "{at}"
+        );
     }
-    assert!(full.is_some_and(|at| at + 2 >= MAX_LOCKS_PER_INODE as u64));
-    assert_eq!(
-        ask(&mut table, FILE, 1, record(1, LockMode::Shared, 0, 0)),
-        Outcome::Granted
-    );
-    let owner = Owner {
+    assert_eq!(table.held(), MAX_LOCKS_PER_INODE);
+    assert_eq!(ask(&mut table, FILE, MOST, single(MOST)), Outcome::Full);
+    // What adds none goes on: the same again, a weaker one, one that joins two.
+    assert_eq!(ask(&mut table, FILE, MOST + 1, single(7)), Outcome::Granted);
+    let weaker = record(1, LockMode::Shared, 14, 14);
+    assert_eq!(ask(&mut table, FILE, MOST + 2, weaker), Outcome::Granted);
+    let between = record(1, LockMode::Exclusive, 1, 1);
+    assert_eq!(ask(&mut table, FILE, MOST + 3, between), Outcome::Granted);
+    assert_eq!(table.held(), MAX_LOCKS_PER_INODE - 1);
+    // The middle of one makes three of it, or, unlocked, two.
+    let first = Owner {
         session: SessionId(1),
         number: 1,
     };
-    table.unlock(FILE, owner, LockKind::Record, LockRange::WHOLE);
+    let wide = record(1, LockMode::Exclusive, MOST * 4, MOST * 4 + 8);
+    table.unlock(
+        FILE,
+        first,
+        LockKind::Record,
+        LockRange {
+            first: 14,
+            last: 14,
+        },
+    );
+    assert_eq!(ask(&mut table, FILE, MOST + 4, wide), Outcome::Granted);
+    let middle = LockRange {
+        first: MOST * 4 + 2,
+        last: MOST * 4 + 3,
+    };
+    let weaker = record(1, LockMode::Shared, middle.first, middle.last);
+    assert_eq!(ask(&mut table, FILE, MOST + 5, weaker), Outcome::Full);
+    assert!(table.unlock(FILE, first, LockKind::Record, middle));
+    assert_eq!(table.held(), MAX_LOCKS_PER_INODE);
+    let further = LockRange {
+        first: MOST * 4 + 6,
+        last: MOST * 4 + 6,
+    };
+    assert!(!table.unlock(FILE, first, LockKind::Record, further));
+    assert_eq!(table.held(), MAX_LOCKS_PER_INODE);
+    assert!(table.unlock(FILE, first, LockKind::Record, LockRange::WHOLE));
     assert_eq!(table.held(), 0);
 }

@@ -10,15 +10,20 @@ use crate::names::{FileId, Queue};
 use crate::scan::FILE_HEADER_BYTES;
 use pandofs_log::LogError;
 use raft_engine::env::{FileSystem, Handle, Permission, WriteExt};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, seek};
 use rustix::io::Errno;
+use std::cmp;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that are written once more at a time.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The files of one log.
 pub struct LogFiles {
@@ -82,6 +87,29 @@ impl LogFiles {
         self.open.sync_appends()
     }
 
+    /// Writes once more, as it is, what an earlier life has not forced of the file. Its last force may have failed, and
+    /// Linux tells that once: a force would find nothing to do and succeed, with the bytes in memory alone.
+    fn write_again(&self, id: FileId, file: &File) -> io::Result<()> {
+        let mark = self.forces.marks().of(id.queue);
+        let mut at = match id.number.cmp(&mark.file) {
+            cmp::Ordering::Less => return Ok(()),
+            cmp::Ordering::Equal => mark.bytes,
+            cmp::Ordering::Greater => 0,
+        };
+        let mut piece = vec![0; PIECE_BYTES];
+        // What is only reserved stays so.
+        while let Some(data) = next_data(file, at)? {
+            at = data.start;
+            while at < data.end {
+                let size = (data.end - at).min(PIECE_BYTES as u64) as usize;
+                file.read_exact_at(&mut piece[..size], at)?;
+                file.write_all_at(&piece[..size], at)?;
+                at += size as u64;
+            }
+        }
+        Ok(())
+    }
+
     /// Opens a file, making it when `create` is set, and counts it from now on.
     fn add(&self, path: &Path, create: bool) -> io::Result<SharedFile> {
         let id = FileId::from_path(path)
@@ -93,6 +121,9 @@ impl LogFiles {
             .create(create)
             .truncate(false)
             .open(path)?;
+        if !create {
+            self.write_again(id, &file)?;
+        }
         let file = Arc::new(LogFile {
             id,
             path: path.to_owned(),
@@ -269,6 +300,15 @@ impl Seek for Cursor {
     }
 }
 
+/// Where something was written, from `offset` on.
+fn next_data(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+    match seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(start) => Ok(Some(start..seek(file, rustix::fs::SeekFrom::Hole(start))?)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn moved(offset: u64, by: i64) -> io::Result<u64> {
     let outside = || io::Error::new(io::ErrorKind::InvalidInput, "before the file's begin");
     offset.checked_add_signed(by).ok_or_else(outside)
@@ -296,7 +336,9 @@ impl WriteExt for Cursor {
 mod tests {
     use super::*;
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
+    use std::time::SystemTime;
 
     fn files(dir: &Path) -> LogFiles {
         LogFiles::new(dir, Arc::new(Forces::open(dir).unwrap()))
@@ -366,6 +408,53 @@ mod tests {
         write(&files, &append_path(dir.path(), 1), &[0; FILE_HEADER_BYTES]);
         files.sync().unwrap();
         assert_eq!(files.forces.marks().of(Queue::Append).file, 0);
+    }
+
+    /// Whether the file has been written to since this was asked last.
+    fn is_written(path: &Path) -> bool {
+        let file = File::options().write(true).open(path).unwrap();
+        let before = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        before != SystemTime::UNIX_EPOCH
+    }
+
+    #[test]
+    fn what_an_earlier_life_did_not_force_is_written_once_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = append_path(dir.path(), 1);
+        let first = files(dir.path());
+        let file = write(&first, &path, &[1; 1_000]);
+        first.sync().unwrap();
+        assert!(is_written(&path));
+        drop(file);
+        let open_again = || {
+            let files = files(dir.path());
+            let file = files.open(&path, Permission::ReadWrite).unwrap();
+            (files, Arc::new(file))
+        };
+        open_again();
+        assert!(!is_written(&path), "all of it was forced");
+        let (second, file) = open_again();
+        let mut writer = second.new_writer(file).unwrap();
+        writer.seek(SeekFrom::Start(1_000)).unwrap();
+        writer.allocate(1_000, 10 << 20).unwrap();
+        writer.write_all(&[2; 3 << 20]).unwrap();
+        let space = fs::metadata(&path).unwrap().blocks();
+        assert!(is_written(&path));
+        let (third, _) = open_again();
+        assert!(is_written(&path));
+        let bytes = fs::read(&path).unwrap();
+        assert!(bytes[..1_000].iter().all(|&byte| byte == 1));
+        assert!(
+            bytes[1_000..1_000 + (3 << 20)]
+                .iter()
+                .all(|&byte| byte == 2)
+        );
+        assert_eq!(fs::metadata(&path).unwrap().blocks(), space);
+        third.sync().unwrap();
+        is_written(&path);
+        open_again();
+        assert!(!is_written(&path));
     }
 
     #[test]

@@ -31,6 +31,16 @@ pub enum ServerError {
     LanePanicked(String),
 }
 
+impl ServerError {
+    /// A thread beside the lane is no more.
+    pub(crate) fn is_of_a_helper(&self) -> bool {
+        matches!(
+            self,
+            ServerError::HelperPanicked { .. } | ServerError::HelperEnded { .. }
+        )
+    }
+}
+
 /// Why a server cannot be made or started. Nothing that was there before is changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -189,9 +189,12 @@ impl Shard {
             } => {
                 let session = key.session;
                 let owner = Owner { session, number };
-                self.lockers.table.unlock(ino, owner, kind, range);
-                self.lockers.remember(key, Ok(Reply::Done));
-                self.answer(ticket, Ok(Reply::Done), false);
+                let answer = match self.lockers.table.unlock(ino, owner, kind, range) {
+                    true => Ok(Reply::Done),
+                    false => Err(FsError::NoLocks.into()),
+                };
+                self.lockers.remember(key, answer.clone());
+                self.answer(ticket, answer, false);
             }
             Request::GetLock { ino, lock } => {
                 let owner = Owner {

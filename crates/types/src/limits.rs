@@ -141,6 +141,9 @@ pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
 /// Data objects of which one thread of a server knows that they are to be settled; of others the next scrub
 /// finds out.
 pub const MAX_UNSETTLED_KNOWN: usize = 65_536;
+/// Data objects with a force that failed that a server keeps apart from all others; beyond, it takes none for forced
+/// before it has written it once more.
+pub const MAX_REWRITES_KNOWN: usize = 65_536;
 /// Damaged blocks of data objects that a server tells of; more are only counted.
 pub const MAX_DAMAGE_LISTED: usize = 16_384;
 /// Data objects with which the disk failed that a server tells of; the log has all of them.

@@ -1,7 +1,7 @@
 //! `pandofs format`
 
 use crate::datadir::write_atomically;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, WrongLine};
 use crate::new_cluster::FsOptions;
 use crate::source::read_cluster;
 use crate::{backend, units};
@@ -58,9 +58,20 @@ pub struct Format {
 }
 
 impl Format {
+    /// `given`: the options on the command line.
+    ///
     /// # Errors
     /// When something is there already, or cannot be made.
-    pub fn run(&self) -> Result<Outcome> {
+    pub fn run(&self, given: &[String]) -> Result<Outcome> {
+        let fixed = given.iter().find(|id| FsOptions::is_one(id));
+        if let (Some(id), Some(option)) = (self.id, fixed) {
+            let option = option.replace('_', "-");
+            return Err(WrongLine(format!(
+                "--{option} is fixed when the map is made, by --servers; --id {id} prepares a directory for the file \
+                 system of the map that is there"
+            ))
+            .into());
+        }
         match self.id {
             Some(id) => self.prepare_server(ServerId(id)),
             None => self.make_map(),

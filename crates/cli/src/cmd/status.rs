@@ -12,6 +12,7 @@ use crate::units;
 use anyhow::{Context, Result};
 use clap::Args;
 use pandofs_api::{ScrubState, ShardStatus};
+use pandofs_placement::ClusterMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ has them, and what each server has of all shards and inodes beside its part of a
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
+/// What a server has for its answer at least, however little is left of `--wait`.
+const LEAST_LIMIT: Duration = Duration::from_millis(500);
 
 /// Show servers, shards, entries, splits, logs and counters
 #[derive(Args, Clone, Debug)]
@@ -67,7 +70,10 @@ impl Status {
         if let Some(period) = self.watch {
             return self.watch(&cluster, period.max(Duration::from_millis(100)));
         }
-        let views = ask(&cluster, deadline);
+        let views = match self.wait {
+            Some(_) => wait_for_all(&cluster.map, deadline),
+            None => admin::ask_all(&cluster.map),
+        };
         let all_there = outcome(&views) == Outcome::Done;
         let branches = (self.branch_points && all_there).then(|| BranchPoints::count(&cluster));
         let branches = branches.transpose()?;
@@ -131,9 +137,12 @@ impl Status {
 }
 
 /// Until all answer, or the time is over.
-fn ask(cluster: &Cluster, deadline: Instant) -> Vec<ServerView> {
+fn wait_for_all(map: &ClusterMap, deadline: Instant) -> Vec<ServerView> {
     loop {
-        let views = admin::ask_all(&cluster.map);
+        // One that is stopped takes a connection and says nothing: it is not to be waited for longer than was asked.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit = left.clamp(LEAST_LIMIT, admin::ANSWER_TIMEOUT);
+        let views = admin::ask_all_within(map, limit);
         if outcome(&views) == Outcome::Done || Instant::now() >= deadline {
             return views;
         }
@@ -452,6 +461,22 @@ mod tests {
         assert!(away["share"].get("inodes").is_none());
         assert!(away["error"].as_str().unwrap().contains("no address"));
         assert_eq!(outcome(&views), Outcome::ServerAway);
+    }
+
+    #[test]
+    fn waiting_ends_when_it_is_to_end_also_with_a_server_that_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        // It takes connections, as a stopped server's kernel does.
+        let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let addresses = vec![format!("unix:{}", path.display())];
+        let map = options().create_map(addresses).unwrap();
+        let began = Instant::now();
+        let views = wait_for_all(&map, began + Duration::from_millis(100));
+        assert_eq!(outcome(&views), Outcome::ServerAway);
+        let told = views[0].status.as_ref().unwrap_err().to_string();
+        assert_eq!(told, "no answer within 0.5 s");
+        assert!(began.elapsed() < admin::ANSWER_TIMEOUT);
     }
 
     #[test]

@@ -22,8 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A child that gives up sooner than this after it began to serve has failed like one that never did: it
 /// serves until it comes across what is wrong, and would do so again and again.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Starts that may fail one after the other before the child is given up.
-const MOST_FAILURES: u32 = 6;
 
 /// How often to look whether servers have joined.
 const JOIN_LOOK: Duration = Duration::from_secs(1);
@@ -264,17 +262,12 @@ impl Supervisor<'_> {
                 .problem(&format!("{role} (pid {pid}) {end}; its log is {log}"));
             return;
         }
-        if member.failures >= MOST_FAILURES {
-            let failures = member.failures;
-            self.voice.problem(&format!(
-                "{role} (pid {pid}) {end}; {failures} starts in a row have failed, it is not started \
-                 again. Its log is {log}"
-            ));
-            return;
-        }
         let pause = match member.failures {
             0 => Duration::ZERO,
-            failures => (FIRST_PAUSE * 2_u32.pow(failures - 1)).min(LONGEST_PAUSE),
+            // For ever: a disk may be well again, or somebody puts a copy in the place of what is damaged.
+            failures => FIRST_PAUSE
+                .saturating_mul(2_u32.saturating_pow(failures - 1))
+                .min(LONGEST_PAUSE),
         };
         member.restart_at = Some(Instant::now() + pause);
         let when = match pause {

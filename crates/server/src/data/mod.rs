@@ -12,6 +12,7 @@ mod listing;
 mod objects;
 mod open;
 pub(crate) mod pool;
+mod rewriting;
 mod settling;
 mod space;
 mod sums;

@@ -5,6 +5,7 @@ use super::extents::without_space;
 use super::generation::{Generations, boot_id};
 use super::health::{Health, is_of_the_disk};
 use super::open::{OpenObject, OpenObjects};
+use super::rewriting::Rewrites;
 use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
@@ -29,6 +30,7 @@ pub(crate) struct Holdings {
     pub root: PathBuf,
     pub generations: Generations,
     pub health: Health,
+    pub rewrites: Rewrites,
     pub disk: Disk,
     /// Objects that are kept open.
     pub most_open: usize,
@@ -55,6 +57,7 @@ impl Holdings {
             root: root.to_owned(),
             generations: Generations::open(root, is_new)?,
             health: Health::default(),
+            rewrites: Rewrites::default(),
             disk: Disk::new(root, "data")?,
             most_open: MAX_OPEN_OBJECTS,
         })
@@ -130,11 +133,11 @@ impl Objects {
                 length,
             } => self.read(ino, offset, length).map(DataReply::Data),
             DataRequest::Write { ino, offset, data } => match self.write(ino, offset, &data) {
-                Ok(object) if forced => return Outcome::Force(Work::Object(object)),
+                Ok(object) if forced => return self.to_force(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Truncate { ino, length } => match self.truncate(ino, length) {
-                Ok(Some(object)) if forced => return Outcome::Force(Work::Object(object)),
+                Ok(Some(object)) if forced => return self.to_force(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Usage { ino } => self.usage(ino),
@@ -148,7 +151,7 @@ impl Objects {
                 Err(error) => Err(error),
             },
             DataRequest::Sync { ino } => match self.object(ino) {
-                Ok(Some(object)) => return Outcome::Force(Work::Object(object)),
+                Ok(Some(object)) => return self.to_force(object),
                 Ok(None) => Ok(DataReply::Done),
                 Err(error) => Err(error),
             },
@@ -158,7 +161,7 @@ impl Objects {
                 length,
                 allocation,
             } => match self.allocate(ino, offset, length, allocation) {
-                Ok(Some(object)) if forced => return Outcome::Force(Work::Object(object)),
+                Ok(Some(object)) if forced => return self.to_force(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
@@ -302,6 +305,7 @@ impl Objects {
         self.open.remove(ino);
         self.holdings.health.gone(ino, 0..u64::MAX);
         self.holdings.health.is_well(ino);
+        self.holdings.rewrites.done(ino);
         // The checksums last: an object without them would look damaged. Also when there is none any
         // more: an earlier request may have removed it and crashed before that was forced.
         let root = &self.holdings.root;
@@ -403,6 +407,11 @@ impl Objects {
         }
         if object.is_forced() {
             self.settle(&object);
+            return None;
+        }
+        // What went wrong has been logged.
+        if self.write_again(&object).is_err() {
+            self.unsettled.changed(ino, Instant::now());
             return None;
         }
         Some(object)

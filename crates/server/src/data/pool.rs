@@ -77,9 +77,9 @@ impl DataPool {
         let mut syncers = Vec::new();
         for _ in 0..DATA_SYNC_THREADS {
             let (orders, received) = mpsc::channel();
-            let (root, reports) = (holdings.root.clone(), mailbox.clone());
+            let (holdings, reports) = (Arc::clone(holdings), mailbox.clone());
             threads.push(helper::spawn("sync", mailbox, move || {
-                syncer::run(&root, &received, &reports);
+                syncer::run(&holdings, &received, &reports);
             })?);
             syncers.push(orders);
         }

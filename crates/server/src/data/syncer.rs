@@ -1,14 +1,16 @@
 //! Forcing data objects, apart from reading and writing them: a forced write takes a thousand times
 //! as long as one into memory, and whoever reads another object must not wait for it.
 
-use super::objects;
+use super::health::is_of_the_disk;
+use super::objects::{self, Holdings};
 use super::open::OpenObject;
 use super::pool::DataOrigin;
 use super::worker::Job;
 use crate::mailbox::{Mail, Mailbox};
 use pandofs_api::DataReply;
-use pandofs_types::FsError;
+use pandofs_types::{FsError, Ino};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -45,14 +47,19 @@ pub(super) enum Waiter {
 
 impl Work {
     /// Waits until it is on disk.
-    pub fn force(&self, root: &Path) -> Result<(), FsError> {
+    pub fn force(&self, holdings: &Holdings) -> Result<(), FsError> {
+        let root = &holdings.root;
         match self {
-            Work::Object(object) => force_object(root, object),
-            Work::Settling(object) => object.force_all().map_err(|error| {
-                objects::failure("force", &objects::path(root, object.ino), &error)
-            }),
+            Work::Object(object) => force_object(holdings, object),
+            Work::Settling(object) => force_bytes(holdings, object, OpenObject::force_all),
+            // Its page is written again by whoever tries again.
             Work::Header(object) => object.force_header().map_err(|error| {
-                objects::failure("force", &objects::sums_path(root, object.ino), &error)
+                failed(
+                    holdings,
+                    object.ino,
+                    &objects::sums_path(root, object.ino),
+                    &error,
+                )
             }),
             Work::Removal { last_byte } => force_directory(root, *last_byte),
         }
@@ -62,7 +69,7 @@ impl Work {
 /// Forces what arrives until the other end is dropped. Removals that have come together are forced
 /// together: one write of the file system's journal serves all of a directory, and usually all
 /// directories.
-pub(super) fn run(root: &Path, received: &Receiver<(Waiter, Work)>, mailbox: &Mailbox) {
+pub(super) fn run(holdings: &Holdings, received: &Receiver<(Waiter, Work)>, mailbox: &Mailbox) {
     while let Ok(first) = received.recv() {
         let mut removals: BTreeMap<u8, Vec<Waiter>> = BTreeMap::new();
         let mut objects = Vec::new();
@@ -76,13 +83,13 @@ pub(super) fn run(root: &Path, received: &Receiver<(Waiter, Work)>, mailbox: &Ma
         }
         for (last_byte, waiters) in removals {
             let work = Work::Removal { last_byte };
-            let result = work.force(root);
+            let result = work.force(holdings);
             for waiter in waiters {
                 tell(mailbox, waiter, &work, result);
             }
         }
         for (waiter, work) in objects {
-            let result = work.force(root);
+            let result = work.force(holdings);
             tell(mailbox, waiter, &work, result);
         }
     }
@@ -110,15 +117,36 @@ fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsErr
     }
 }
 
-fn force_object(root: &Path, object: &OpenObject) -> Result<(), FsError> {
-    object
-        .force_data()
-        .map_err(|error| objects::failure("force", &objects::path(root, object.ino), &error))?;
+fn force_object(holdings: &Holdings, object: &OpenObject) -> Result<(), FsError> {
+    force_bytes(holdings, object, OpenObject::force_data)?;
     if !object.is_entry_forced() {
-        force_directory(root, objects::last_byte(object.ino))?;
+        force_directory(&holdings.root, objects::last_byte(object.ino))?;
         object.set_entry_forced();
     }
     Ok(())
+}
+
+/// Forces what an object has.
+fn force_bytes(
+    holdings: &Holdings,
+    object: &OpenObject,
+    force: impl Fn(&OpenObject) -> io::Result<()>,
+) -> Result<(), FsError> {
+    // One that was under way when this was ordered failed: of what that was for, the system says nothing any more.
+    if holdings.rewrites.is_still_wanted(object.ino) {
+        return Err(FsError::Io);
+    }
+    let path = objects::path(&holdings.root, object.ino);
+    force(object).map_err(|error| failed(holdings, object.ino, &path, &error))
+}
+
+fn failed(holdings: &Holdings, ino: Ino, path: &Path, error: &io::Error) -> FsError {
+    holdings.rewrites.want(ino);
+    if is_of_the_disk(error) {
+        let what = format!("cannot force {}: {error}", path.display());
+        holdings.health.fails(ino, what);
+    }
+    objects::failure("force", path, error)
 }
 
 fn force_directory(root: &Path, last_byte: u8) -> Result<(), FsError> {

@@ -2,13 +2,18 @@
 
 use super::listing::list;
 use super::objects::*;
+use super::open::OpenObject;
+use super::sums::Checked;
 use super::syncer::Work;
 use pandofs_api::{AdminReply, DataReply, DataRequest};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, SETTLE_AFTER};
 use pandofs_types::{FsError, Ino};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tempfile::TempDir;
 
 fn objects() -> (TempDir, Objects) {
@@ -23,7 +28,7 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
         Outcome::Force(work) => work
-            .force(&objects.holdings.root)
+            .force(&objects.holdings)
             .map_or_else(DataReply::Failed, |()| DataReply::Done),
     }
 }
@@ -264,4 +269,96 @@ fn a_listing_comes_in_pages_and_misses_none() {
         }
         assert_eq!(seen, [0x100, 0x001, 0x101, 0x0ff, 0x2ff, u64::MAX]);
     }
+}
+
+/// An open file of the object that cannot be forced, as one whose pages the disk refused.
+fn unforceable(ino: u64) -> Arc<OpenObject> {
+    let data = || OpenOptions::new().read(true).write(true).open("/dev/zero");
+    let sums = tempfile::tempfile().unwrap();
+    let checked = Checked::create(data, sums, 1, Box::new(|_| ())).unwrap();
+    Arc::new(OpenObject::new(Ino(ino), checked))
+}
+
+fn sync(objects: &mut Objects, ino: u64) -> DataReply {
+    done(objects, DataRequest::Sync { ino: Ino(ino) })
+}
+
+/// Whether the object's file has been written to since this was asked last.
+fn is_written(objects: &Objects, ino: u64) -> bool {
+    let file = File::options()
+        .write(true)
+        .open(path(&objects.holdings.root, Ino(ino)));
+    let file = file.unwrap();
+    let before = file.metadata().unwrap().modified().unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    before != SystemTime::UNIX_EPOCH
+}
+
+/// The system tells of a write-back that failed once. Whoever is told, as whoever settles objects in the background, may
+/// not use that up: a later force would succeed with data that is in memory alone.
+#[test]
+fn a_force_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_nothing() {
+    let (_dir, mut objects) = objects();
+    let far = 3 << 20;
+    for ino in [7, 8] {
+        write(&mut objects, ino, 0, &[5; 10_000]);
+        write(&mut objects, ino, far, b"end");
+        assert!(is_written(&objects, ino));
+        assert_eq!(sync(&mut objects, ino), DataReply::Done);
+    }
+    let failed = Work::Settling(unforceable(7)).force(&objects.holdings);
+    assert_eq!(failed, Err(FsError::Io));
+    // What was ordered before that is known: of the pages that failed nothing is told any more.
+    let object = objects.object(Ino(7)).unwrap().unwrap();
+    let queued = Work::Object(object).force(&objects.holdings);
+    assert_eq!(queued, Err(FsError::Io));
+    assert!(!is_written(&objects, 7));
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    assert!(is_written(&objects, 7), "it was not written once more");
+    assert_eq!(read(&mut objects, 7, 0, 10_000), [5; 10_000]);
+    assert_eq!(read(&mut objects, 7, far, 10), b"end");
+    let DataReply::Usage { blocks } = done(&mut objects, DataRequest::Usage { ino: Ino(7) }) else {
+        panic!("no usage");
+    };
+    assert!(blocks < 1_000, "{blocks} blocks: the hole takes space");
+    // Once, and no other one.
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    assert_eq!(sync(&mut objects, 8), DataReply::Done);
+    assert!(!is_written(&objects, 7) && !is_written(&objects, 8));
+}
+
+#[test]
+fn what_memory_gave_up_after_a_force_that_failed_is_never_said_to_be_forced() {
+    let (_dir, mut objects) = objects();
+    write(&mut objects, 7, 0, &[5; 10_000]);
+    write(&mut objects, 7, 40_960, &[6; 4_096]);
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    let failed = Work::Object(unforceable(7)).force(&objects.holdings);
+    assert_eq!(failed, Err(FsError::Io));
+    // What the disk had before comes back: of one block other bytes, of another one nothing.
+    let file = path(&objects.holdings.root, Ino(7));
+    let file = File::options().write(true).open(file).unwrap();
+    file.write_all_at(&[1; 10], 4_096).unwrap();
+    for _ in 0..2 {
+        assert_eq!(sync(&mut objects, 7), DataReply::Failed(FsError::Io));
+    }
+    write(&mut objects, 7, 4_096, &[7; 4_096]);
+    file.set_len(40_960).unwrap();
+    file.set_len(45_056).unwrap();
+    assert_eq!(sync(&mut objects, 7), DataReply::Failed(FsError::Io));
+    // Whoever writes it anew has it on the disk.
+    write(&mut objects, 7, 40_960, &[8; 4_096]);
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    // Nor does what is made in the place of one that is gone have its past.
+    let failed = Work::Object(unforceable(7)).force(&objects.holdings);
+    assert_eq!(failed, Err(FsError::Io));
+    assert_eq!(
+        done(&mut objects, DataRequest::Remove { ino: Ino(7) }),
+        DataReply::Done
+    );
+    write(&mut objects, 7, 0, b"new");
+    is_written(&objects, 7);
+    assert_eq!(sync(&mut objects, 7), DataReply::Done);
+    assert!(!is_written(&objects, 7));
 }

@@ -142,9 +142,10 @@ impl Worker {
                 result,
             } => {
                 self.is_settling = false;
-                // What went wrong has been logged.
-                if result.is_ok() {
-                    self.objects.settle(&object);
+                // What went wrong has been logged; it is tried again in a while.
+                match result {
+                    Ok(()) => self.objects.settle(&object),
+                    Err(_) => self.objects.unsettled.changed(object.ino, Instant::now()),
                 }
             }
             // Who asked may not wait any more.

@@ -327,11 +327,30 @@ impl Lane {
     pub fn run(mut self) -> Result<(), ServerError> {
         let store = Arc::clone(&self.store);
         let mut overlay = Overlay::with_room(&*store, self.recent_reads);
+        match self.serve(&mut overlay) {
+            Ok(Stop::Clean) => self.finish(&mut overlay),
+            Ok(Stop::Abandon) => {
+                self.stop_helpers();
+                Ok(())
+            }
+            Err(error) => {
+                // They would go on with a store that is taken down while the process ends. One that is no more may have
+                // left another one waiting for it.
+                if !error.is_of_a_helper() {
+                    self.stop_helpers();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Until it is told to stop, and how.
+    fn serve(&mut self, overlay: &mut Overlay<'_>) -> Result<Stop, ServerError> {
         let mut events = Events::with_capacity(EVENTS);
         self.look_at_disks();
         // What recovery wants sent, before anything new is taken up.
         self.shards.touch_all();
-        self.run_batch(&mut overlay)?;
+        self.run_batch(overlay)?;
         // Numbers of inodes are left out at each start; were that lost, they would be given out twice. Nobody is kept
         // waiting yet.
         self.shards.force_begins();
@@ -355,18 +374,13 @@ impl Lane {
             self.accept(now);
             self.take_requests(now)?;
             self.run_timers(now);
-            self.run_batch(&mut overlay)?;
-            self.take_up_map(&mut overlay)?;
-            self.begin_helpers_work(&mut overlay, now)?;
+            self.run_batch(overlay)?;
+            self.take_up_map(overlay)?;
+            self.begin_helpers_work(overlay, now)?;
             self.serve_links(now);
             self.write_dirty(now);
-            match self.stop {
-                Some(Stop::Clean) => return self.finish(&mut overlay),
-                Some(Stop::Abandon) => {
-                    self.stop_helpers();
-                    return Ok(());
-                }
-                None => {}
+            if let Some(stop) = self.stop {
+                return Ok(stop);
             }
         }
     }
@@ -530,6 +544,19 @@ impl Lane {
     /// Forces and flushes everything and lets go of the whole log. Whoever waits for the disk is
     /// answered; whoever waits for a lock asks again after the next start.
     fn finish(mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
+        let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
+        let answered = self.answer_all(overlay);
+        let written = self.shards.appended();
+        self.stop_helpers();
+        answered?;
+        flusher::flush(&*store, &*log, &written)?;
+        // So that what was pruned stays pruned.
+        log.sync()?;
+        Ok(())
+    }
+
+    /// Forces everything, and answers whoever waits for that.
+    fn answer_all(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         // A force under way covers less than this one; its report is not needed.
         self.log.sync()?;
         for (shard, output) in self.durable.finish_all() {
@@ -538,14 +565,7 @@ impl Lane {
         let now = Instant::now();
         self.serve_links(now);
         self.write_dirty(now);
-        let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
-        self.write_to_store(overlay)?;
-        let written = self.shards.appended();
-        self.stop_helpers();
-        flusher::flush(&*store, &*log, &written)?;
-        // So that what was pruned stays pruned.
-        log.sync()?;
-        Ok(())
+        self.write_to_store(overlay)
     }
 
     /// Waits for the helper threads: as long as one of them is there, store and log are in use.

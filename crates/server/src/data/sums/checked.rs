@@ -52,7 +52,7 @@ pub(crate) struct Checked<F> {
 }
 
 /// The header, of an object of which no change is under way.
-type Ready<'a> = MutexGuard<'a, Header>;
+pub(super) type Ready<'a> = MutexGuard<'a, Header>;
 
 impl<F: Raw> Checked<F> {
     /// A new object, of two empty files; that of the data is made when the other one has its header.
@@ -153,7 +153,7 @@ impl<F: Raw> Checked<F> {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ready(&self) -> io::Result<Ready<'_>> {
+    pub(super) fn ready(&self) -> io::Result<Ready<'_>> {
         let mut header = self.header();
         if let Some(under_way) = header.under_way.clone() {
             (self.notes)(Note::CutShort);
@@ -242,7 +242,7 @@ impl<F: Raw> Checked<F> {
     }
 
     /// Whole blocks fit their checksums, or get those that they fit if that may be.
-    fn expect(
+    pub(super) fn expect(
         &self,
         header: &Header,
         first: u64,

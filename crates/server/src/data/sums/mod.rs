@@ -62,6 +62,7 @@
 //! fits its checksum or its object is doubtful; and no block gets a checksum that it fits unless it fitted
 //! the one before, was written whole, or one of the two reasons above holds.
 
+mod again;
 mod checked;
 mod raw;
 mod recovery;

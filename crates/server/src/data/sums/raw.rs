@@ -2,7 +2,7 @@
 
 use pandofs_api::Allocation;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::{Errno, pread, retry_on_intr};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -28,6 +28,9 @@ pub(crate) trait Raw {
     fn set_length(&self, length: u64) -> io::Result<()>;
 
     fn allocate(&self, range: &Range<u64>, allocation: Allocation) -> io::Result<()>;
+
+    /// Where there is something other than a hole next, from `offset` on, and where the next hole is.
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>>;
 }
 
 impl Raw for File {
@@ -93,6 +96,15 @@ impl Raw for File {
                     done => done,
                 }
             }
+        }
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        match seek(self, SeekFrom::Data(offset)) {
+            Ok(start) => Ok(Some(start..seek(self, SeekFrom::Hole(start))?)),
+            // There is nothing more.
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }

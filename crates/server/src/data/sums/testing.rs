@@ -270,4 +270,9 @@ impl Raw for SimFile {
             }
         })
     }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let length = self.length()?;
+        Ok((offset < length).then_some(offset..length))
+    }
 }

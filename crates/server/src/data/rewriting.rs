@@ -1,0 +1,110 @@
+//! Objects that a force failed for.
+//!
+//! Linux tells of a write-back that failed once: the next force through the same open file, of pages that have not
+//! been changed since, finds nothing to do and succeeds, and so it does for whoever opens the file later. What they had is
+//! in memory only, and gone as soon as memory is needed. So a force that failed, whoever it was for (a client, a shard,
+//! or this server, to settle the object), is remembered here, and the object's bytes are written once more, all of them,
+//! before anybody is told that they are on disk. Memory may have given them up by then: what comes back from the disk
+//! does not fit its checksum, and nobody is told so.
+
+use super::objects::{self, Objects, Outcome};
+use super::open::OpenObject;
+use super::sums::SumsError;
+use super::syncer::Work;
+use pandofs_api::DataReply;
+use pandofs_types::limits::MAX_REWRITES_KNOWN;
+use pandofs_types::{FsError, Ino};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which objects are to be written once more before they may count as forced.
+#[derive(Debug, Default)]
+pub(crate) struct Rewrites(Mutex<Wanted>);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    objects: BTreeSet<Ino>,
+    /// More of them than are kept apart: all are, until the server is started again.
+    any: bool,
+}
+
+impl Rewrites {
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A force of the object failed.
+    pub fn want(&self, ino: Ino) {
+        let mut wanted = self.wanted();
+        if wanted.objects.len() < MAX_REWRITES_KNOWN {
+            wanted.objects.insert(ino);
+        } else {
+            wanted.any = true;
+        }
+    }
+
+    /// Whether a force that succeeds says nothing of what was changed before.
+    pub fn is_wanted(&self, ino: Ino) -> bool {
+        let wanted = self.wanted();
+        wanted.any || wanted.objects.contains(&ino)
+    }
+
+    /// Of one that is known to be wanted.
+    pub fn is_still_wanted(&self, ino: Ino) -> bool {
+        self.wanted().objects.contains(&ino)
+    }
+
+    /// It has been written once more, or is gone.
+    pub fn done(&self, ino: Ino) {
+        self.wanted().objects.remove(&ino);
+    }
+}
+
+impl Objects {
+    /// To be answered when the object is forced; it is written once more before that if that is wanted.
+    pub(super) fn to_force(&mut self, object: Arc<OpenObject>) -> Outcome {
+        match self.write_again(&object) {
+            Ok(()) => Outcome::Force(Work::Object(object)),
+            Err(error) => Outcome::Done(DataReply::Failed(error)),
+        }
+    }
+
+    /// Writes all of the object once more if a force of it failed.
+    pub(super) fn write_again(&mut self, object: &OpenObject) -> Result<(), FsError> {
+        let (ino, rewrites) = (object.ino, &self.holdings.rewrites);
+        if !rewrites.is_wanted(ino) {
+            return Ok(());
+        }
+        let written = object.checked.write_again();
+        written.map_err(|error: SumsError| self.refusal("write once more", ino, error))?;
+        self.holdings.rewrites.done(ino);
+        tracing::info!(
+            "{} (inode {ino}) is written once more, as a force of it had failed",
+            objects::path(&self.holdings.root, ino).display()
+        );
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_bounded_and_nothing_that_failed_is_forgotten() {
+        let rewrites = Rewrites::default();
+        for ino in 0..MAX_REWRITES_KNOWN as u64 {
+            rewrites.want(Ino(ino));
+        }
+        let beyond = Ino(1 << 40);
+        assert!(rewrites.is_wanted(Ino(5)) && !rewrites.is_wanted(beyond));
+        rewrites.done(Ino(5));
+        assert!(!rewrites.is_wanted(Ino(5)));
+        rewrites.want(Ino(5));
+        rewrites.want(beyond);
+        assert!(rewrites.is_wanted(beyond));
+        rewrites.done(beyond);
+        assert!(rewrites.is_wanted(beyond));
+        assert_eq!(rewrites.wanted().objects.len(), MAX_REWRITES_KNOWN);
+    }
+}
