@@ -133,11 +133,11 @@ impl Objects {
                 length,
             } => self.read(ino, offset, length).map(DataReply::Data),
             DataRequest::Write { ino, offset, data } => match self.write(ino, offset, &data) {
-                Ok(object) if forced => return self.to_force(object),
+                Ok(object) if forced => return self.force_object(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Truncate { ino, length } => match self.truncate(ino, length) {
-                Ok(Some(object)) if forced => return self.to_force(object),
+                Ok(Some(object)) if forced => return self.force_object(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Usage { ino } => self.usage(ino),
@@ -151,7 +151,7 @@ impl Objects {
                 Err(error) => Err(error),
             },
             DataRequest::Sync { ino } => match self.object(ino) {
-                Ok(Some(object)) => return self.to_force(object),
+                Ok(Some(object)) => return self.force_object(object),
                 Ok(None) => Ok(DataReply::Done),
                 Err(error) => Err(error),
             },
@@ -161,7 +161,7 @@ impl Objects {
                 length,
                 allocation,
             } => match self.allocate(ino, offset, length, allocation) {
-                Ok(Some(object)) if forced => return self.to_force(object),
+                Ok(Some(object)) if forced => return self.force_object(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),

@@ -62,7 +62,7 @@ impl Rewrites {
 
 impl Objects {
     /// To be answered when the object is forced; it is written once more before that if that is wanted.
-    pub(super) fn to_force(&mut self, object: Arc<OpenObject>) -> Outcome {
+    pub(super) fn force_object(&mut self, object: Arc<OpenObject>) -> Outcome {
         match self.write_again(&object) {
             Ok(()) => Outcome::Force(Work::Object(object)),
             Err(error) => Outcome::Done(DataReply::Failed(error)),

@@ -1,0 +1,140 @@
+//! What is on a server's disk for sure and what is not: forces of the log, flushes of the store, and what a crash
+//! leaves of both.
+
+use super::{Death, Server};
+use crate::disk::Disk;
+use crate::history::Key;
+use crate::scenario::{Loss, MILLISECOND, Moment};
+use pandofs_api::Request;
+use pandofs_log::Log;
+use pandofs_server::parts;
+use pandofs_shard::Record;
+use pandofs_testkit::rng::Rng;
+
+impl Server {
+    /// Whether a force is to begin now.
+    pub fn begins_force(&mut self, now: Moment) -> bool {
+        let interval = self.map.settings.flush_interval_ms as Moment * MILLISECOND;
+        let unsynced = self.log.memory().unsynced();
+        let Some(process) = &mut self.process else {
+            return false;
+        };
+        let durable = &mut process.durable;
+        if !durable.is_behind() {
+            process.forced_at = now;
+        }
+        let is_due = durable.is_behind() && now >= process.forced_at + interval;
+        if (!is_due && !durable.is_wanted()) || durable.is_under_way() {
+            return false;
+        }
+        durable.begin();
+        process.shards.force_begins();
+        process.forced_at = now;
+        process.covered = Some(unsynced);
+        true
+    }
+
+    pub fn ends_force(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let covered = process.covered.take().expect("a force is under way");
+        self.log.memory().sync_first(covered);
+        process.shards.force_ended();
+        for held in process.durable.finish() {
+            self.let_go(&mut process, held);
+        }
+        self.process = Some(process);
+    }
+
+    /// Whether a flush of the store is to begin now.
+    pub fn begins_flush(&mut self, after: u64) -> bool {
+        let Some(process) = &mut self.process else {
+            return false;
+        };
+        if process.unflushed_bytes <= after || process.flushing.is_some() {
+            return false;
+        }
+        process.unflushed_bytes = 0;
+        process.flushing = Some(process.shards.appended());
+        true
+    }
+
+    pub fn ends_flush(&mut self) -> Result<(), Death> {
+        let Some(process) = &mut self.process else {
+            return Ok(());
+        };
+        let written = process.flushing.take().expect("a flush is under way");
+        // It forces the log, which the process does not know: a force under way then covers nothing more.
+        process.covered = process.covered.map(|_| 0);
+        parts::flush(&self.store, &self.log, &written).map_err(|error| self.death(&error))
+    }
+
+    /// The process dies: what is in memory is gone, and of what is on the disk what was not forced, as told. Gives
+    /// the names that requests in lost records spoke of.
+    pub fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
+        let unsynced = self.log.memory().unsynced();
+        let (keep, torn) = match loss {
+            Loss::Nothing => (usize::MAX, false),
+            Loss::Unforced { kept, torn } => (unsynced * usize::from(kept) / 1_000, torn),
+        };
+        let left = self.log.crash(keep, torn);
+        let lost = self.lost(&left);
+        if loss == Loss::Nothing {
+            for config in self.configs() {
+                let last = self.log.next_index(u64::from(config.shard.0));
+                let promised = self.promised.entry(config.shard).or_default();
+                *promised = last.map_or(0, |next| next - 1).max(*promised);
+            }
+        }
+        self.log = left;
+        let batches = random.below(self.store.unflushed() as u64 + 1) as usize;
+        self.store = self.store.crash(batches);
+        self.process = None;
+        self.acts.clear();
+        lost
+    }
+
+    /// Names in requests whose records the log has and `left` has not.
+    fn lost(&self, left: &Disk) -> Vec<Key> {
+        let mut names = Vec::new();
+        for config in self.configs() {
+            let stream = u64::from(config.shard.0);
+            let from = left.next_index(stream).unwrap_or(0);
+            let read = self.log.read(stream, from, &mut |_, payload| {
+                if let Ok(Record::Request { request, .. }) = Record::decode(payload) {
+                    names.extend(names_of(&request.request));
+                }
+                Ok(())
+            });
+            read.expect("memory can be read");
+        }
+        names
+    }
+}
+
+/// The names that a mutation changes.
+fn names_of(request: &Request) -> Vec<Key> {
+    match request {
+        Request::Create { dir, name, .. }
+        | Request::Mkdir { dir, name, .. }
+        | Request::Unlink { dir, name }
+        | Request::Rmdir { dir, name }
+        | Request::Link { dir, name, .. } => vec![(*dir, name.clone())],
+        Request::Rename {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        }
+        | Request::Exchange {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        } => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
+        _ => Vec::new(),
+    }
+}
