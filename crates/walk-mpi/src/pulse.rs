@@ -75,6 +75,9 @@ impl Ending {
     }
 }
 
+/// What was begun to be sent.
+type Sending = Request<'static, [u8], StaticScope>;
+
 struct Beating {
     world: SimpleCommunicator,
     hosts: Vec<String>,
@@ -82,7 +85,7 @@ struct Beating {
     started: Instant,
     watch: Watch,
     /// Whom this process speaks with, and what is under way to each.
-    others: Vec<(i32, Vec<Request<'static, [u8], StaticScope>>)>,
+    others: Vec<(i32, Vec<Sending>)>,
 }
 
 impl Beating {
