@@ -13,7 +13,6 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 const ALGORITHMS: [&str; 7] = [
     "h-deqs",
