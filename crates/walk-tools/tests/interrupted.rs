@@ -12,7 +12,6 @@ use std::fs::{File, FileTimes};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
 
 /// Whether a file is there, by whatever name, that is not done: it has not got its time yet.
 fn is_being_written(dir: &Path) -> bool {
