@@ -4,7 +4,8 @@
 # root, with a cold one; then how much memory it takes, and how much more of the processors 8 processes take than one. FOLDER
 # is made, and removed again. FILES=N makes other trees than of a million files, TREES=PATH takes `balanced` and `skewed`
 # that are there, REAL=PATH another real tree than /usr; ROUNDS=N are other rounds than 5; WALKERS="find NAME…" are some of
-# the walkers, the first being the unit; CACHES=warm leaves the cold ones out. What is not installed is named. So is who fails
+# the walkers, the first being the unit; ALSO="NAME=COMMAND" are others, one a line, with {} for the tree, as in
+# ALSO="dwalk=mpirun -n 2 dwalk {}"; CACHES=warm leaves the cold ones out. What is not installed is named. So is who fails
 # on a tree, and is not measured on it, and who sees another number of entries than the unit; if that is the unit or
 # ours, it ends there.
 set -euo pipefail
@@ -48,6 +49,12 @@ declare -A commands=(
     [diskus]='diskus --threads 2 TREE'
     [dua]='dua --threads 2 aggregate TREE'
 )
+while IFS='=' read -r name command; do
+    [[ -n $name ]] || continue
+    [[ -n $command && -z ${commands[$name]:-} ]] || { echo "ALSO: '$name' is no new walker with a command" >&2; exit 1; }
+    names+=("$name")
+    commands[$name]=${command//'{}'/TREE}
+done < <(sed 's/^ *//' <<<"${ALSO:-}")
 # Debian calls it something else.
 if ! command -v fd >/dev/null && command -v fdfind >/dev/null; then
     commands[fd]=${commands[fd]/fd /fdfind }
@@ -78,7 +85,8 @@ seen() {
         # Files with several names by each of them.
         du) du -al0 "$2" | tr -cd '\0' | wc -c ;;
         pandofs) sed -n 's/^ *"entries": \([0-9]*\),$/\1/p' "$folder/out" ;;
-        *) sed -n 's/^\([0-9]*\) entries, .*/\1/p' "$folder/out" ;;
+        # Ours, and as dwalk says it.
+        *) sed -n -e 's/^\([0-9]*\) entries, .*/\1/p' -e 's/.* Items: \([0-9]*\)$/\1/p' "$folder/out" ;;
     esac 2>/dev/null
 }
 

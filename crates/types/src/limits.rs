@@ -424,6 +424,14 @@ pub const WALK_UNRECEIVED_OUTPUTS: usize = 4;
 pub const WALK_WAITING_OUTPUTS: usize = 16;
 /// Bytes of one message of MPI; longer ones are sent in pieces.
 pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
+/// How long nothing may be heard of a process of a tree walk before the run ends, unless it was started with another limit.
+pub const WALK_LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// How often a process lets others hear of it in the time after which it would be missed.
+pub const WALK_BEATS_IN_SILENCE: u32 = 12;
+/// Between two looks of a process that has come to its end at whether the others have.
+pub const WALK_LONGEST_END_POLL: Duration = Duration::from_millis(20);
+/// How long MPI may take to end the run when a process is missed; then each ends itself.
+pub const WALK_ABORT_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a checkpoint that one process of a tree walk sends to the first one in one message.
 pub const WALK_CHECKPOINT_PIECE_BYTES: usize = 1 << 20;
 /// Pieces of a checkpoint under way that the first process has not received yet.

@@ -196,7 +196,7 @@ mod tests {
     /// What comes of it at the first process, if the other one sends this.
     fn collected(letters: &[Vec<u8>]) -> Result<u64, WalkError> {
         let mut link = Said(0, letters.iter().cloned().collect());
-        let mut processes = Processes::new(&mut link, "host", "v1", |_| {}).unwrap();
+        let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         let mut length = 0;
         let file = tempfile::tempfile().unwrap();
         let take = |_: u32, file: &mut File| -> Result<(), WalkError> {
@@ -219,7 +219,7 @@ mod tests {
         assert!(collected(&more).is_err(), "after the last");
         // Whoever is not the first takes none.
         let mut link = Said(1, [piece(true, 5)].into());
-        let mut processes = Processes::new(&mut link, "host", "v1", |_| {}).unwrap();
+        let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         assert!(processes.receive_all(&Meter::default()).is_err());
     }
 }

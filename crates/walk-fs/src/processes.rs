@@ -19,61 +19,23 @@ use crate::letter::{self, Body, Letter};
 use crate::link::Link;
 use crate::meter::{Meter, SoFar};
 use crate::options::Options;
+use crate::outputs::Outputs;
 use crate::questions::Questions;
 use crate::saved::{self, Saved};
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_types::limits::{
     WALK_BETWEEN_REPORTS, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS,
-    WALK_WAITING_OUTPUTS,
 };
 use pandofs_walk::{Event, RankId, Topology};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{Read, Seek, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::io::{self, Read, Seek, Write};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-/// Where standard output of all processes comes together: at rank 0, piece by piece.
-#[derive(Clone, Debug, Default)]
-pub struct Outputs(Arc<Waiting>);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    pieces: Mutex<Pieces>,
-    room: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Pieces {
-    waiting: VecDeque<Vec<u8>>,
-    /// A walk is going on, whose speaking thread takes them.
-    taken: bool,
-}
-
-impl Outputs {
-    /// Has whole records written by rank 0. Waits while too much waits already, but for what comes after a walk.
-    pub fn write(&self, records: Vec<u8>) {
-        let mut pieces = self.lock();
-        while pieces.taken && pieces.waiting.len() >= WALK_WAITING_OUTPUTS {
-            let woken = self.0.room.wait(pieces);
-            pieces = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-        pieces.waiting.push_back(records);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pieces> {
-        self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_taken(&self, taken: bool) {
-        self.lock().taken = taken;
-        self.0.room.notify_all();
-    }
-}
-
 /// Writes pieces of output.
-type Sink<'l> = Box<dyn FnMut(&[u8]) + 'l>;
+type Sink<'l> = Box<dyn FnMut(&[u8]) -> io::Result<()> + 'l>;
 
 /// The processes that walk together, as one of them sees them.
 pub struct Processes<'l> {
@@ -106,7 +68,8 @@ pub struct Processes<'l> {
 
 impl<'l> Processes<'l> {
     /// All processes call it, each with the name of its host, and with something that has to be the same
-    /// everywhere. `sink` writes to standard output, at rank 0.
+    /// everywhere. `sink` writes to standard output, at rank 0; it is not called any more once it has failed
+    /// (see [`Outputs::failure`]).
     ///
     /// # Errors
     /// When it is not the same: other versions would not understand one another.
@@ -114,7 +77,7 @@ impl<'l> Processes<'l> {
         link: &'l mut dyn Link,
         host: &str,
         same: &str,
-        sink: impl FnMut(&[u8]) + 'l,
+        sink: impl FnMut(&[u8]) -> io::Result<()> + 'l,
     ) -> Result<Processes<'l>, NotTheSame> {
         // A digest: what is told by all goes to all, and arguments may be megabytes.
         let same = blake3::hash(same.as_bytes());
@@ -160,6 +123,11 @@ impl<'l> Processes<'l> {
 
     pub fn ranks(&self) -> u32 {
         self.link.ranks()
+    }
+
+    /// Whether all have come to their end with [`finish`](Processes::finish): nobody waits for this one any more.
+    pub fn is_over(&self) -> bool {
+        self.closed
     }
 
     /// Processes on the host of this one.
@@ -310,6 +278,9 @@ impl<'l> Processes<'l> {
                     _ => self.send(0, Body::Save),
                 }
             }
+            if self.outputs.ends_walks() {
+                meter.stop();
+            }
             if meter.is_stopped() && !told_stop {
                 told_stop = true;
                 self.tell_others(Body::Stop);
@@ -379,7 +350,7 @@ impl<'l> Processes<'l> {
         loop {
             let mut moved = self.send_outputs()?;
             moved |= self.receive_all(meter)?;
-            let written = self.outputs.lock().waiting.is_empty();
+            let written = self.outputs.is_empty();
             if me == 0 && written && self.results.iter().all(Option::is_some) {
                 let close = letter::write(&Letter {
                     walk: self.walk,
@@ -432,14 +403,20 @@ impl<'l> Processes<'l> {
 
     /// Whether all that was handed over for standard output is on its way, or written.
     pub(crate) fn has_sent_outputs(&self) -> bool {
-        self.outputs.lock().waiting.is_empty()
+        self.outputs.is_empty()
     }
 
     /// Writes output of any process, at rank 0.
     fn put(&mut self, piece: &[u8]) -> Result<(), WalkError> {
         match &mut self.redirected {
             Some(to) => to.write_all(piece).map_err(WalkError::Output)?,
-            None => (self.sink)(piece),
+            // Not with a gap in it.
+            None if self.outputs.is_broken() => {}
+            None => {
+                if let Err(error) = (self.sink)(piece) {
+                    self.outputs.broke(error);
+                }
+            }
         }
         Ok(())
     }
@@ -448,10 +425,9 @@ impl<'l> Processes<'l> {
     pub(crate) fn send_outputs(&mut self) -> Result<bool, WalkError> {
         let mut moved = false;
         while self.link.unreceived() < WALK_UNRECEIVED_OUTPUTS {
-            let Some(piece) = self.outputs.lock().waiting.pop_front() else {
+            let Some(piece) = self.outputs.take() else {
                 break;
             };
-            self.outputs.0.room.notify_one();
             moved = true;
             if self.rank() == 0 {
                 self.put(&piece)?;

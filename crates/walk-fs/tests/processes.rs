@@ -413,7 +413,7 @@ fn who_was_started_otherwise_is_named_and_nobody_tells_all_arguments() {
                 scope.spawn(move || {
                     let same = format!("v1 {arguments}{}", if me == 1 { "y" } else { "" });
                     let host = format!("host{me}");
-                    let begun = Processes::new(&mut link, &host, &same, |_| {});
+                    let begun = Processes::new(&mut link, &host, &same, |_| Ok(()));
                     begun.map(|_| ()).map_err(|error| error.to_string())
                 })
             })

@@ -10,6 +10,16 @@
 
 #[cfg(feature = "mpi")]
 mod link;
+#[cfg(feature = "mpi")]
+mod pulse;
+#[cfg(feature = "mpi")]
+mod standard;
+#[cfg(feature = "mpi")]
+mod watch;
 
 #[cfg(feature = "mpi")]
 pub use link::{MpiLink, Sent, Traffic};
+#[cfg(feature = "mpi")]
+pub use pulse::Pulse;
+#[cfg(feature = "mpi")]
+pub use standard::write_to_launchers;

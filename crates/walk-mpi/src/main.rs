@@ -6,11 +6,13 @@ use clap::{Parser, Subcommand};
 use measure::Measure;
 use mpi::Threading;
 use mpi::traits::Communicator;
+use pandofs_types::limits::WALK_LONGEST_SILENCE;
 use pandofs_walk_fs::{Link, Processes};
-use pandofs_walk_mpi::MpiLink;
+use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
 use pandofs_walk_tools::{Crew, Outcome, Tool};
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,8 +50,8 @@ fn main() -> ExitCode {
         print(panic);
         std::process::abort();
     }));
-    // Only this thread speaks with MPI.
-    let Some((universe, threads)) = mpi::initialize_with_threading(Threading::Funneled) else {
+    // One thread speaks for the walk, and another one says that this process is there.
+    let Some((universe, threads)) = mpi::initialize_with_threading(Threading::Multiple) else {
         eprintln!("pandofs-mpi: MPI cannot be initialized");
         return ExitCode::from(Outcome::Incomplete.code());
     };
@@ -59,28 +61,61 @@ fn main() -> ExitCode {
         eprintln!("pandofs-mpi: this MPI does not allow for programs with threads");
         world.abort(1);
     }
-    let mut link = MpiLink::new(universe.world());
-    let outcome = {
-        let write = |records: &[u8]| {
-            let mut out = std::io::stdout().lock();
-            if let Err(error) = out.write_all(records).and_then(|()| out.flush()) {
-                // Nothing that is found can be told any more.
-                if error.kind() != std::io::ErrorKind::BrokenPipe {
-                    eprintln!("pandofs-mpi: standard output: {error}");
-                }
-                universe.world().abort(1);
-            }
-        };
-        run(&cli.command, &mut link, write)
-    };
+    if world.rank() == 0 {
+        write_to_launchers();
+    }
+    let mut link = MpiLink::new(world.duplicate());
+    let outcome = begin(&cli.command, &mut link, threads)
+        .and_then(|(host, pulse)| Ok((run(&cli.command, &host, &mut link)?, pulse)));
     match outcome {
-        Ok(outcome) => ExitCode::from(outcome.code()),
+        Ok((outcome, pulse)) => {
+            if let Some(pulse) = pulse {
+                pulse.end();
+            }
+            ExitCode::from(outcome.code())
+        }
         Err((outcome, message)) => {
             eprintln!("{message}");
             // The others do not know, and would wait.
             world.abort(outcome.code().into())
         }
     }
+}
+
+/// How it ended, and what is to be said.
+type Failed = (Outcome, String);
+
+fn failed(error: &dyn std::fmt::Display) -> Failed {
+    let message = format!("pandofs-mpi: {error:#}");
+    (Outcome::Incomplete, message)
+}
+
+/// What this process's host is called; and from now on others hear of it.
+fn begin(
+    command: &Command,
+    link: &mut MpiLink,
+    threads: Threading,
+) -> Result<(String, Option<Pulse>), Failed> {
+    let host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
+    let asked = match command {
+        Command::Tool(tool) => tool.how().silence,
+        Command::Measure(_) => None,
+    };
+    let limit = asked.map_or(WALK_LONGEST_SILENCE, Duration::from_secs);
+    if limit.is_zero() || link.ranks() == 1 {
+        return Ok((host, None));
+    }
+    if threads < Threading::Multiple {
+        if asked.is_some() {
+            let error = "--silence needs an MPI that several threads may call at once";
+            return Err(failed(&error));
+        }
+        return Ok((host, None));
+    }
+    let hosts = link.tell_all(host.as_bytes());
+    let hosts = hosts.iter().map(|it| String::from_utf8_lossy(it).into());
+    let pulse = Pulse::start(limit, hosts.collect()).map_err(|error| failed(&error))?;
+    Ok((host, Some(pulse)))
 }
 
 /// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a process has died by the
@@ -98,25 +133,21 @@ fn keep_from_commands() {
     };
 }
 
-fn run(
-    command: &Command,
-    link: &mut MpiLink,
-    write: impl FnMut(&[u8]),
-) -> Result<Outcome, (Outcome, String)> {
-    let failed = |error: &dyn std::fmt::Display| {
-        let message = format!("pandofs-mpi: {error:#}");
-        (Outcome::Incomplete, message)
-    };
-    let mut host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
+fn run(command: &Command, host: &str, link: &mut MpiLink) -> Result<Outcome, Failed> {
+    let mut host = host.to_owned();
     if let Command::Measure(measure) = command {
         host = measure.host(&host, link.rank());
     }
     let traffic = link.traffic();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let same = format!("{} {arguments:?}", env!("CARGO_PKG_VERSION"));
+    let write = |records: &[u8]| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(records).and_then(|()| out.flush())
+    };
     let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
     let mut crew = Crew::Together(Box::new(processes));
-    match command {
+    let ended = match command {
         Command::Tool(tool) => tool.run(&mut crew).map_err(|error| {
             let (_, message) = failed(&error);
             (tool.failed(&error), message)
@@ -124,6 +155,13 @@ fn run(
         Command::Measure(measure) => measure
             .run(&mut crew, &traffic)
             .map_err(|error| failed(&error)),
+    };
+    match ended {
+        Err((outcome, message)) if crew.is_over() => {
+            eprintln!("{message}");
+            Ok(outcome)
+        }
+        ended => ended,
     }
 }
 

@@ -3,20 +3,16 @@
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::mpirun;
 use parquet::file::reader::SerializedFileReader;
 use parquet::record::RowAccessor;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How often a launcher that hung is started again, and how long one may be there after its last process has ended.
-const LAUNCHES: usize = 4;
-const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
+use std::process::{Command, Output};
 
 const ALGORITHMS: [&str; 7] = [
     "h-deqs",
@@ -27,79 +23,6 @@ const ALGORITHMS: [&str; 7] = [
     "cp",
     "cp-keep-one",
 ];
-
-/// Starts this many processes, as root too, and more than there are processors.
-fn mpirun(ranks: u32, dir: &Path, arguments: &[&str]) -> Output {
-    for _ in 0..LAUNCHES {
-        let mut launched = Command::new("mpirun");
-        launched
-            .args(["-n", &ranks.to_string()])
-            .arg(env!("CARGO_BIN_EXE_pandofs-mpi"))
-            .args(arguments)
-            .current_dir(dir)
-            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-            .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
-            // Open MPI keeps its sockets there, under names that must not become too long.
-            .env("TMPDIR", "/tmp");
-        if let Some(output) = output_of(launched) {
-            return output;
-        }
-        eprintln!("mpirun hung after all of its processes had ended; starting it again");
-    }
-    panic!("mpirun hung {LAUNCHES} times after all of its processes had ended");
-}
-
-/// What the launcher prints until it ends. `None` when it is still there long after its last process has ended: that
-/// of Open MPI 4.1 at times waits in `PMIx_server_finalize` for a thread of its own that waits for it (as in openpmix's
-/// issue 1244). A process of ours that hung would be there itself, and hang the test.
-fn output_of(mut launched: Command) -> Option<Output> {
-    let launched = launched.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut launcher = launched.spawn().unwrap();
-    let out = read_to_end(launcher.stdout.take().unwrap());
-    let err = read_to_end(launcher.stderr.take().unwrap());
-    let (mut had_ranks, mut ended) = (false, None);
-    let status = loop {
-        if let Some(status) = launcher.try_wait().unwrap() {
-            break Some(status);
-        }
-        let is_alive = has_living_children(launcher.id());
-        had_ranks |= is_alive;
-        if is_alive || !had_ranks {
-            ended = None;
-        } else if ended.get_or_insert_with(Instant::now).elapsed() >= LAUNCHER_PATIENCE {
-            launcher.kill().unwrap();
-            launcher.wait().unwrap();
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let (stdout, stderr) = (out.join().unwrap(), err.join().unwrap());
-    status.map(|status| Output {
-        status,
-        stdout,
-        stderr,
-    })
-}
-
-fn read_to_end(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        from.read_to_end(&mut all).unwrap();
-        all
-    })
-}
-
-fn has_living_children(process: u32) -> bool {
-    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
-    children
-        .unwrap_or_default()
-        .split_whitespace()
-        .any(|child| {
-            let status = std::fs::read_to_string(format!("/proc/{child}/status"));
-            status.is_ok_and(|status| !status.contains("State:\tZ"))
-        })
-}
 
 fn sorted(output: &Output) -> Vec<Vec<u8>> {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -394,26 +317,6 @@ fn what_fails_is_seen_in_the_exit_code() {
     std::fs::write(dir.path().join("cut.tar"), vec![b'x'; 700]).unwrap();
     let output = mpirun(3, dir.path(), &["tar", "-xf", "cut.tar"]);
     assert!(!output.status.success());
-}
-
-#[test]
-fn a_rank_that_dies_ends_it_for_all_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    for number in 0..40 {
-        let dir = dir.path().join(number.to_string());
-        std::fs::create_dir(&dir).unwrap();
-        for file in 0..10 {
-            std::fs::write(dir.join(file.to_string()), "").unwrap();
-        }
-    }
-    let started = Instant::now();
-    // Rank 2 kills itself at its first file; the others would take half an hour.
-    let script =
-        "if [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 2 ]; then kill -9 $PPID; fi; exec sleep 20";
-    let expression = [".", "-type", "f", "-exec", "sh", "-c", script, ";"];
-    let output = mpirun(4, dir.path(), &[&["find"], &expression[..]].concat());
-    assert!(!output.status.success());
-    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 /// Records of 5 MB, which slaves send at the same time: each is cut into two messages, and whole again at rank 0.

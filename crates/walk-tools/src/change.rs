@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,

@@ -107,6 +107,14 @@ impl Crew<'_> {
         }
     }
 
+    /// Whether nobody waits for this process any more.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Crew::Alone => true,
+            Crew::Together(processes) => processes.is_over(),
+        }
+    }
+
     /// Which part this process has of something that all know, and how many parts there are.
     pub fn part(&self) -> (u32, u32) {
         match self {

@@ -25,6 +25,10 @@ pub struct How {
     /// Show how far it is even where standard error seems to be no terminal, as below mpirun
     #[arg(long)]
     pub progress: bool,
+    /// Over several processes: how long nothing may be heard of one of them before the run ends with an
+    /// error; 0 for ever [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    pub silence: Option<u64>,
 }
 
 impl How {

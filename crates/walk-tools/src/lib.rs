@@ -91,6 +91,23 @@ impl Tool {
         }
     }
 
+    /// How it walks.
+    pub fn how(&self) -> &How {
+        match self {
+            Tool::Walk(walk) => &walk.how,
+            Tool::Find(find) => &find.how,
+            Tool::Du(du) => &du.how,
+            Tool::Rm(rm) => &rm.how,
+            Tool::Cp(cp) => &cp.how,
+            Tool::Sync(sync) => &sync.how,
+            Tool::Cmp(cmp) => &cmp.how,
+            Tool::Sum(sum) => &sum.how,
+            Tool::Tar(tar) => &tar.how,
+            Tool::Chmod(chmod) => &chmod.common.how,
+            Tool::Chown(chown) => &chown.common.how,
+        }
+    }
+
     /// How it ended, with this error.
     pub fn failed(&self, error: &anyhow::Error) -> Outcome {
         if matches!(self, Tool::Tar(_) | Tool::Cmp(_)) || error.is::<Wrong>() {

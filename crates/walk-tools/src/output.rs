@@ -89,6 +89,9 @@ impl Output {
     #[must_use]
     pub fn aside(self, is_aside: bool) -> Output {
         self.0.is_aside.store(is_aside, Ordering::Relaxed);
+        if let Target::Outputs(outputs) = &self.0.target {
+            outputs.set_aside(is_aside);
+        }
         self
     }
 
@@ -147,12 +150,14 @@ impl Output {
     /// # Errors
     /// The first that there was.
     pub fn finish(&self) -> io::Result<()> {
-        let mut failure = self
-            .0
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        match failure.take() {
+        let failure = match &self.0.target {
+            Target::Outputs(outputs) => outputs.failure(),
+            _ => {
+                let failure = self.0.failure.lock();
+                failure.unwrap_or_else(PoisonError::into_inner).take()
+            }
+        };
+        match failure {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }

@@ -167,3 +167,37 @@ fn a_large_file_that_is_named_is_told_by_its_name() {
     let said = stderr(&output);
     assert!(said.contains("pandofs cp: large: "), "{said}");
 }
+
+/// Only where the test may mount.
+#[test]
+fn names_of_a_large_file_that_fails_in_the_middle_lead_to_nothing_and_each_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in ["from/1", "from/2", "to"] {
+        std::fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    std::fs::write(dir.join("from/1/large"), vec![1; 200 << 20]).unwrap();
+    std::fs::hard_link(dir.join("from/1/large"), dir.join("from/2/large")).unwrap();
+    std::fs::hard_link(dir.join("from/1/large"), dir.join("from/2/again")).unwrap();
+    // One directory after the other, and what was put off in one before the other.
+    let script = format!(
+        "mount -t tmpfs -o size=20m none to || exit 9
+         '{}' cp --no-reflink --threads 1 -T from to/copy; echo $?; find to -type f -printf '%s\\n'",
+        env!("CARGO_BIN_EXE_pandofs-walk"),
+    );
+    let output = run_in(dir, "unshare", &["-m", "sh", "-c", &script]);
+    let said = stderr(&output);
+    if said.contains("not permitted") || said.contains("permission denied") {
+        return;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The other name in the same directory was there already when the first piece failed.
+    assert_eq!(text, "1\n0\n", "{said}");
+    let failed = said.matches("No space left").count();
+    assert_eq!(failed, 2, "{said}");
+    assert_eq!(
+        said.matches("other names of its copy (1) lead").count(),
+        1,
+        "{said}"
+    );
+}

@@ -4,70 +4,14 @@
 
 mod common;
 
-use common::{ours, run_in, stderr};
-use rustix::process::{Pid, Signal, kill_process};
+use common::{
+    LARGE_BYTES, becomes, begin, long_ago, names, ours, run_in, send, stderr, write_large,
+};
+use rustix::process::Signal;
 use std::fs::{File, FileTimes};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
-
-/// More than two pieces of a large file.
-const LARGE_BYTES: usize = 300 << 20;
-
-fn begin(dir: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_pandofs-walk"))
-        .args(arguments)
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn send(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-/// Waits for a condition; or until the program has ended, then it is false.
-fn becomes(child: &mut Child, condition: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(120);
-    loop {
-        if condition() {
-            return true;
-        }
-        if child.try_wait().unwrap().is_some() {
-            return false;
-        }
-        assert!(Instant::now() < end, "nothing happens");
-        std::thread::yield_now();
-    }
-}
-
-/// A time long ago, so that nothing that is written now has it.
-fn long_ago() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
-}
-
-fn write_large(path: &Path, byte: u8) {
-    std::fs::write(path, vec![byte; LARGE_BYTES]).unwrap();
-    let file = File::options().write(true).open(path).unwrap();
-    file.set_times(FileTimes::new().set_modified(long_ago()))
-        .unwrap();
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let names = entries.map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.sort_unstable();
-    names
-}
 
 /// Whether a file is there, by whatever name, that is not done: it has not got its time yet.
 fn is_being_written(dir: &Path) -> bool {
@@ -163,97 +107,6 @@ fn what_changes_while_it_is_copied_is_told_and_copied_again() {
         assert!(same, "{changed}: what is new is not in the copy");
         again();
     }
-}
-
-/// How many pieces of the only large copy in a directory are known to be on disk.
-fn known_pieces(dir: &Path) -> usize {
-    let names = names(dir);
-    let known = names.iter().find(|it| it.ends_with(".pieces"));
-    let known = known.and_then(|name| std::fs::read(dir.join(name)).ok());
-    // After 80 bytes one of each piece.
-    let pieces = known.as_deref().and_then(|it| it.get(80..));
-    pieces
-        .unwrap_or_default()
-        .iter()
-        .filter(|it| **it == 1)
-        .count()
-}
-
-/// Bytes that a copy took, and what it was.
-fn copied(dir: &Path) -> usize {
-    let output = ours(
-        dir,
-        &[
-            "cp",
-            "--no-reflink",
-            "--resume",
-            "--json",
-            "-T",
-            "from",
-            "to",
-        ],
-    );
-    assert!(output.status.success(), "{}", stderr(&output));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(names(&dir.join("to")), ["large"]);
-    report["bytes"].as_u64().unwrap() as usize
-}
-
-#[test]
-fn a_large_copy_that_was_killed_goes_on_in_the_middle_unless_the_file_was_changed() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path();
-    let (from, to) = (dir.join("from"), dir.join("to"));
-    std::fs::create_dir(&from).unwrap();
-    write_large(&from.join("large"), 1);
-    // Pieces are told from one another.
-    for at in (0..LARGE_BYTES).step_by(1 << 20) {
-        let file = File::options()
-            .write(true)
-            .open(from.join("large"))
-            .unwrap();
-        let number = (at as u64).to_le_bytes();
-        std::os::unix::fs::FileExt::write_all_at(&file, &number, at as u64).unwrap();
-        file.set_times(FileTimes::new().set_modified(long_ago()))
-            .unwrap();
-    }
-    let piece = 64 << 20;
-    let killed = || {
-        for _ in 0..100 {
-            let mut child = Command::new(env!("CARGO_BIN_EXE_pandofs-walk"))
-                .args(["cp", "--no-reflink", "--threads", "1", "-T", "from", "to"])
-                .env("PANDOFS_COPY_FORCED_AFTER_MS", "0")
-                .current_dir(dir)
-                .spawn()
-                .unwrap();
-            let is_caught = becomes(&mut child, || known_pieces(&to) >= 2);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            let known = known_pieces(&to);
-            if is_caught && known > 0 {
-                return known;
-            }
-            std::fs::remove_dir_all(&to).unwrap();
-        }
-        panic!("each copy was too fast");
-    };
-    let is_copied = || {
-        let same =
-            std::fs::read(from.join("large")).unwrap() == std::fs::read(to.join("large")).unwrap();
-        assert!(same, "the copy is another file");
-    };
-    let known = killed();
-    assert!(
-        copied(dir) <= LARGE_BYTES - known * piece + piece,
-        "{known} pieces"
-    );
-    is_copied();
-    std::fs::remove_dir_all(&to).unwrap();
-    killed();
-    // As large, and as old.
-    write_large(&from.join("large"), 2);
-    assert_eq!(copied(dir), LARGE_BYTES);
-    is_copied();
 }
 
 #[test]

@@ -332,6 +332,41 @@ fn a_master_hands_out_one_item_at_a_time() {
     );
 }
 
+/// A walk by breadth alone would have all directories of a level in the queue, and their directories in memory.
+#[test]
+fn a_master_hands_out_what_is_in_memory_before_what_was_spilled() {
+    let mut it = rank(Algorithm::Cp { keep_one: false }, 2, 0);
+    let spilled = Command::Spill {
+        items: vec![1, 2, 3],
+    };
+    assert_eq!(step(&mut it, start(&[1, 2, 3, 4, 5, 6])), [spilled]);
+    let results = |items: &[u32]| {
+        let items = items.to_vec();
+        message(
+            1,
+            Message::Results {
+                items,
+                found_messages: 0,
+            },
+        )
+    };
+    assert_eq!(
+        step(&mut it, message(1, Message::Ask)),
+        [send(1, items(&[4]))]
+    );
+    // What is found is done before it too, the oldest first.
+    assert_eq!(step(&mut it, results(&[40, 41])), [send(1, items(&[5]))]);
+    assert_eq!(step(&mut it, results(&[])), [send(1, items(&[6]))]);
+    assert_eq!(step(&mut it, results(&[])), [send(1, items(&[40]))]);
+    let last = step(&mut it, results(&[]));
+    assert_eq!(last, [send(1, items(&[41])), Command::Refill]);
+    let refilled = Event::Refilled {
+        items: vec![1, 2, 3],
+    };
+    assert_eq!(step(&mut it, refilled), []);
+    assert_eq!(step(&mut it, results(&[])), [send(1, items(&[1]))]);
+}
+
 #[test]
 fn a_slave_sends_its_children_or_keeps_one() {
     let results = |items: &[u32], found_messages| {

@@ -131,7 +131,10 @@ pub fn together<R: Send>(
                 let (run, written) = (&run, &written);
                 scope.spawn(move || {
                     let host = format!("host{}", me / 2);
-                    let sink = |piece: &[u8]| written.lock().unwrap().extend_from_slice(piece);
+                    let sink = |piece: &[u8]| {
+                        written.lock().unwrap().extend_from_slice(piece);
+                        Ok(())
+                    };
                     run(&mut Processes::new(&mut link, &host, "v1", sink).unwrap())
                 })
             })

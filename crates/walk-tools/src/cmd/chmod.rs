@@ -27,7 +27,7 @@ right already is not touched, so that its time of change stays. '/' is refused, 
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Chmod {
     #[command(flatten)]
-    common: Common,
+    pub(crate) common: Common,
     /// Give all the permissions of this file; there is no MODE then
     #[arg(long, value_name = "FILE")]
     reference: Option<OsString>,

@@ -30,7 +30,7 @@ owner. '/' is refused, by whatever name.";
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Chown {
     #[command(flatten)]
-    common: Common,
+    pub(crate) common: Common,
     /// Only of what has this owner, group, or both
     #[arg(long, value_name = "OWNER")]
     from: Option<String>,

@@ -46,7 +46,7 @@ What is compared is kinds, sizes, what is in files, and where links lead to.";
 #[command(after_help = EXAMPLES)]
 pub struct Cmp {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Compare owners, permissions, times and extended attributes too
     #[arg(short, long)]
     attributes: bool,

@@ -36,8 +36,9 @@ is not missed.";
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
     #[command(flatten)]
-    how: How,
-    /// Leave files alone that are there already, with the same size and time of modification
+    pub(crate) how: How,
+    /// Leave files alone that are there already, with the same size and time of modification, and go on
+    /// in the middle of large files; what is left of these at Ctrl-C is for that
     #[arg(long)]
     resume: bool,
     /// Leave alone what is there already and not older

@@ -54,7 +54,7 @@ sizes include those of the directories themselves.";
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Du {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Only the sum of each root
     #[arg(short, long, conflicts_with_all = ["max_depth", "by"])]
     summarize: bool,

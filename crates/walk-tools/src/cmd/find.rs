@@ -52,7 +52,7 @@ something after -quit.";
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Find {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     #[command(flatten)]
     resumable: Resumable,
     /// Print help

@@ -36,7 +36,7 @@ that somebody else removes meanwhile are not missed. -i and -I are for one proce
 #[command(after_help = EXAMPLES)]
 pub struct Rm {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,

@@ -52,7 +52,7 @@ newline or a backslash in them are written as sha256sum does.";
 #[command(after_help = EXAMPLES)]
 pub struct Sum {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Print the digest of each file as well
     #[arg(short, long, conflicts_with = "check")]
     files: bool,

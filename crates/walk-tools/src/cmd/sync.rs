@@ -39,7 +39,7 @@ before anything is copied; nothing goes where the source cannot be read. All els
 #[command(after_help = EXAMPLES)]
 pub struct Sync {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Remove what the source has not
     #[arg(long)]
     delete: bool,

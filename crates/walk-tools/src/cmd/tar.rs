@@ -60,7 +60,7 @@ zstd and the like).";
 )]
 pub struct Tar {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// Pack
     #[arg(short, long)]
     create: bool,

@@ -42,7 +42,7 @@ what is not UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such
 #[command(after_help = EXAMPLES)]
 pub struct Walk {
     #[command(flatten)]
-    how: How,
+    pub(crate) how: How,
     /// List the entries instead of counting them
     #[arg(short, long, value_name = "FORMAT")]
     list: Option<Format>,

@@ -44,6 +44,9 @@ pub(super) enum Trouble {
     InTheWay(&'static str),
     #[error("the link leads to nothing")]
     Dangling,
+    /// Of a copy that failed when it had more than one name already.
+    #[error("other names of its copy ({0}) lead to an empty file")]
+    OtherNames(u64),
 }
 
 /// What all threads share.
@@ -338,7 +341,7 @@ impl<'c> Copier<'c> {
             }
             if let Some(later) = later {
                 if let Some(temporary) = temporary {
-                    pieces::begin(way.to, temporary, way.stat, to);
+                    pieces::begin(way.to, temporary, way.to_name, way.stat, to);
                 }
                 self.put_off(way, temporary, &[], later);
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
-use crate::copy::temporary;
 use crate::copy::wanted::is_excluded_as;
+use crate::copy::{pieces, temporary};
 use crate::find::glob::Glob;
 use crate::mirror::{Mirror, Mirrored, Slot};
 use crate::output::Part;
@@ -13,7 +13,8 @@ use pandofs_walk_fs::{
 };
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -86,9 +87,15 @@ enum Fate {
 
 impl Deleter<'_> {
     fn fate(&self, entry: &mut Entry<'_, Doomed>) -> Result<Fate, Errno> {
-        // What an earlier copy left is no part of the tree, whatever the other one has.
-        if entry.holder().state().goes || temporary::is_one(entry.name()) {
+        if entry.holder().state().goes {
             return Ok(Fate::Goes);
+        }
+        // What an earlier copy left is no part of the tree, whatever the other one has.
+        if temporary::is_one(entry.name()) {
+            return Ok(match self.is_gone_on_with(entry) {
+                true => Fate::Stays,
+                false => Fate::Goes,
+            });
         }
         let is_directory = entry.kind() == FileType::Directory;
         // If the directory cannot be opened nobody knows what is in it, so nothing goes.
@@ -98,6 +105,24 @@ impl Deleter<'_> {
             Ok(_) | Err(Errno::NOENT) => Ok(Fate::Goes),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether it belongs to a large copy that was interrupted, of a file that is still what it was.
+    fn is_gone_on_with(&self, entry: &Entry<'_, Doomed>) -> bool {
+        let copy = temporary::copy(entry.name());
+        let Some(name) = pieces::name(entry.dir_fd(), &copy) else {
+            return false;
+        };
+        // Nobody would ask for one that was begun when the tree was called otherwise.
+        let root = CString::new(self.called.1.as_bytes()).unwrap_or_default();
+        if temporary::of(&root, &name) != copy {
+            return false;
+        }
+        let Ok(place) = self.origin.place(entry.holder(), &name) else {
+            return false;
+        };
+        let of = Stat::of(place.dir(), place.name);
+        of.is_ok_and(|of| pieces::left(entry.dir_fd(), &copy, &of).is_some())
     }
 
     fn done(&mut self, removed: Result<(), Errno>, path: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::copy::attributes::take_over_with;
 use crate::copy::copier::{COPY, Copier, Trouble, Way};
-use crate::copy::pieces::Pieces;
+use crate::copy::links::Links;
 use crate::copy::twin::{Large, Seen, Twin};
 use crate::text::joined;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
@@ -39,21 +39,6 @@ pub(super) fn same(before: &Seen, now: &Stat) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Removes what there is of a copy. If it has several names, nothing is in what the others lead to: a file of the right
-/// length, with holes, could be taken for the copy.
-fn remove_part(
-    dir: BorrowedFd<'_>,
-    name: &CStr,
-    large: &Large,
-    pieces: &Pieces,
-) -> Result<(), Errno> {
-    match &large.temporary {
-        Some(temporary) => pieces.forget(dir, temporary, None),
-        None => ftruncate(openat(dir, name, COPY, Mode::empty())?, 0)?,
-    }
-    unlinkat(dir, name, AtFlags::empty())
-}
-
 impl Copier<'_> {
     /// Makes pieces of a file, but those that are there already, and remembers it until they are done.
     pub(super) fn put_off(
@@ -82,6 +67,7 @@ impl Copier<'_> {
         way.holder.state().larges().files.push(Large {
             name: way.name.to_owned(),
             temporary: temporary.map(CStr::to_owned),
+            key: (temporary.is_none() && way.stat.links() > 1).then(|| Links::key(way.stat)),
             seen: Seen::of(way.stat),
         });
     }
@@ -116,7 +102,8 @@ impl Copier<'_> {
                 .copy(methods, from.as_fd(), to.as_fd(), range, piece.sparse)?;
         if let Some(temporary) = &piece.temporary {
             let pieces = &self.shared.pieces;
-            pieces.made(place.dir(), temporary, to.as_fd(), piece.start);
+            let is_ending = self.meter.is_stopped();
+            pieces.made(place.dir(), temporary, to.as_fd(), piece.start, is_ending);
         }
         Ok(())
     }
@@ -148,12 +135,16 @@ impl Copier<'_> {
         let name = large.temporary.as_deref().unwrap_or(place.name);
         let pieces = &self.shared.pieces;
         let gone = |trouble| {
-            let _ = remove_part(place.dir(), name, large, pieces);
+            let _ = self.remove_part(place.dir(), name, large);
             trouble
         };
         if !is_whole {
-            // What was wrong has been said.
-            return remove_part(place.dir(), name, large, pieces).map_err(Trouble::Write);
+            // What was wrong has been said, but not of names that were made meanwhile.
+            let removed = self.remove_part(place.dir(), name, large);
+            return match removed.map_err(Trouble::Write)? {
+                0 => Ok(()),
+                names => Err(Trouble::OtherNames(names)),
+            };
         }
         let source = self.shared.open_source(from, &large.name).map_err(gone)?;
         let stat = Stat::of_open(source.as_fd()).map_err(|it| gone(Trouble::Read(it)))?;
@@ -173,12 +164,38 @@ impl Copier<'_> {
         unchanged
     }
 
-    /// Removes what there is of large files of a directory, as nobody will finish them.
+    /// Removes what there is of a copy; how many other names it has. Nothing is in what those lead to: a file of the right
+    /// length, with holes, could be taken for the copy. Nobody finds it by its key any more, so that who comes later with
+    /// another name does not link to it.
+    fn remove_part(&self, dir: BorrowedFd<'_>, name: &CStr, large: &Large) -> Result<u64, Errno> {
+        if let Some(temporary) = &large.temporary {
+            self.shared.pieces.forget(dir, temporary, None);
+            unlinkat(dir, name, AtFlags::empty())?;
+            return Ok(0);
+        }
+        if let (Some(links), Some(key)) = (self.shared.links.dir(), &large.key) {
+            let _ = unlinkat(links, &**key, AtFlags::empty());
+        }
+        let copy = openat(dir, name, COPY, Mode::empty())?;
+        ftruncate(&copy, 0)?;
+        unlinkat(dir, name, AtFlags::empty())?;
+        Ok(Stat::of_open(copy.as_fd())?.links().into())
+    }
+
+    /// Nobody will finish the large files of a directory in this run. Removes what there is of them, but for what another run
+    /// of the same command goes on with.
     pub(super) fn give_up(&mut self, dir: &Arc<Dir<Twin>>) {
-        for large in std::mem::take(&mut *dir.state().larges()).files {
-            if let Ok(place) = self.shared.mirror.place(dir, &large.name) {
+        let larges = std::mem::take(&mut *dir.state().larges());
+        for large in larges.files {
+            let Ok(place) = self.shared.mirror.place(dir, &large.name) else {
+                continue;
+            };
+            let (pieces, size) = (&self.shared.pieces, large.seen.size);
+            let goes_on = self.shared.wanted.update && !larges.failed.contains(&large.name);
+            let is_kept = |copy: &CString| goes_on && pieces.keep(place.dir(), copy, size);
+            if !large.temporary.as_ref().is_some_and(is_kept) {
                 let name = large.temporary.as_deref().unwrap_or(place.name);
-                let _ = remove_part(place.dir(), name, &large, &self.shared.pieces);
+                let _ = self.remove_part(place.dir(), name, &large);
             }
         }
     }

@@ -61,6 +61,8 @@ impl Copier<'_> {
                     Err(Trouble::Write(Errno::XDEV | Errno::MLINK)) => {
                         return self.make(way, later);
                     }
+                    // It failed, and is to be found no more.
+                    Err(Trouble::Write(Errno::NOENT)) if Stat::of(dir, &key).is_err() => continue,
                     done => {
                         self.counts.hard_links += 1;
                         self.counts.files -= u64::from(is_file);

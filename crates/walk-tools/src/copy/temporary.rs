@@ -27,6 +27,12 @@ pub fn known(name: &CStr) -> CString {
     CString::new([name.to_bytes(), KNOWN].concat()).unwrap_or_default()
 }
 
+/// The copy whose name, or whose file beside it, this is.
+pub fn copy(name: &CStr) -> CString {
+    let bytes = name.to_bytes();
+    CString::new(bytes.strip_suffix(KNOWN).unwrap_or(bytes)).unwrap_or_default()
+}
+
 /// Whether it is such a name, or that of the directory for names of files with several. What has one is left from a copy that
 /// was ended, and no part of a tree: copied, it could come to the very name that another copy has as yet.
 pub fn is_one(name: &CStr) -> bool {
@@ -50,6 +56,8 @@ mod tests {
         assert_eq!(name.to_bytes().len(), PREFIX.len() + DIGITS);
         assert!(is_one(&name));
         assert!(is_one(&known(&name)));
+        assert_eq!(copy(&known(&name)), name);
+        assert_eq!(copy(&name), name);
         assert!(is_one(links::NAME));
         for other in [
             c"file",

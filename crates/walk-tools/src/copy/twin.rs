@@ -29,6 +29,8 @@ pub struct Large {
     pub name: CString,
     /// What the copy is called until it is finished, if not by its own name: a file with several names has them at once.
     pub temporary: Option<CString>,
+    /// Of one with several names: by which others find it.
+    pub key: Option<CString>,
     pub seen: Seen,
 }
 

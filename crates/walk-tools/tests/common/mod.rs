@@ -1,13 +1,14 @@
 //! A tree with everything in it, and programs run on it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, SystemTime};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 pub const ALGORITHMS: [&str; 7] = [
     "h-deqs",
@@ -165,4 +166,61 @@ pub fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
             std::thread::yield_now();
         }
     }
+}
+
+/// More than two pieces of a large file.
+pub const LARGE_BYTES: usize = 300 << 20;
+
+pub fn begin(dir: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_pandofs-walk"))
+        .args(arguments)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+pub fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits for a condition; or until the program has ended, then it is false.
+pub fn becomes(child: &mut Child, condition: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        if condition() {
+            return true;
+        }
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(Instant::now() < end, "nothing happens");
+        std::thread::yield_now();
+    }
+}
+
+/// A time long ago, so that nothing that is written now has it.
+pub fn long_ago() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
+}
+
+pub fn write_large(path: &Path, byte: u8) {
+    std::fs::write(path, vec![byte; LARGE_BYTES]).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_times(FileTimes::new().set_modified(long_ago()))
+        .unwrap();
+}
+
+pub fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    names
 }
