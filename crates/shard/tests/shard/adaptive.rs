@@ -202,7 +202,7 @@ fn messages_say_what_their_server_has() {
     let mut objects = [10_000; 4];
     objects[busy] = 20_000;
     hear(&mut cluster, objects);
-    let mut made_away = |cluster: &mut Cluster, from: u32| -> ShardId {
+    let made_away = |cluster: &mut Cluster, from: u32| -> ShardId {
         let shards: Vec<ShardId> = (from..from + 40)
             .map(|number| made(cluster, mkdir(&format!("dir {number}"))))
             .collect();
