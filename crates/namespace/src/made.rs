@@ -50,6 +50,7 @@ fn dirs_of_request(request: &Request) -> (Option<Ino>, Option<Ino>) {
         | Request::ListXattr { ino: dir }
         | Request::SetXattr { ino: dir, .. }
         | Request::RemoveXattr { ino: dir, .. }
+        | Request::ReadLink { ino: dir }
         | Request::Open { ino: dir, .. } => (Some(*dir), None),
         Request::Rename { dir, new_dir, .. } | Request::Exchange { dir, new_dir, .. } => {
             (Some(*dir), Some(*new_dir))
@@ -67,7 +68,10 @@ fn dir_of_step(step: &Step) -> Option<Ino> {
         | Step::DropPart { dir }
         | Step::SetParent { dir, .. }
         | Step::SetDir { dir, .. }
-        | Step::GiveUp { dir, .. } => Some(*dir),
+        | Step::GiveUp { dir, .. }
+        // A new directory may be renamed or exchanged at once, and who would link to it is told what it is.
+        | Step::Touch { ino: dir, .. }
+        | Step::Link { ino: dir, .. } => Some(*dir),
         Step::Swap { swap } => Some(swap.dir),
         Step::Whiteout { whiteout } => Some(whiteout.dir),
         Step::SetAcl { set } => Some(set.dir),
@@ -77,8 +81,6 @@ fn dir_of_step(step: &Step) -> Option<Ino> {
         | Step::NewFile { .. }
         | Step::NewPart { .. }
         | Step::Adopt { .. }
-        | Step::Link { .. }
-        | Step::Unlink { .. }
-        | Step::Touch { .. } => None,
+        | Step::Unlink { .. } => None,
     }
 }

@@ -30,6 +30,7 @@ pub mod port;
 mod reclaim;
 mod record;
 mod screen;
+mod settle;
 mod shard;
 mod splits;
 mod submit;

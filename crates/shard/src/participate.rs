@@ -277,7 +277,7 @@ impl Shard {
         self.warm(key, input);
     }
 
-    fn horizon_of(&self, coordinator: ShardId) -> u64 {
+    pub(crate) fn horizon_of(&self, coordinator: ShardId) -> u64 {
         self.horizons.get(&coordinator).copied().unwrap_or(0)
     }
 
@@ -488,68 +488,12 @@ impl Shard {
             .map(|(_, part)| part.age)
     }
 
-    fn settle(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        from: ShardId,
-        tx: TxId,
-        number: StepNumber,
-        commit: bool,
-        choices: &Choices,
-    ) -> Result<(), Stop> {
-        let horizon = self.horizon_of(from);
-        match self.participations.get_mut(&(tx, number)) {
-            Some(part) => {
-                let settled = part.settle();
-                let part = part.clone();
-                if let Some((step, result)) = settled {
-                    if commit {
-                        let all = std::slice::from_ref(&result);
-                        steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
-                        self.performed(&step, &result);
-                    }
-                    self.store_participation(overlay, &part);
-                    let more = self
-                        .participations
-                        .range((tx, StepNumber(0))..=(tx, StepNumber(u16::MAX)))
-                        .any(|(_, p)| matches!(p.state, ParticipationState::Prepared { .. }));
-                    if !more {
-                        self.release(tx);
-                    }
-                } else if !matches!(part.state, ParticipationState::Ended) {
-                    // It decided or refused by itself, and is acknowledged, not told.
-                    return Ok(());
-                }
-            }
-            None if tx.sequence >= horizon => {
-                // The `Do` is still on its way; it must not be taken up when it comes.
-                let state = ParticipationState::Ended;
-                let age = Age {
-                    time: choices.time,
-                    tx,
-                };
-                self.put_participation(
-                    overlay,
-                    Participation {
-                        tx,
-                        number,
-                        age,
-                        state,
-                    },
-                );
-            }
-            None => {}
-        }
-        self.send_commits(vec![(from, CommitMessage::Finished { tx, number })]);
-        Ok(())
-    }
-
-    fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
+    pub(crate) fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
         self.store_participation(overlay, &part);
         self.participations.insert((part.tx, part.number), part);
     }
 
-    fn store_participation(&mut self, overlay: &mut Overlay<'_>, part: &Participation) {
+    pub(crate) fn store_participation(&mut self, overlay: &mut Overlay<'_>, part: &Participation) {
         let role = keys::Role::Participant;
         let key = keys::transaction(self.config.shard, role, part.tx, part.number.0);
         overlay.put(key, encode(part));

@@ -28,6 +28,9 @@ pub fn read(
         .ok_or(FsError::NotFound)?;
     let inode = if entry.shard == view.shard {
         locks.check(&Lock::Inode(entry.ino), None)?;
+        // The name may have come here, with a part of its directory, before the outcome of the operation that
+        // makes the directory it leads to.
+        locks.check(&Lock::Made(entry.ino), None)?;
         Some(inode_reply(
             view,
             entry.ino,

@@ -111,6 +111,8 @@ fn entry(
             Some(found) => Some(inode_reply(view, ino, &found)?),
             // An operation that replaces the name has freed the inode and not yet changed the name.
             None if is_held(locks, dir, position, &name) => None,
+            // The name came here before the outcome of the operation that makes the directory it leads to.
+            None if locks.check(&Lock::Made(ino), None).is_err() => None,
             None => {
                 let text = format!("an entry leads to inode {ino}, which is not here");
                 return Err(Stop::Broken(text));

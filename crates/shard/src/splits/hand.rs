@@ -63,6 +63,7 @@ impl Shard {
             acls: parts.acls,
         };
         let (mtime, ctime) = (parts.mtime, parts.ctime);
+        let mut has_to_stay = false;
         let (changed, gone, opens, locks) = match self.splits.copying.get(&dir) {
             Some(copying) if !self.replaying => {
                 // Taken again if the locks cannot be had now.
@@ -70,11 +71,8 @@ impl Shard {
                 let moving = InodesThatMove::new(copying, &changed);
                 let opens = opens_that_move(&self.opens, &view, dir, &moving)?;
                 let locks = locks_that_move(&self.lockers, &view, dir, &moving)?;
-                if opens.len() > MAX_MOVED_OPENS || self.lockers.keep(moving.candidates.iter()) {
-                    // Opened since the last step was proposed.
-                    self.put_off_hand(dir);
-                    return Ok(());
-                }
+                has_to_stay =
+                    opens.len() > MAX_MOVED_OPENS || self.lockers.keep(moving.candidates.iter());
                 (changed, gone, opens, locks)
             }
             _ => (Vec::new(), Vec::new(), Vec::new(), Vec::new()),
@@ -92,7 +90,17 @@ impl Shard {
             ctime,
             locks,
         };
-        let extra = overflow(&mut adopt, dir);
+        let extra = if has_to_stay {
+            // Too many were opened or locked since the last step was proposed. Who has what is in memory alone, and
+            // the record has to do the same when it is replayed after a crash: so the last step begins all the
+            // same, and is one that the target refuses, as it has not so many chunks.
+            (adopt.changed, adopt.gone) = (Vec::new(), Vec::new());
+            (adopt.opens, adopt.locks) = (Vec::new(), Vec::new());
+            adopt.chunks = u32::MAX;
+            Vec::new()
+        } else {
+            overflow(&mut adopt, dir)
+        };
         let give_up = Step::GiveUp { dir, split: id };
         match self.coordinate_split(overlay, dir, record.target, give_up, adopt, choices) {
             Ok(()) => {
@@ -126,14 +134,6 @@ impl Shard {
             }
             Err(stop) => Err(stop),
         }
-    }
-
-    /// Too many of the moving files are open: until some are closed the partition goes on as it is.
-    fn put_off_hand(&mut self, dir: Ino) {
-        if let Some(copying) = self.splits.copying.get_mut(&dir) {
-            copying.hand_proposed = false;
-        }
-        self.lift_gate(dir);
     }
 
     pub(crate) fn hand_aborted(

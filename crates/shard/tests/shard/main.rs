@@ -18,6 +18,7 @@ mod locks;
 mod merges;
 mod no_room;
 mod opens;
+mod outcomes;
 mod protocols;
 mod repeated;
 mod set_id;

@@ -1,9 +1,9 @@
 //! Files that are open while their names go, or move to another shard.
 
-use crate::support::{Cluster, create_file, name};
+use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
-use pandofs_shard::{Input, Output};
+use pandofs_shard::{Input, Output, Record};
 use pandofs_types::limits::{MAX_MOVED_OPENS, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{Ino, SessionId};
 
@@ -167,6 +167,49 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     }
     let opens = cluster.nodes[1].shard.status().opens;
     assert_eq!(opens, moved.len() as u64, "the others have them open still");
+}
+
+/// Who has what open is in memory alone. A split whose last step was proposed, and then too much was opened for one
+/// message, was put off; the same record began the last step when it was replayed, and all that came after it had
+/// another meaning than before the crash.
+#[test]
+fn a_last_step_that_comes_too_late_is_the_same_after_a_restart() {
+    let settings = Settings {
+        split_threshold: 4,
+        max_partitions: Some(2),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
+    let mut opens = Vec::new();
+    for file in 0..4 {
+        opens.push((cluster.file(&format!("file {file}")), 1));
+    }
+    let fifth = cluster.request(0, create_file(Ino::ROOT, name("file 4")));
+    let chunk = sent(&cluster.input(0, fifth).outputs);
+    let chunk = chunk.into_iter().map(Input::Peer).collect();
+    let done = sent(&cluster.batch(1, chunk).outputs);
+
+    let mut batch: Vec<Input> = done.into_iter().map(Input::Peer).collect();
+    for session in 100..=100 + MAX_MOVED_OPENS as u64 {
+        let opens = opens.clone();
+        batch.push(cluster.request_by(session, 0, Request::Reopen { opens }));
+    }
+    let step = cluster.batch(0, batch);
+    let handed = |record: &&Record| matches!(record, Record::SplitHand { .. });
+    assert_eq!(step.records.iter().filter(handed).count(), 1);
+    let undecided = |cluster: &Cluster| cluster.nodes[0].shard.status().undecided;
+    let before = undecided(&cluster);
+    let refused = sent(&step.outputs);
+    let recovered = cluster.restart(0);
+    assert_eq!(before, undecided(&cluster));
+
+    let refused = refused.into_iter().map(Input::Peer).collect();
+    let outputs = cluster.batch(1, refused).outputs;
+    cluster.carry(outputs, &mut None);
+    cluster.carry(recovered.outputs, &mut None);
+    let statuses = || cluster.nodes.iter().map(|node| node.shard.status());
+    assert!(statuses().all(|status| status.undecided == 0));
+    assert_eq!(cluster.nodes[0].shard.status().splits, 0);
 }
 
 /// A client tells a restarted server of all that it has open, wherever it believes it to be.

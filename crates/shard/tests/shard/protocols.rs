@@ -1,12 +1,18 @@
 //! Two-phase and three-phase commit between shards: what the coordinator answers before the others have heard of it.
 
 use crate::support::{Cluster, create_file, name, receiver, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{
+    Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::CommitProtocol::{S2pcMp, ThreePhase, TwoPhase};
-use pandofs_types::{CommitProtocol, FsError, Ino, Leased, SessionId, ShardId};
+use pandofs_types::{
+    CommitProtocol, Credentials, FileKind, FsError, Ino, Leased, Position, SessionId, ShardId,
+    Time, TxId,
+};
 use std::collections::{BTreeSet, VecDeque};
+use std::iter;
 
 /// The second random number drawn leads to shard 1 of two.
 fn cluster(commit_protocol: CommitProtocol) -> Cluster {
@@ -27,9 +33,15 @@ fn answers(outputs: &[Output]) -> Vec<Result<Reply, Refusal>> {
 
 /// Shard 0 makes a directory on shard 1 and has answered; what shard 1 has still to hear.
 fn made(cluster: &mut Cluster) -> (Ino, Vec<PeerMessage>) {
+    let made = made_as(cluster, "a");
+    assert_eq!(made.0.birth_shard(), ShardId(1));
+    made
+}
+
+fn made_as(cluster: &mut Cluster, text: &str) -> (Ino, Vec<PeerMessage>) {
     let request = Request::Mkdir {
         dir: Ino::ROOT,
-        name: name("a"),
+        name: name(text),
         mode: 0o755,
         umask: 0,
     };
@@ -38,7 +50,6 @@ fn made(cluster: &mut Cluster) -> (Ino, Vec<PeerMessage>) {
     for _ in 0..8 {
         let messages = sent(&outputs);
         if let Some(Ok(Reply::Entry(entry))) = answers(&outputs).pop() {
-            assert_eq!(entry.shard, ShardId(1));
             return (entry.ino, messages);
         }
         let to = receiver(&messages[0]);
@@ -99,19 +110,157 @@ fn who_knows_of_a_new_directory_waits_until_its_home_has_heard_of_it() {
             if restarts {
                 cluster.restart(1);
             }
-            let requests = [Request::GetAttr { ino: dir }, create_file(dir, name("b"))];
+            let requests = [
+                Request::GetAttr { ino: dir },
+                create_file(dir, name("b")),
+                Request::ReadLink { ino: dir },
+            ];
             for (session, request) in (7..).zip(requests) {
                 let asked = cluster.request_by(session, 1, request);
                 assert_eq!(answers(&cluster.input(1, asked).outputs), []);
             }
             let inputs = outcome.into_iter().map(Input::Peer).collect();
-            let heard = answers(&cluster.batch(1, inputs).outputs);
+            let mut heard = answers(&cluster.batch(1, inputs).outputs);
+            assert_eq!(heard.len(), 3, "{protocol:?}: {heard:?}");
+            // It is no symbolic link.
+            heard.retain(|answer| *answer != Err(FsError::Invalid.into()));
             assert_eq!(heard.len(), 2, "{protocol:?}: {heard:?}");
             assert!(
                 heard.iter().all(Result::is_ok),
                 "{protocol:?}, restarts: {restarts}: {heard:?}"
             );
         }
+    }
+}
+
+/// An entry of a directory that another shard gave to this one with a part of its parent.
+fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
+    let tx = TxId {
+        coordinator: ShardId(0),
+        sequence: 1_000,
+    };
+    let number = StepNumber(1);
+    let step = Step::Insert {
+        dir: parent,
+        name: name(text),
+        ino: Some(leads_to),
+        kind: FileKind::Dir,
+        shard: ShardId(1),
+        replace: false,
+        caller: Credentials::ROOT,
+        time: Time(5_000),
+    };
+    let age = Age { time: Time(1), tx };
+    let ask = Ask::Decide;
+    let message = CommitMessage::Do {
+        tx,
+        number,
+        step,
+        ask,
+        age,
+    };
+    let message = PeerMessage::Commit {
+        from: ShardId(0),
+        to: ShardId(1),
+        horizon: 1,
+        held: None,
+        message,
+    };
+    cluster.input(1, Input::Peer(message));
+}
+
+/// The name of a directory that is being made may come to its home, when a part of its parent moves there, before the
+/// outcome has. Who looked it up, or listed the parent, had the home believe that its state is broken, and stop.
+#[test]
+fn a_name_that_comes_to_the_home_of_its_directory_before_that_is_made_is_waited_for() {
+    for protocol in [TwoPhase, ThreePhase] {
+        let mut cluster = cluster(protocol);
+        let (parent, outcome) = made(&mut cluster);
+        cluster.batch(1, outcome.into_iter().map(Input::Peer).collect());
+        // Some are made by shard 0 alone.
+        let mut names = ["b", "c", "d", "e"].into_iter();
+        let mut next = || made_as(&mut cluster, names.next().expect("one is made by both"));
+        let (dir, outcome) = iter::repeat_with(&mut next)
+            .find(|(dir, _)| dir.birth_shard() == ShardId(1))
+            .expect("they go on");
+        comes_here(&mut cluster, parent, "b", dir);
+
+        let lookup = Request::Lookup {
+            dir: parent,
+            name: name("b"),
+        };
+        let list = Request::ReadDir {
+            dir: parent,
+            from: Position::FIRST,
+            plus: true,
+            max_entries: 10,
+            max_bytes: 1_000,
+        };
+        let asked = cluster.request_by(7, 1, list);
+        let listed = answers(&cluster.input(1, asked).outputs);
+        let [Ok(Reply::Entries(entries))] = &listed[..] else {
+            panic!("{protocol:?}: {listed:?}");
+        };
+        assert!(entries.entries[0].ino == dir && entries.entries[0].inode.is_none());
+        let asked = cluster.request_by(8, 1, lookup);
+        assert_eq!(answers(&cluster.input(1, asked).outputs), []);
+
+        let inputs = outcome.into_iter().map(Input::Peer).collect();
+        let found = answers(&cluster.batch(1, inputs).outputs);
+        let [Ok(Reply::Entry(entry))] = &found[..] else {
+            panic!("{protocol:?}: {found:?}");
+        };
+        assert!(entry.ino == dir && entry.inode.is_some());
+    }
+}
+
+/// The home was asked to change the ctime of a directory of which it had not heard that it is there, or to give it
+/// another name, and said that it is not there.
+#[test]
+fn steps_about_a_new_directory_wait_until_its_home_has_heard_of_it() {
+    let rename = |_| Request::Rename {
+        dir: Ino::ROOT,
+        name: name("a"),
+        new_dir: Ino::ROOT,
+        new_name: name("b"),
+        new_shard: ShardId(0),
+        no_replace: false,
+        whiteout: false,
+    };
+    let link = |ino| Request::Link {
+        dir: Ino::ROOT,
+        name: name("b"),
+        ino,
+        inode_shard: ShardId(1),
+    };
+    let requests: [(&dyn Fn(Ino) -> Request, _); 2] = [
+        (&rename, None),
+        (&link, Some(Refusal::Fs(FsError::NotPermitted))),
+    ];
+    for (protocol, (request, refusal)) in [TwoPhase, ThreePhase]
+        .into_iter()
+        .flat_map(|protocol| requests.iter().cloned().map(move |asked| (protocol, asked)))
+    {
+        let mut cluster = cluster(protocol);
+        let (dir, outcome) = made(&mut cluster);
+        let request = cluster.request_by(7, 0, request(dir));
+        let asked = sent(&cluster.input(0, request).outputs);
+        // Its link was lost; what was on it comes again later.
+        let mut said = Vec::new();
+        for message in asked.into_iter().chain(outcome) {
+            said.extend(cluster.input(1, Input::Peer(message)).outputs);
+        }
+        let mut answer = None;
+        cluster.carry(said, &mut answer);
+        for shard in [1, 0, 1, 0] {
+            let outputs = cluster.later(shard).outputs;
+            cluster.carry(outputs, &mut answer);
+        }
+        let expected = match refusal {
+            Some(refusal) => Err(refusal),
+            None => Ok(Reply::Renamed { ino: dir }),
+        };
+        assert_eq!(answer, Some(expected), "{protocol:?}");
     }
 }
 

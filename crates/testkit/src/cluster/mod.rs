@@ -433,7 +433,7 @@ impl Cluster {
             if self.takes_leases() {
                 self.begin_anew(session, shard);
             }
-            let opens = self.sessions[session].opens_at(shard);
+            let opens = self.sessions[session].all_opens();
             if !opens.is_empty() {
                 let request = self.sessions[session].reopen(shard, opens);
                 self.last_ticket += 1;

@@ -128,12 +128,10 @@ impl Session {
         }
     }
 
-    /// What is open, as far as it may be on this shard.
-    pub fn opens_at(&self, shard: ShardId) -> Vec<(Ino, u32)> {
-        let here = |ino: &Ino| self.shard_of_inode(*ino) == shard;
+    /// All that is open, wherever it is believed to be: it may have moved without this client's having heard of it.
+    pub fn all_opens(&self) -> Vec<(Ino, u32)> {
         self.opens
             .iter()
-            .filter(|(ino, _)| here(ino))
             .map(|(ino, count)| (*ino, *count))
             .collect()
     }
