@@ -81,6 +81,9 @@ class Calls:
 
 def expect(what, found, wanted):
     if found != wanted:
+        if isinstance(found, bytes) and isinstance(wanted, bytes):
+            same = next((at for at, (one, other) in enumerate(zip(found, wanted)) if one != other), "all that both have")
+            what += f" ({len(found)} bytes of {len(wanted)}, the same up to {same})"
         raise Wrong(f"{what}: found {found!r:.200}, wanted {wanted!r:.200}")
 
 
