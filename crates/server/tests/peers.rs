@@ -7,7 +7,7 @@ mod common;
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
-use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad};
+use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad, objects};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, Machine, Peer};
@@ -183,10 +183,10 @@ fn a_server_says_what_it_has_and_asks_nobody_if_nothing_is_placed_by_it() {
     let listener = listen(&memory);
     let server = memory.start();
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
-    let has_root = memory.map.server_of(Ino::ROOT.birth_shard()) == ID;
+    let roots = u64::from(memory.map.server_of(Ino::ROOT.birth_shard()) == ID);
     send(&mut to_server, vec![load(7, true)]);
     let mut link = accept(&listener);
-    assert_eq!(messages(&mut link), [load(u64::from(has_root), false)]);
+    assert_eq!(messages(&mut link), [load(objects(roots, roots), false)]);
     send(&mut to_server, vec![load(8, false), write(1)]);
     assert_eq!(
         messages(&mut link),
@@ -207,8 +207,8 @@ fn where_the_policy_adapts_servers_ask_each_other_and_go_by_the_answers() {
     let listener = listen(&memory);
     let server = memory.start();
     let mut link = accept(&listener);
-    let has_root = memory.map.server_of(Ino::ROOT.birth_shard()) == ID;
-    let own = load(u64::from(has_root), true);
+    let roots = u64::from(memory.map.server_of(Ino::ROOT.birth_shard()) == ID);
+    let own = load(objects(roots, roots), true);
     assert_eq!(messages(&mut link), std::slice::from_ref(&own));
     let mut admin = Connection::admin(server.address());
     let begun = admin.status().granularity.expect("it is placed by");
