@@ -26,7 +26,7 @@ use worker::{Tally, Worker};
 /// up whatever was forced.
 const AWAY_LIMIT: Duration = Duration::from_secs(10);
 /// How long the log may take to grow as far as a round wants it.
-const FILL_LIMIT: Duration = Duration::from_secs(180);
+const FILL_LIMIT: Duration = Duration::from_secs(600);
 /// How long the clients may take to go on after a kill.
 const GO_ON_LIMIT: Duration = Duration::from_secs(60);
 /// Between two questions to a server.
