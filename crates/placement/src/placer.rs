@@ -247,16 +247,19 @@ impl Placer {
         let has_too_much = self.has_too_much();
         let is_first = near.is_some() && self.is_at_the_top();
         let is_away = near.is_some_and(|near| near != self.shard);
-        let less = self.less_loaded(map, random);
-        // While all have hardly anything each is as good as any other; another shard of the same server is none.
-        let goes = if is_first {
-            map.server_of(less) != self.here
-        } else {
-            has_too_much && self.load(map.server_of(less)).1 < self.load(self.here).1
+        let goes = |&less: &ShardId| {
+            let server = map.server_of(less);
+            // While all have hardly anything each is as good as any other; another shard of the same server is none.
+            match is_first {
+                true => server != self.here,
+                false => self.load(server).1 < self.load(self.here).1,
+            }
         };
+        // Most of what is made stays, also where nothing adapts: nobody else is looked at for that.
+        let less = (is_first || has_too_much).then(|| self.less_loaded(map, random));
         Placing {
             granularity: self.of_size(has_too_much || is_first || is_away),
-            shard: if goes { less } else { self.shard },
+            shard: less.filter(goes).unwrap_or(self.shard),
         }
     }
 

@@ -10,7 +10,7 @@ use pandofs_commit::{Decision, Participation, ParticipationState};
 use pandofs_namespace::records::encode;
 use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{FsError, Ino, Position, ShardId, TxId};
+use pandofs_types::{FsError, Ino, Position, ShardId, Time, TxId};
 
 impl Shard {
     /// A message of another server, or of another shard of this one.
@@ -348,19 +348,7 @@ impl Shard {
                     let state = ParticipationState::Refused {
                         why: Refused::Unknown,
                     };
-                    let age = Age {
-                        time: choices.time,
-                        tx,
-                    };
-                    self.put_participation(
-                        overlay,
-                        Participation {
-                            tx,
-                            number,
-                            age,
-                            state,
-                        },
-                    );
+                    self.put_without_step(overlay, (tx, number), choices.time, state);
                 }
                 let answer = self
                     .participations
@@ -488,7 +476,27 @@ impl Shard {
             .map(|(_, part)| part.age)
     }
 
-    pub(crate) fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
+    /// Notes what has become of a step that has not come, and may still come: it is not to be taken up then.
+    pub(crate) fn put_without_step(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        (tx, number): (TxId, StepNumber),
+        time: Time,
+        state: ParticipationState,
+    ) {
+        let age = Age { time, tx };
+        self.put_participation(
+            overlay,
+            Participation {
+                tx,
+                number,
+                age,
+                state,
+            },
+        );
+    }
+
+    fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
         self.store_participation(overlay, &part);
         self.participations.insert((part.tx, part.number), part);
     }

@@ -1,8 +1,8 @@
 //! The outcome of an operation comes to a shard that has prepared steps of it.
 
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Age, CommitMessage, StepNumber};
-use pandofs_commit::{Participation, ParticipationState};
+use pandofs_api::{CommitMessage, StepNumber};
+use pandofs_commit::ParticipationState;
 use pandofs_namespace::{Choices, Stop, steps};
 use pandofs_store::Overlay;
 use pandofs_types::{ShardId, TxId};
@@ -37,21 +37,8 @@ impl Shard {
                 }
             }
             None if tx.sequence >= horizon => {
-                // The `Do` is still on its way; it must not be taken up when it comes.
                 let state = ParticipationState::Ended;
-                let age = Age {
-                    time: choices.time,
-                    tx,
-                };
-                self.put_participation(
-                    overlay,
-                    Participation {
-                        tx,
-                        number,
-                        age,
-                        state,
-                    },
-                );
+                self.put_without_step(overlay, (tx, number), choices.time, state);
             }
             None => {}
         }

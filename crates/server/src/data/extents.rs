@@ -98,15 +98,22 @@ fn extents(file: &File, range: Range<u64>) -> Result<Map, Errno> {
     Ok(map)
 }
 
+/// Where there is something other than a hole next, from `offset` on.
+pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
+    match seek(file, SeekFrom::Data(offset)) {
+        Ok(at) => Ok(Some(at)),
+        // No more, or beyond the end.
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The same by what holds data, on file systems that say nothing else.
 fn holes(file: &File, range: &Range<u64>) -> io::Result<Vec<Range<u64>>> {
     let mut gaps = Vec::new();
     let mut at = range.start;
     while at < range.end {
-        let data = match seek(file, SeekFrom::Data(at)) {
-            Err(Errno::NXIO) => range.end,
-            found => found?.min(range.end),
-        };
+        let data = next_data(file, at)?.map_or(range.end, |data| data.min(range.end));
         if at < data {
             gaps.push(at..data);
         }

@@ -22,6 +22,7 @@ mod tests;
 mod worker;
 
 pub(crate) use direct::DirectFile;
+pub(crate) use extents::next_data;
 pub(crate) use health::is_of_the_disk;
 pub(crate) use listing::{list, names};
 pub(crate) use objects::{Holdings, directory, path, sums_path};

@@ -1,12 +1,10 @@
 //! One object with its checksums.
 
 use super::{Cut, Shared, Subject};
-use crate::data::{self, DirectFile, Job, Judged};
+use crate::data::{self, DirectFile, Job, Judged, next_data};
 use crate::error::ServerError;
 use pandofs_types::Ino;
 use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, SCRUB_CHUNK_BYTES};
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -124,13 +122,4 @@ fn next_block(data: &File, sums: &File, block: u64) -> io::Result<Option<u64>> {
         (a, b) => a.or(b),
     };
     Ok(next.map(|next| next.max(block)))
-}
-
-fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
-    match seek(file, SeekFrom::Data(from)) {
-        Ok(at) => Ok(Some(at)),
-        // No more, or beyond the end.
-        Err(Errno::NXIO) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -108,19 +108,24 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
     }
 }
 
-/// Who has a file open goes along with it in one message, which has a limit.
-#[test]
-fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
+/// Four files in a directory that splits once, into two, when there is a fifth.
+fn about_to_split() -> (Cluster, Vec<Ino>) {
     let settings = Settings {
         split_threshold: 4,
         max_partitions: Some(2),
         ..Settings::default()
     };
     let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
-    let mut inos = Vec::new();
-    for file in 0..4 {
-        inos.push(cluster.file(&format!("file {file}")));
-    }
+    let files = 0..4;
+    let inos = files.map(|file| cluster.file(&format!("file {file}")));
+    let inos = inos.collect();
+    (cluster, inos)
+}
+
+/// Who has a file open goes along with it in one message, which has a limit.
+#[test]
+fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
+    let (mut cluster, inos) = about_to_split();
     let opens: Vec<(Ino, u32)> = inos.iter().map(|&ino| (ino, 1)).collect();
     // Each session has all files open, so that whichever move, with them move more than may.
     let sessions = 100..=100 + MAX_MOVED_OPENS as u64;
@@ -174,16 +179,8 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
 /// another meaning than before the crash.
 #[test]
 fn a_last_step_that_comes_too_late_is_the_same_after_a_restart() {
-    let settings = Settings {
-        split_threshold: 4,
-        max_partitions: Some(2),
-        ..Settings::default()
-    };
-    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
-    let mut opens = Vec::new();
-    for file in 0..4 {
-        opens.push((cluster.file(&format!("file {file}")), 1));
-    }
+    let (mut cluster, inos) = about_to_split();
+    let opens: Vec<(Ino, u32)> = inos.iter().map(|&ino| (ino, 1)).collect();
     let fifth = cluster.request(0, create_file(Ino::ROOT, name("file 4")));
     let chunk = sent(&cluster.input(0, fifth).outputs);
     let chunk = chunk.into_iter().map(Input::Peer).collect();

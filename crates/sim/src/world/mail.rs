@@ -294,7 +294,7 @@ impl World {
     }
 }
 
-/// What a message says, whatever horizon goes with it.
+/// What a message says, whatever horizon and load go with it.
 fn said(message: &PeerMessage) -> String {
     match message {
         PeerMessage::Commit {

@@ -1,5 +1,6 @@
 //! A file, as far as objects and their checksums need one.
 
+use crate::data::next_data;
 use pandofs_api::Allocation;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
@@ -100,12 +101,10 @@ impl Raw for File {
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
-        match seek(self, SeekFrom::Data(offset)) {
-            Ok(start) => Ok(Some(start..seek(self, SeekFrom::Hole(start))?)),
-            // There is nothing more.
-            Err(Errno::NXIO) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let Some(start) = next_data(self, offset)? else {
+            return Ok(None);
+        };
+        Ok(Some(start..seek(self, SeekFrom::Hole(start))?))
     }
 }
 
