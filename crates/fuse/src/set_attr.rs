@@ -75,7 +75,9 @@ fn set_attr(
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
         // open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
-            again(|| client.setattr(&Credentials::ROOT, ino, cleared(set)))
+            let keeps = caller.capable().has(Capabilities::FSETID);
+            let set = if keeps { set } else { cleared(set) };
+            again(|| client.setattr(&Credentials::ROOT, ino, set))
         }
         result => result,
     }

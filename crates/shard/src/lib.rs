@@ -20,6 +20,7 @@ mod apply;
 mod coordinate;
 mod early_votes;
 mod fit;
+mod grace;
 mod leases;
 mod lockers;
 mod notices;

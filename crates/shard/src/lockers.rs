@@ -5,7 +5,7 @@
 //! theirs again (`Relock`). Until all have, none is given to anybody (*grace*): so which sessions to wait
 //! for must survive the restart. That a session may have locks here is therefore on disk before it is
 //! given the first one, and as long as it lives; which locks, and whether any, is not. Who does not come
-//! within [`SESSION_TIMEOUT`] has lost them.
+//! within [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) has lost them.
 //!
 //! A request is executed once although it is not recorded in the log: the last answer to each slot is kept
 //! in memory, as long as the session lives. Otherwise a request that was left behind in a connection
@@ -24,9 +24,7 @@ use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{
-    CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS, SESSION_TIMEOUT, TICK_INTERVAL,
-};
+use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
 use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -45,8 +43,6 @@ pub struct Lockers {
     early: BTreeMap<SessionId, Vec<Input>>,
     /// Sessions that may have had locks before the restart and have not said which.
     missing: BTreeSet<SessionId>,
-    /// How long they are waited for.
-    grace: Duration,
     now: Time,
     /// Files of which something was unlocked while they were on their way to another shard.
     stalled: BTreeSet<Ino>,
@@ -289,11 +285,11 @@ impl Shard {
     /// The session has said which locks it has, or is gone.
     fn has_told(&mut self, session: SessionId) {
         if self.lockers.missing.remove(&session) && self.lockers.missing.is_empty() {
-            self.end_grace();
+            self.all_have_told();
         }
     }
 
-    fn end_grace(&mut self) {
+    fn all_have_told(&mut self) {
         self.lockers.table.hold(false);
         let awaited = self.lockers.table.awaited();
         self.wake(awaited);
@@ -416,26 +412,19 @@ impl Shard {
         self.lockers.table.hold(!found.is_empty());
         self.lockers.kept = found.clone();
         self.lockers.missing = found;
-        self.lockers.grace = SESSION_TIMEOUT;
         self.lockers.now = now;
         Ok(())
     }
 
     pub(crate) fn tick_lockers(&mut self, now: Time) {
-        let before = std::mem::replace(&mut self.lockers.now, now);
-        if !self.lockers.missing.is_empty() {
-            // A server that stood still, or whose clock was set, has not given anybody the time to come.
-            let passed = u64::try_from(now.0.saturating_sub(before.0)).unwrap_or(0);
-            let passed = Duration::from_nanos(passed).min(10 * TICK_INTERVAL);
-            self.lockers.grace = self.lockers.grace.saturating_sub(passed);
-            if self.lockers.grace.is_zero() {
-                for session in std::mem::take(&mut self.lockers.missing) {
-                    self.lockers.kept.remove(&session);
-                    let has = false;
-                    self.propose(&Record::Locker { session, has });
-                }
-                self.end_grace();
+        self.lockers.now = now;
+        if !self.lockers.missing.is_empty() && self.grace.is_over() {
+            for session in std::mem::take(&mut self.lockers.missing) {
+                self.lockers.kept.remove(&session);
+                let has = false;
+                self.propose(&Record::Locker { session, has });
             }
+            self.all_have_told();
         }
         // Not as soon as the operation has ended: its effects come last, among them that the inode is gone.
         let stalled = std::mem::take(&mut self.lockers.stalled);

@@ -11,7 +11,7 @@ use pandofs_api::{DataReply, DataRequest, PeerMessage, Reply, ShardRequest};
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL, SESSION_TIMEOUT};
+use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL};
 use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -27,8 +27,6 @@ pub struct Reclaims {
     /// Requests to be answered when the data objects have followed.
     followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
     pub now: Time,
-    /// When this process took up the shard.
-    started: Time,
     /// The first inode that it may make; none: it has made all that there are.
     first: Option<Ino>,
     /// Servers that had no room for what an inode held, and when they said so last.
@@ -38,8 +36,8 @@ pub struct Reclaims {
 #[derive(Debug, Default)]
 struct Orphan {
     proposed: bool,
-    /// A client that has it open may not have said so yet.
-    not_before: Time,
+    /// A client that has it open may not have said so yet, until the grace after the start is over.
+    unknown: bool,
 }
 
 #[derive(Debug)]
@@ -54,12 +52,6 @@ struct Work {
 impl Reclaims {
     pub fn len(&self) -> usize {
         self.orphans.len() + self.queue.len() + self.work.len()
-    }
-
-    /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
-    pub fn is_due(&self, ino: Ino) -> bool {
-        let orphan = self.orphans.get(&ino);
-        orphan.is_some_and(|orphan| orphan.not_before <= self.now)
     }
 
     pub fn is_proposed(&self, ino: Ino) -> bool {
@@ -107,11 +99,6 @@ impl Reclaims {
         self.full.get(&server).is_some_and(|&said| said > since)
     }
 
-    /// Whether a client that had this inode open before the restart may still have to say so.
-    pub fn may_be_open_unknown(&self, ino: Ino, now: Time) -> bool {
-        now < self.grace_end() && !self.is_of_this_process(ino)
-    }
-
     /// Whether this process has made the inode, so that nobody has opened it before. (Its time of birth does not tell:
     /// that may be of another server's clock, or of this one before it was set.)
     fn is_of_this_process(&self, ino: Ino) -> bool {
@@ -119,20 +106,26 @@ impl Reclaims {
             ino.birth_shard() == first.birth_shard() && ino.serial() >= first.serial()
         })
     }
-
-    fn grace_end(&self) -> Time {
-        Time(self.started.0 + SESSION_TIMEOUT.as_nanos() as i64)
-    }
 }
 
 impl Shard {
+    /// Whether a client that had this inode open before the restart may still have to say so.
+    pub(crate) fn may_be_open_unknown(&self, ino: Ino) -> bool {
+        !self.grace.is_over() && !self.reclaims.is_of_this_process(ino)
+    }
+
+    /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
+    pub(crate) fn is_due(&self, ino: Ino) -> bool {
+        let orphan = self.reclaims.orphans.get(&ino);
+        orphan.is_some_and(|orphan| !orphan.unknown || self.grace.is_over())
+    }
+
     pub(crate) fn recover_reclaims(
         &mut self,
         overlay: &Overlay<'_>,
         now: Time,
         first: Ino,
     ) -> Result<(), Stop> {
-        self.reclaims.started = now;
         self.reclaims.now = now;
         self.reclaims.first = Some(first);
         let config = self.config.clone();
@@ -166,17 +159,12 @@ impl Shard {
             // It got a name, or is gone.
             None => self.reclaims.done(ino),
             Some(ReclaimRecord::Orphan) => {
-                let unknown = before || self.reclaims.may_be_open_unknown(ino, now);
-                let not_before = if unknown {
-                    self.reclaims.grace_end()
-                } else {
-                    now
-                };
+                let unknown = before || self.may_be_open_unknown(ino);
                 self.reclaims.orphans.insert(
                     ino,
                     Orphan {
                         proposed: false,
-                        not_before,
+                        unknown,
                     },
                 );
                 if !unknown && !self.opens.is_open(ino) {
@@ -365,7 +353,7 @@ impl Shard {
             .orphans
             .iter()
             .filter(|(ino, orphan)| {
-                !orphan.proposed && orphan.not_before <= now && !self.opens.is_open(**ino)
+                !orphan.proposed && self.is_due(**ino) && !self.opens.is_open(**ino)
             })
             .map(|(ino, _)| *ino)
             .collect();

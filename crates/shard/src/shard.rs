@@ -2,6 +2,7 @@
 
 use crate::answers::Answers;
 use crate::early_votes::EarlyVotes;
+use crate::grace::Grace;
 use crate::leases::Leases;
 use crate::lockers::Lockers;
 use crate::notices::Notices;
@@ -103,6 +104,7 @@ pub struct Shard {
     pub(crate) finished: Finished,
     /// Locks of files; `locks` are those of operations.
     pub(crate) lockers: Lockers,
+    pub(crate) grace: Grace,
     /// What needs space is refused.
     pub(crate) disk_low: bool,
     pub(crate) leases: Leases,
@@ -260,6 +262,7 @@ impl Shard {
             sequence_of_retry: 0,
             finished: Finished::default(),
             lockers: Lockers::default(),
+            grace: Grace::default(),
             disk_low: false,
             leases: Leases::default(),
             placer,
@@ -395,6 +398,7 @@ impl Shard {
             self.propose(&Record::Recover { tx });
         }
         let shard = self.config.shard;
+        self.grace = Grace::new(env.now);
         let done = self
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.now, Ino::new(shard, next)))

@@ -10,6 +10,7 @@ mod upkeep;
 use crate::port::{Environment, Input, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
+use crate::splits::hand::InodesThatMove;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult,
@@ -19,7 +20,7 @@ use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{ClusterMap, PartitionIndex, slot_array};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
+use pandofs_types::limits::{SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -319,12 +320,13 @@ impl Shard {
                 .dirty
                 .extend(items.drain(fits..).map(|item| item.name));
             (items, gone)
-        } else if self.opens.count(copying.names.keys()) > MAX_MOVED_OPENS
-            || self.lockers.keep(copying.names.keys())
-        {
-            // The next tick looks again.
-            return Ok(());
         } else {
+            let (changed, _) = read_names(&view, dir, &copying.dirty)?;
+            let candidates = InodesThatMove::new(copying, &changed).candidates;
+            if self.have_to_stay(&candidates) {
+                // The next tick looks again.
+                return Ok(());
+            }
             let (start, end) = split::moving_range(&record);
             self.splits.gates.entry(dir).or_insert(Gate {
                 start,

@@ -254,7 +254,7 @@ impl Shard {
             time: env.now,
             random,
             placing: self.placing(&view, &request.request, random),
-            alone: self.is_alone(&request, env.now),
+            alone: self.is_alone(&request),
             ..Choices::default()
         };
         let checked = ops::check(
@@ -409,11 +409,11 @@ impl Shard {
     }
 
     /// Whether nobody but who asks has the file open that is given a size.
-    fn is_alone(&self, request: &ShardRequest, now: Time) -> bool {
+    fn is_alone(&self, request: &ShardRequest) -> bool {
         match &request.request {
             Request::SetAttr { ino, set } if set.size.is_some() => {
                 !self.opens.is_open_by_others(*ino, request.key.session)
-                    && !self.reclaims.may_be_open_unknown(*ino, now)
+                    && !self.may_be_open_unknown(*ino)
             }
             _ => false,
         }
@@ -435,7 +435,7 @@ impl Shard {
                 // It is opened and cut by a record before the one that is to take its last name.
                 && !self.splits.opening.contains(&ino)
                 && view.stored_inode(ino)?.is_some()
-                && !self.reclaims.may_be_open_unknown(ino, choices.time)
+                && !self.may_be_open_unknown(ino)
             {
                 choices.closed.push(ino);
             }
@@ -527,7 +527,7 @@ impl Shard {
         let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
         // A record before it may open it.
         let is_kept = is_locked || self.splits.opening.contains(&ino);
-        if self.reclaims.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_kept {
+        if self.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_kept {
             self.reclaims.set_proposed(ino, true);
             // Who found the name while it was there may open it only now: an open that is granted before the record
             // is applied would lose the inode by it.
@@ -607,6 +607,7 @@ impl Shard {
             }
         }
         self.resend_commits(now, false);
+        self.grace.tick(now);
         self.tick_splits(overlay, env)?;
         self.tick_reclaims(now);
         self.tick_notices(now);

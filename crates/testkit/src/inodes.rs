@@ -6,7 +6,8 @@ use crate::subject::{Census, Subject, Traits};
 use pandofs_api::Allocation;
 use pandofs_client::RenameHow;
 use pandofs_types::{
-    Attr, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime, Time,
+    Attr, Capabilities, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime,
+    Time,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -631,7 +632,7 @@ fn set_size<I: Inodes>(inodes: &mut I, handle: &Handle, size: u64) -> Done<()> {
         other => return other,
     }
     let set = SetAttr {
-        clear_set_id: true,
+        clear_set_id: !by.has(Capabilities::FSETID),
         ..set
     };
     inodes.set_attr(*client, &Credentials::ROOT, *ino, set)

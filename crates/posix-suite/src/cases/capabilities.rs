@@ -117,6 +117,22 @@ pub const CASES: &[Case] = &[
         same("mode after another's", mode_of("own")?, 0o712)
     }),
     Case::new(
+        "capability.fsetid_of_who_may_not_write_any_more",
+        "CAP_FSETID; ftruncate()",
+        |_| {
+            file_of("own", BOB.uid, 0o666)?;
+            let cuts_when_closed = |fsetid: C, length, after| {
+                let fd = open("own", O::WRONLY, 0).ok()?;
+                chmod("own", 0o6711).ok()?;
+                with_capabilities(EVE, fsetid, || ftruncate(&fd, length).ok())?;
+                same("mode", mode_of("own")?, after)?;
+                same("size", stat("own").ok()?.st_size, length)
+            };
+            cuts_when_closed(C::FSETID, 3, 0o6711)?;
+            cuts_when_closed(C::empty(), 2, 0o711)
+        },
+    ),
+    Case::new(
         "capability.fsetid_inherited",
         "CAP_FSETID; inode(7): S_ISGID",
         |_| {

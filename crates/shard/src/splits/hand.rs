@@ -71,8 +71,7 @@ impl Shard {
                 let moving = InodesThatMove::new(copying, &changed);
                 let opens = opens_that_move(&self.opens, &view, dir, &moving)?;
                 let locks = locks_that_move(&self.lockers, &view, dir, &moving)?;
-                has_to_stay =
-                    opens.len() > MAX_MOVED_OPENS || self.lockers.keep(moving.candidates.iter());
+                has_to_stay = self.have_to_stay(&moving.candidates);
                 (changed, gone, opens, locks)
             }
             _ => (Vec::new(), Vec::new(), Vec::new(), Vec::new()),
@@ -91,8 +90,8 @@ impl Shard {
             locks,
         };
         let extra = if has_to_stay {
-            // Too many were opened or locked since the last step was proposed. Who has what is in memory alone, and
-            // the record has to do the same when it is replayed after a crash: so the last step begins all the
+            // Since the last step was proposed too many were opened or locked, or one came that may be open unknown. Who
+            // has what is in memory alone, and the record has to do the same when it is replayed after a crash: so the last step begins all the
             // same, and is one that the target refuses, as it has not so many chunks.
             (adopt.changed, adopt.gone) = (Vec::new(), Vec::new());
             (adopt.opens, adopt.locks) = (Vec::new(), Vec::new());
@@ -136,6 +135,15 @@ impl Shard {
         }
     }
 
+    /// Whether of these inodes, which go to the target with their names, too many are open or locked, or one may be open
+    /// without this shard having been told since it was started. A client tells the server that was started: were the inode
+    /// elsewhere by then, nobody there would know that it is open, and free it with its last name.
+    pub(super) fn have_to_stay(&self, inos: &BTreeSet<Ino>) -> bool {
+        self.opens.count(inos.iter()) > MAX_MOVED_OPENS
+            || self.lockers.keep(inos.iter())
+            || inos.iter().any(|&ino| self.may_be_open_unknown(ino))
+    }
+
     pub(crate) fn hand_aborted(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -177,14 +185,14 @@ impl Shard {
 }
 
 /// What is known of the inodes that may go to the target with their names.
-struct InodesThatMove<'a> {
+pub(super) struct InodesThatMove<'a> {
     copying: &'a Copying,
     changed: &'a [SplitItem],
-    candidates: BTreeSet<Ino>,
+    pub(super) candidates: BTreeSet<Ino>,
 }
 
 impl<'a> InodesThatMove<'a> {
-    fn new(copying: &'a Copying, changed: &'a [SplitItem]) -> InodesThatMove<'a> {
+    pub(super) fn new(copying: &'a Copying, changed: &'a [SplitItem]) -> InodesThatMove<'a> {
         let of_changed = changed
             .iter()
             .filter_map(|item| Some(item.inode.as_ref()?.ino));

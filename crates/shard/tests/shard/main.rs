@@ -14,6 +14,7 @@ mod forged;
 mod forwarding;
 mod joins;
 mod leases;
+mod links;
 mod locks;
 mod merges;
 mod no_room;

@@ -2,10 +2,10 @@
 
 use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{Reply, Request};
-use pandofs_placement::{DirPolicy, Settings};
+use pandofs_placement::{DirPolicy, PartitionIndex, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::limits::{MAX_MOVED_OPENS, SESSION_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{Ino, SessionId};
+use pandofs_types::{Ino, SessionId, ShardId};
 
 fn unlink(text: &str) -> Request {
     Request::Unlink {
@@ -174,6 +174,103 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     assert_eq!(opens, moved.len() as u64, "the others have them open still");
 }
 
+/// A client tells a server that was started again what it has open. Files that moved to another one before it did were freed
+/// there with their last names, as nobody had told that one.
+#[test]
+fn what_may_be_open_does_not_move_before_clients_have_told() {
+    let (mut cluster, inos) = about_to_split();
+    let opens: Vec<_> = inos.iter().map(|&ino| (ino, 1)).collect();
+    let tells = Request::Reopen { opens };
+    let told = cluster.request_by(6, 0, tells.clone());
+    cluster.input(0, told);
+    cluster.restart(0);
+    let fifth = create_file(Ino::ROOT, name("file 4"));
+    cluster.call(0, fifth).unwrap();
+
+    cluster.pass(SESSION_TIMEOUT / 2);
+    assert_eq!(cluster.nodes[0].shard.status().splits, 0, "it waits");
+    let told = cluster.request_by(6, 0, tells);
+    cluster.input(0, told);
+    cluster.pass(SESSION_TIMEOUT);
+    assert_eq!(cluster.nodes[0].shard.status().splits, 1);
+
+    let is_here = |cluster: &mut Cluster, shard, ino| {
+        let attributes = cluster.call(shard, Request::GetAttr { ino });
+        attributes.is_ok()
+    };
+    let mut moved = 0;
+    for (file, &ino) in inos.iter().enumerate() {
+        let shard = u16::from(!is_here(&mut cluster, 0, ino));
+        moved += shard;
+        cluster
+            .call(shard, unlink(&format!("file {file}")))
+            .unwrap();
+        assert!(is_here(&mut cluster, shard, ino), "it is open, and gone");
+        let release = Request::Release { inos: vec![ino] };
+        let release = cluster.request_by(6, shard, release);
+        cluster.input(shard, release);
+        assert!(!is_here(&mut cluster, shard, ino), "it is closed, and here");
+    }
+    assert!(moved > 0);
+}
+
+/// As above: such a file may get a name that moves when all has been copied.
+#[test]
+fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
+    let settings = Settings {
+        split_threshold: 4,
+        max_partitions: Some(2),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
+    let (start, end) = pandofs_placement::range(PartitionIndex(1), 1);
+    let moves = |cluster: &Cluster, text: &String| {
+        let position = cluster.map.hash_key.position(text.as_bytes());
+        start <= position && position < end
+    };
+    let names = (0..).map(|file| format!("file {file}"));
+    let (go, stay): (Vec<_>, Vec<_>) = names.take(30).partition(|text| moves(&cluster, text));
+    let old = cluster.file(&stay[0]);
+    let opened = cluster.request_by(
+        6,
+        0,
+        Request::Reopen {
+            opens: vec![(old, 1)],
+        },
+    );
+    cluster.input(0, opened);
+    cluster.restart(0);
+
+    for text in &go[..3] {
+        cluster.file(text);
+    }
+    let fifth = cluster.request(0, create_file(Ino::ROOT, name(&go[3])));
+    let chunk = sent(&cluster.input(0, fifth).outputs);
+    let chunk: Vec<_> = chunk.into_iter().map(Input::Peer).collect();
+    assert!(!chunk.is_empty(), "it is copied");
+    let done = sent(&cluster.batch(1, chunk).outputs);
+    let rename = Request::Rename {
+        dir: Ino::ROOT,
+        name: name(&stay[0]),
+        new_dir: Ino::ROOT,
+        new_name: name(&go[4]),
+        new_shard: ShardId(0),
+        no_replace: true,
+        whiteout: false,
+    };
+    assert!(cluster.call(0, rename).is_ok());
+    let mut batch: Vec<_> = done.into_iter().map(Input::Peer).collect();
+    batch.push(Input::Tick);
+    let step = cluster.batch(0, batch);
+    cluster.carry(step.outputs, &mut None);
+    cluster.pass(SESSION_TIMEOUT / 2);
+    let splits = |cluster: &Cluster| cluster.nodes[0].shard.status().splits;
+    assert_eq!(splits(&cluster), 0, "it waits");
+    cluster.pass(SESSION_TIMEOUT);
+    assert_eq!(splits(&cluster), 1);
+    assert!(cluster.call(1, Request::GetAttr { ino: old }).is_ok());
+}
+
 /// Who has what open is in memory alone. A split whose last step was proposed, and then too much was opened for one
 /// message, was put off; the same record began the last step when it was replayed, and all that came after it had
 /// another meaning than before the crash.
@@ -276,8 +373,7 @@ fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
     tells(&mut cluster, 6, reopen.clone());
     tells(&mut cluster, 6, release.clone());
     tells(&mut cluster, 7, reopen);
-    cluster.now += SESSION_TIMEOUT.as_nanos() as i64 + 1;
-    cluster.input(0, Input::Tick);
+    cluster.pass(SESSION_TIMEOUT);
     let there = cluster.call(0, Request::GetAttr { ino });
     assert!(there.is_ok(), "it is gone, and somebody has it open");
     tells(&mut cluster, 7, release);

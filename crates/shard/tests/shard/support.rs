@@ -4,12 +4,13 @@ use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, Sha
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
-use pandofs_types::limits::RESEND_INTERVAL;
+use pandofs_types::limits::{RESEND_INTERVAL, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub struct Node {
     pub store: MemoryStore,
@@ -114,6 +115,18 @@ impl Cluster {
                 self.carry(outputs, &mut None);
             }
             quiet = if is_quiet { quiet + 1 } else { 0 };
+        }
+    }
+
+    /// So much time passes as ticks tell of, which count for so much at most each.
+    pub fn pass(&mut self, time: Duration) {
+        let most = 10 * TICK_INTERVAL;
+        for _ in 0..time.as_nanos().div_ceil(most.as_nanos()) {
+            self.now += most.as_nanos() as i64;
+            for shard in 0..self.nodes.len() as u16 {
+                let outputs = self.input(shard, Input::Tick).outputs;
+                self.carry(outputs, &mut None);
+            }
         }
     }
 

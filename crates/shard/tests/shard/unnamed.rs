@@ -73,12 +73,6 @@ fn release(cluster: &mut Cluster, ino: Ino) {
     ask(cluster, OWNER, 0, Request::Release { inos: vec![ino] }).unwrap();
 }
 
-fn pass(cluster: &mut Cluster, time: std::time::Duration) {
-    cluster.now += time.as_nanos() as i64;
-    let step = cluster.input(0, Input::Tick);
-    cluster.carry(step.outputs, &mut None);
-}
-
 #[test]
 fn it_is_gone_when_it_is_closed() {
     let mut cluster = one_shard();
@@ -91,7 +85,7 @@ fn it_is_gone_when_it_is_closed() {
         (now.inodes, now.entries),
         (before.inodes + 1, before.entries)
     );
-    pass(&mut cluster, 2 * SESSION_TIMEOUT);
+    cluster.pass(2 * SESSION_TIMEOUT);
     assert_eq!(links(&mut cluster, made.ino), Some(0));
     release(&mut cluster, made.ino);
     assert_eq!(links(&mut cluster, made.ino), None);
@@ -111,7 +105,7 @@ fn it_is_gone_with_its_session_unless_it_has_a_name_by_then() {
     assert_eq!(links(&mut cluster, two), Some(1));
     // Also after a restart nobody takes it for something to be reclaimed.
     cluster.restart(0);
-    pass(&mut cluster, 2 * SESSION_TIMEOUT);
+    cluster.pass(2 * SESSION_TIMEOUT);
     assert_eq!(links(&mut cluster, two), Some(1));
 }
 
@@ -184,7 +178,7 @@ fn after_a_restart_it_is_kept_for_who_comes_back() {
     let opens = vec![(one, 1)];
     ask(&mut cluster, OWNER, 0, Request::Reopen { opens }).unwrap();
     assert_eq!(links(&mut cluster, two), Some(0), "it may be open");
-    pass(&mut cluster, SESSION_TIMEOUT);
+    cluster.pass(SESSION_TIMEOUT);
     assert_eq!(links(&mut cluster, one), Some(0));
     assert_eq!(links(&mut cluster, two), None);
     entry(cluster.call(0, link(one, "one")));
@@ -307,7 +301,7 @@ fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
         }
         let outcome = CommitMessage::Outcome { tx, number, commit };
         cluster.input(0, message(outcome));
-        pass(&mut cluster, TICK_INTERVAL);
+        cluster.pass(TICK_INTERVAL);
         assert_eq!(links(&mut cluster, ino), commit.then_some(1));
     }
 }

@@ -1,0 +1,60 @@
+//! The time after a start in which clients that knew the process before it tell again what they have open and locked.
+
+use pandofs_types::Time;
+use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
+use std::time::Duration;
+
+/// How much of [`SESSION_TIMEOUT`] is left of it. Counted by ticks: a server that stood still, or whose clock was set, has
+/// not given anybody the time to come.
+#[derive(Debug, Default)]
+pub struct Grace {
+    left: Duration,
+    last: Time,
+}
+
+impl Grace {
+    pub fn new(now: Time) -> Grace {
+        Grace {
+            left: SESSION_TIMEOUT,
+            last: now,
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.left.is_zero()
+    }
+
+    pub fn tick(&mut self, now: Time) {
+        let passed = now.0.saturating_sub(self.last.0);
+        self.last = now;
+        let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
+        self.left = self.left.saturating_sub(passed.min(10 * TICK_INTERVAL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_by_ticks_and_by_no_clock() {
+        let mut now = Time(1_000);
+        let mut grace = Grace::new(now);
+        let most = 10 * TICK_INTERVAL;
+        let steps = SESSION_TIMEOUT.as_nanos() / most.as_nanos();
+        for step in 0..steps {
+            assert!(!grace.is_over(), "after {step} of {steps}");
+            // Whether it stood still for an hour or its clock was set: a tick is a tick.
+            now.0 += [1, 3_600_000_000_000][usize::from(step % 2 == 0)].max(most.as_nanos() as i64);
+            grace.tick(now);
+        }
+        assert!(grace.is_over());
+
+        let mut grace = Grace::new(now);
+        for _ in 0..2 * steps {
+            now.0 -= 3_600_000_000_000;
+            grace.tick(now);
+        }
+        assert!(!grace.is_over(), "set back, and no time has passed");
+    }
+}
