@@ -98,7 +98,8 @@ warm() {
     $command >"$folder/out" 2>"$folder/error" || code=$?
     # In a tree that others use, something may be gone meanwhile or may not be read.
     if [[ $code -ne 0 && ! ($code -eq 1 && $tree == "$real") ]]; then
-        failed[$name]="ended with $code: $(head -n 1 "$folder/error")"
+        # The last that it said: before that, some tell of their progress on one line that they write again and again.
+        failed[$name]="ended with $code: $(tr '\r' '\n' <"$folder/error" | grep '[^[:space:]]' | tail -n 1 | cut -c 1-200 || true)"
         ! is_ours "$name" || stop "$name, on $tree, ${failed[$name]}"
         return
     fi

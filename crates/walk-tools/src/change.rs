@@ -113,8 +113,7 @@ pub fn run<C: Change>(
     options.one_file_system = common.one_file_system;
     options.leaves = !change.before();
     let output = Output::new(&options.meter, crew).aside(!common.dry_run);
-    let lists = common.dry_run || common.verbose;
-    let mut ran = session::run(crew, roots, &options, lists, |_| Changer {
+    let mut ran = session::run(crew, roots, &options, false, |_| Changer {
         common,
         change,
         meter: Arc::clone(&options.meter),

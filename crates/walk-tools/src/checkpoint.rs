@@ -10,12 +10,56 @@ use pandofs_walk_fs::Saved;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Take, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// Endings of files beside a checkpoint: the next one while it is written, items that are left, what is listed, and names
+/// of files with several names.
+const NEW: &str = ".new";
+const ITEMS: &str = ".items";
+pub const LIST: &str = ".list";
+pub const LINKS: &str = ".links";
+
+/// Where something is that belongs to a checkpoint.
+pub fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
+    let mut name = checkpoint.to_owned().into_os_string();
+    name.push(ending);
+    name.into()
+}
+
+/// Before anything is made: all of these files are written over, and removed in the end. What is there at a start may be an
+/// earlier run's, which would be lost, or anything.
+///
+/// # Errors
+/// When one is there at a start, or there is no checkpoint to go on from.
+pub fn refuse(checkpoint: &Path, goes_on: bool) -> Result<()> {
+    let name = checkpoint.display();
+    if goes_on {
+        let found = std::fs::symlink_metadata(checkpoint);
+        return match found {
+            Ok(found) if !found.is_file() => bail!("{name} is no checkpoint: no regular file"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("{name}: there is no checkpoint to go on from: begin without --resume")
+            }
+            found => found.map(|_| ()).with_context(|| name.to_string()),
+        };
+    }
+    let others = [NEW, ITEMS, LIST, LINKS].map(|ending| beside(checkpoint, ending));
+    for path in std::iter::once(checkpoint).chain(others.iter().map(PathBuf::as_path)) {
+        if std::fs::symlink_metadata(path).is_ok() {
+            bail!(
+                "{}: this is there already, and --checkpoint would write over it: go on with --resume if it is of an earlier run, or \
+                 name another file, or remove it",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
 
 /// What comes before the items.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,15 +88,11 @@ impl Checkpoint {
     }
 
     fn beside(&self) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".new");
-        name.into()
+        beside(&self.path, NEW)
     }
 
     fn items(&self) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".items");
-        name.into()
+        beside(&self.path, ITEMS)
     }
 
     /// An empty file where items go.
@@ -133,7 +173,7 @@ impl Checkpoint {
     /// # Errors
     /// When it cannot be removed.
     pub fn remove(&self) -> Result<()> {
-        for path in [self.items(), self.path.clone()] {
+        for path in [self.items(), self.beside(), self.path.clone()] {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(error).with_context(|| path.display().to_string());

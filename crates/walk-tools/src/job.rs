@@ -52,10 +52,14 @@ struct Report {
     /// Data copied through memory or by the kernel; not what is shared, and no holes.
     bytes: u64,
     unchanged: u64,
+    /// Of what was there already nothing else was changed.
+    attributes: u64,
     removed: u64,
     problems: u64,
     vanished: u64,
     seconds: f64,
+    /// Whether Ctrl-C ended it before all was done.
+    interrupted: bool,
 }
 
 impl Job {
@@ -64,7 +68,6 @@ impl Job {
     pub fn run(self, crew: &mut Crew<'_>, removed: Removed) -> Result<Outcome> {
         let mut options = self.options;
         options.slow_entries = true;
-        let lists = self.wanted.dry_run || self.wanted.verbose;
         let base = openat(
             CWD,
             &*self.base,
@@ -102,7 +105,7 @@ impl Job {
         }
         let roots: Vec<OsString> = self.pairs.into_iter().map(|(source, _)| source).collect();
         let output = self.output;
-        let mut ran = session::run(crew, &roots, &options, lists, |_| {
+        let mut ran = session::run(crew, &roots, &options, false, |_| {
             Copier::new(&shared, &options.meter, output.part())
         })?;
         let mut counts = Counts::default();
@@ -121,6 +124,11 @@ impl Job {
         }
         let mut counts = Counts::default();
         all.iter().for_each(|(other, _)| counts.add(other));
+        let outcome = if removed.interrupted {
+            Outcome::Interrupted
+        } else {
+            ran.outcome()
+        };
         let report = Report {
             directories: counts.directories,
             files: counts.files,
@@ -129,23 +137,23 @@ impl Job {
             others: counts.others,
             bytes: counts.bytes,
             unchanged: counts.unchanged,
+            attributes: counts.attributes,
             removed: all.iter().map(|(_, removed)| removed).sum(),
             problems: ran.meter.problems(),
             vanished: ran.meter.vanished(),
             seconds: ran.elapsed.as_secs_f64(),
+            interrupted: outcome == Outcome::Interrupted,
         };
         let last = Output::last(&ran.meter);
         if self.json {
             last.print(&(serde_json::to_string_pretty(&report)? + "\n"));
-        } else if std::io::stderr().is_terminal() || ran.interrupted {
+        }
+        if report.interrupted {
+            session::interrupted(shared.wanted.tool, report.line());
+        } else if !self.json && std::io::stderr().is_terminal() {
             eprintln!("{}", report.line());
         }
         last.finish()?;
-        let outcome = if removed.interrupted {
-            Outcome::Interrupted
-        } else {
-            ran.outcome()
-        };
         session::finish(outcome, &output)
     }
 }
@@ -173,12 +181,13 @@ fn refuse_same(source: &OsString, target: &OsString, follow: Follow) -> Result<(
 impl Report {
     fn line(&self) -> String {
         format!(
-            "{} files, {} directories, {} links, {} copied, {} unchanged, {} removed, {} problems, {:.1} s",
+            "{} files, {} directories, {} links, {} copied, {} unchanged, {} with other attributes, {} removed, {} problems, {:.1} s",
             count(self.files),
             count(self.directories),
             count(self.links + self.hard_links),
             human(self.bytes),
             count(self.unchanged),
+            count(self.attributes),
             count(self.removed),
             count(self.problems),
             self.seconds

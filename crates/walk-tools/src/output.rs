@@ -1,9 +1,10 @@
 //! Standard output, written by many threads.
 
 use crate::crew::Crew;
+use crate::progress::apart;
 use pandofs_walk_fs::{Meter, Outputs};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +29,9 @@ struct Shared {
 /// Where it goes.
 #[derive(Debug)]
 enum Target {
-    Standard,
+    Standard {
+        is_terminal: bool,
+    },
     /// Something else is on standard output.
     Errors,
     File(File),
@@ -36,6 +39,13 @@ enum Target {
     Writer(Writer),
     /// The standard output of another process, or of all.
     Outputs(Outputs),
+}
+
+impl Target {
+    fn standard() -> Target {
+        let is_terminal = io::stdout().is_terminal();
+        Target::Standard { is_terminal }
+    }
 }
 
 struct Writer(Mutex<Box<dyn Write + Send>>);
@@ -50,7 +60,10 @@ impl Output {
     /// Of the walk.
     pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
         let outputs = crew.outputs();
-        Output::to(meter, outputs.map_or(Target::Standard, Target::Outputs))
+        Output::to(
+            meter,
+            outputs.map_or_else(Target::standard, Target::Outputs),
+        )
     }
 
     /// To standard error.
@@ -71,7 +84,7 @@ impl Output {
 
     /// For what comes after the end of all walks.
     pub fn last(meter: &Arc<Meter>) -> Output {
-        Output::to(meter, Target::Standard)
+        Output::to(meter, Target::standard())
     }
 
     fn to(meter: &Arc<Meter>, target: Target) -> Output {
@@ -115,11 +128,11 @@ impl Output {
             return;
         }
         let written = match &self.0.target {
-            Target::Standard => {
+            Target::Standard { .. } => apart(|| {
                 let mut out = io::stdout().lock();
                 out.write_all(bytes).and_then(|()| out.flush())
-            }
-            Target::Errors => io::stderr().lock().write_all(bytes),
+            }),
+            Target::Errors => apart(|| io::stderr().lock().write_all(bytes)),
             // Whole records in one call: those of several threads do not mix.
             Target::File(file) => (&*file).write_all(bytes),
             Target::Writer(Writer(writer)) => {
@@ -179,7 +192,10 @@ impl Part {
 
     /// A record is complete.
     pub fn end_record(&mut self) {
-        if self.gathered.len() >= GATHERED_BYTES {
+        // Whoever looks at a terminal wants to see it now.
+        let is_seen =
+            matches!(self.output.0.target, Target::Standard { is_terminal } if is_terminal);
+        if is_seen || self.gathered.len() >= GATHERED_BYTES {
             self.flush();
         }
     }

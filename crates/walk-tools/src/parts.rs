@@ -8,7 +8,7 @@
 //! items are at the first one when the walk goes on, and are shared as its roots were. So any number of
 //! processes can go on, and one.
 
-use crate::checkpoint::{Checkpoint, Timer};
+use crate::checkpoint::{self, Checkpoint, Timer};
 use crate::crew::Crew;
 use crate::mirror::refuse_doubles;
 use crate::output::Output;
@@ -50,6 +50,17 @@ pub struct Resumable {
 impl Resumable {
     pub fn is_wanted(&self) -> bool {
         self.checkpoint.is_some()
+    }
+
+    /// To be called before any file is made or opened.
+    ///
+    /// # Errors
+    /// When what is there would be lost, or what is wanted is not there.
+    pub fn refuse_others(&self, crew: &Crew<'_>) -> Result<()> {
+        match &self.checkpoint {
+            Some(path) if crew.is_first() => checkpoint::refuse(path, self.resume),
+            _ => Ok(()),
+        }
     }
 
     /// Whether an earlier run began.
@@ -94,9 +105,10 @@ impl Resumable {
         Ok(file)
     }
 
-    /// Where something is kept that belongs to the checkpoint, if there is one.
-    pub fn beside(&self, ending: &str) -> Option<PathBuf> {
-        self.checkpoint.as_ref().map(|it| beside(it, ending))
+    /// Where names of files with several names are kept, if there is a checkpoint.
+    pub fn links(&self) -> Option<PathBuf> {
+        let checkpoint = self.checkpoint.as_ref();
+        checkpoint.map(|it| checkpoint::beside(it, checkpoint::LINKS))
     }
 
     /// What the threads of all processes append to, to a file that the first one has; and that file, there.
@@ -136,7 +148,7 @@ impl Resumable {
                 file: None,
             });
         };
-        let path = beside(checkpoint, ".list");
+        let path = checkpoint::beside(checkpoint, checkpoint::LIST);
         let (output, file) = self.appended(&path, crew, meter)?;
         Ok(List {
             output,
@@ -277,7 +289,7 @@ impl Parts {
         crew: &mut Crew<'_>,
         roots: &[OsString],
         options: &mut Options,
-        lists: bool,
+        shares: bool,
         mut make: impl FnMut(usize) -> V,
         mut take: impl FnMut(Vec<V>, bool) -> Result<T>,
     ) -> Result<Ran<V>> {
@@ -307,8 +319,8 @@ impl Parts {
                 options.saved = Some(saved);
             }
             let walked = match self.rest.take() {
-                Some(mut rest) => session::go_on(crew, &mut *rest, options, lists, &mut make),
-                None => session::run(crew, roots, options, lists, &mut make),
+                Some(mut rest) => session::go_on(crew, &mut *rest, options, shares, &mut make),
+                None => session::run(crew, roots, options, shares, &mut make),
             };
             drop(timer);
             let mut ran = walked?;
@@ -391,24 +403,27 @@ impl Parts {
         }
     }
 
-    /// Whether Ctrl-C left something to go on from, so that there is nothing to tell yet: processes have ended what they had
-    /// to do together then.
+    /// Whether Ctrl-C left something to go on from, so that there is nothing more to tell yet than that: processes have
+    /// ended what they had to do together then.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
-    pub fn is_put_off<V: Visitor>(&self, crew: &mut Crew<'_>, ran: &Ran<V>) -> Result<bool> {
+    pub fn is_put_off<V: Visitor>(
+        &self,
+        tool: &str,
+        crew: &mut Crew<'_>,
+        ran: &Ran<V>,
+    ) -> Result<bool> {
         let is_put_off = self.is_left && ran.interrupted;
         if is_put_off {
             crew.gather((), &ran.meter)?;
+            if crew.is_first() {
+                let what = "the same command goes on with --resume";
+                session::interrupted(tool, format_args!("{}; {what}", ran.so_far()));
+            }
         }
         Ok(is_put_off)
     }
-}
-
-fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
-    let mut name = checkpoint.to_owned().into_os_string();
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 /// A file that is shorter than when the checkpoint was written has lost lines, which nobody would find again.

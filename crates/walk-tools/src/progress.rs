@@ -1,10 +1,11 @@
-//! A line that tells how far a walk is: on a terminal, and only when it takes a while.
+//! A line that tells how far a walk is: on a terminal, and only when it takes a while. What else is written there meanwhile
+//! goes through [`apart`], which takes the line away before it; it is drawn again later.
 
 use crate::text;
 use pandofs_walk_fs::Meter;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws nothing unless standard error is a terminal, or the line was asked for; nor if standard output, where the tool
-    /// lists, is a terminal.
-    pub fn start(meter: &Arc<Meter>, lists: bool) -> Progress {
-        let wanted = meter.is_watched() || std::io::stderr().is_terminal();
-        if !wanted || (lists && std::io::stdout().is_terminal()) {
+    /// Draws nothing unless standard error is a terminal that nobody `shares`, as commands and questions do, or the line
+    /// was asked for.
+    pub fn start(meter: &Arc<Meter>, shares: bool) -> Progress {
+        let is_alone = || !shares && std::io::stderr().is_terminal();
+        if !meter.is_watched() && !is_alone() {
             return Progress {
                 stop: None,
                 thread: None,
@@ -40,15 +41,11 @@ impl Progress {
         let thread = thread.spawn(move || {
             let started = Instant::now();
             let mut wait = patience(std::env::var(PATIENCE_VARIABLE).ok());
-            let mut drawn = false;
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
                 wait = INTERVAL;
-                drawn = true;
                 draw(&line(&meter, started.elapsed()));
             }
-            if drawn {
-                draw("");
-            }
+            apart(|| ());
         });
         Progress {
             stop: Some(stop),
@@ -74,8 +71,34 @@ fn patience(seconds: Option<String>) -> Duration {
     patience.unwrap_or(PATIENCE)
 }
 
+/// Whether the line is on the terminal.
+static IS_DRAWN: Mutex<bool> = Mutex::new(false);
+
 fn draw(line: &str) {
-    let _ = write!(std::io::stderr().lock(), "\r{line}\x1b[K");
+    let mut is_drawn = IS_DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut err = std::io::stderr().lock();
+    let columns = rustix::termios::tcgetwinsize(&err).map_or(0, |size| usize::from(size.ws_col));
+    let _ = write!(err, "\r{}\x1b[K", cut(line, columns));
+    *is_drawn = true;
+}
+
+/// A line that is longer than the terminal is wide would take another row, and leave it there. (0: nobody knows how wide.)
+fn cut(line: &str, columns: usize) -> &str {
+    // The last column makes some terminals go to the next row.
+    let longest = columns.saturating_sub(1);
+    match line.char_indices().nth(longest) {
+        Some((end, _)) if columns > 0 => &line[..end],
+        _ => line,
+    }
+}
+
+/// Writes something else to the terminal, and not after the line.
+pub fn apart<R>(write: impl FnOnce() -> R) -> R {
+    let mut is_drawn = IS_DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut *is_drawn) {
+        let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+    }
+    write()
 }
 
 fn line(meter: &Meter, elapsed: Duration) -> String {
@@ -106,6 +129,13 @@ mod tests {
         assert_eq!(of("0.25"), Duration::from_millis(250));
         for wrong in ["", "soon", "-1", "NaN", "1e300"] {
             assert_eq!(of(wrong), PATIENCE, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_line_keeps_to_its_row() {
+        for (columns, expected) in [(0, "12,000 é"), (9, "12,000 é"), (8, "12,000 "), (1, "")] {
+            assert_eq!(cut("12,000 é", columns), expected, "{columns} columns");
         }
     }
 

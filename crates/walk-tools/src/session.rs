@@ -3,8 +3,8 @@
 use crate::crew::Crew;
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::text::shown;
+use crate::progress::{Progress, apart};
+use crate::text::{count, shown};
 use anyhow::{Context, Result};
 use pandofs_walk_fs::{Dir, Meter, Options, Problem, Saved, Visitor, WalkError, Walked, walk};
 use signal_hook::SigId;
@@ -27,6 +27,16 @@ pub struct Ran<V: Visitor> {
 }
 
 impl<V: Visitor> Ran<V> {
+    /// What was met, by all processes as far as this one knows.
+    pub fn so_far(&self) -> String {
+        let [entries, directories, ..] = self.meter.all();
+        format!(
+            "{} entries, {} directories so far",
+            count(entries),
+            count(directories)
+        )
+    }
+
     /// How the tool ends, if nothing but the walk went wrong.
     pub fn outcome(&self) -> Outcome {
         if self.interrupted {
@@ -39,7 +49,7 @@ impl<V: Visitor> Ran<V> {
     }
 }
 
-/// Walks, with a progress line, until the end or Ctrl-C. `lists` is whether the tool writes to standard output
+/// Walks, with a progress line, until the end or Ctrl-C. `shares` is whether commands or questions write to the terminal
 /// meanwhile. `make` makes a visitor for each thread.
 ///
 /// # Errors
@@ -48,10 +58,10 @@ pub fn run<V: Visitor>(
     crew: &mut Crew<'_>,
     roots: &[OsString],
     options: &Options,
-    lists: bool,
+    shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, lists);
+    let shows = Shows::of(crew, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
@@ -72,10 +82,10 @@ pub fn go_on<V: Visitor>(
     crew: &mut Crew<'_>,
     saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
-    lists: bool,
+    shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, lists);
+    let shows = Shows::of(crew, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
@@ -91,15 +101,15 @@ pub fn go_on<V: Visitor>(
 /// What a user sees of it meanwhile.
 #[derive(Clone, Copy)]
 pub struct Shows {
-    /// A list, on standard output.
-    pub lists: bool,
+    /// What commands and questions write to the same terminal.
+    pub shares: bool,
     pub is_first: bool,
 }
 
 impl Shows {
-    fn of(crew: &Crew<'_>, lists: bool) -> Shows {
+    fn of(crew: &Crew<'_>, shares: bool) -> Shows {
         Shows {
-            lists: lists && !crew.is_several(),
+            shares,
             // The others tell the first how far they are.
             is_first: crew.is_first(),
         }
@@ -160,7 +170,7 @@ pub fn attended<R>(
     };
     let started = Instant::now();
     let done = {
-        let _progress = shows.is_first.then(|| Progress::start(meter, shows.lists));
+        let _progress = shows.is_first.then(|| Progress::start(meter, shows.shares));
         work()
     };
     handle.close();
@@ -218,8 +228,7 @@ pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
 
 /// Says what was done by Ctrl-C, by a tool whose output does not.
 pub fn interrupted(tool: &str, what: impl std::fmt::Display) {
-    let line = format!("pandofs {tool}: interrupted: {what}\n");
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    tell(&format!("pandofs {tool}: interrupted: {what}\n"));
 }
 
 /// Says what could not be done.
@@ -229,6 +238,9 @@ pub fn complain(tool: &str, problem: Problem<'_>) {
 
 /// The same, of anything. In one piece, so that lines of several processes do not mix.
 pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
-    let line = format!("pandofs {tool}: {}: {what}\n", shown(path));
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    tell(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
+}
+
+fn tell(line: &str) {
+    let _ = apart(|| std::io::stderr().lock().write_all(line.as_bytes()));
 }

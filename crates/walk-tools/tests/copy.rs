@@ -384,3 +384,29 @@ fn a_copy_that_has_another_owner_is_not_set_id() {
     assert!(stderr(&copied).contains("owner"), "{}", stderr(&copied));
     assert_eq!(mode("own"), 0o755);
 }
+
+/// It was told twice that it cannot be read, and its copy had other permissions than with `cp -a`.
+#[test]
+fn an_unreadable_directory_is_told_once_and_its_copy_is_like_it() {
+    let (dir, tree) = tree();
+    let closed = std::fs::Permissions::from_mode(0o311);
+    std::fs::set_permissions(tree.join("d2"), closed).unwrap();
+    let copied = ours_by_permissions(dir.path(), &["cp", "-r", "tree", "copy"]);
+    assert_eq!(copied.status.code(), Some(1));
+    let said = stderr(&copied);
+    let lines: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("tree/d2"))
+        .collect();
+    assert_eq!(
+        lines,
+        ["pandofs cp: tree/d2: cannot open the directory: Permission denied (os error 13)"]
+    );
+    let mode = |path: &str| {
+        std::fs::metadata(dir.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+    };
+    assert_eq!(mode("copy/d2"), mode("tree/d2"));
+}

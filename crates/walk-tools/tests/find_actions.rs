@@ -277,3 +277,16 @@ fn contexts_need_selinux() {
     assert_eq!(String::from_utf8_lossy(&written.stdout) == "[]\n", !here);
     assert!(written.status.success());
 }
+
+#[test]
+fn what_somebody_else_has_removed_is_deleted() {
+    let (dir, _) = tree();
+    let line = "find tree/d0 -name plain.c -exec rm {} ; -delete -print";
+    let words: Vec<_> = line.split(' ').collect();
+    let output = ours(dir.path(), &words);
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(0), String::new())
+    );
+    assert_eq!(sorted(&output, b'\n').len(), 5);
+}

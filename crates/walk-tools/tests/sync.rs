@@ -122,3 +122,56 @@ fn a_source_in_the_target_is_refused_by_whatever_name() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(dir.join("target/b").exists() && !dir.join("target/other").exists());
 }
+
+/// Copies that had other permissions, extended attributes or times alone were brought up to date without a word, and a dry run did not
+/// tell that they would be.
+#[test]
+fn attributes_that_change_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in [
+        "same",
+        "mode",
+        "attribute",
+        "data",
+        "sub/mode",
+        "private/same",
+    ] {
+        write(&dir.join("source").join(name));
+    }
+    assert!(
+        run_in(dir, "cp", &["-a", "source", "target"])
+            .status
+            .success()
+    );
+    let change = |program: &str, arguments: &[&str]| {
+        let output = run_in(dir, program, arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    change("chmod", &["600", "target/mode", "target/sub/mode"]);
+    change("chmod", &["700", "target/private"]);
+    change("setfattr", &["-n", "user.a", "-v", "b", "source/attribute"]);
+    std::fs::write(dir.join("source/data"), "more").unwrap();
+    let told = |arguments: &[&str]| {
+        let output = ours(dir, &[&["sync", "source", "target"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let mut lines: Vec<_> = String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let wanted = [
+        "= source/attribute",
+        "= source/mode",
+        "= source/private",
+        "= source/sub/mode",
+        "~ source/data",
+    ];
+    assert_eq!(told(&["--dry-run"]), wanted);
+    assert_eq!(told(&["-v"]), wanted);
+    let nothing: [&str; 0] = [];
+    assert_eq!(told(&["-v"]), nothing, "all is as it should be");
+}

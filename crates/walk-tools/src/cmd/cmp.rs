@@ -106,6 +106,7 @@ impl Cmp {
         options.leaves = self.attributes;
         let excluded = patterns(&self.exclude)?;
         let mut interrupted = false;
+        self.resumable.refuse_others(crew)?;
         let list = self.resumable.list(crew, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
@@ -148,9 +149,9 @@ impl Cmp {
                 })
             };
             let root = std::slice::from_ref(one);
-            let ran = parts.run(crew, root, &mut options, true, make, take)?;
+            let ran = parts.run(crew, root, &mut options, false, make, take)?;
             counts.seconds = ran.elapsed.as_secs_f64();
-            if parts.is_put_off(crew, &ran)? {
+            if parts.is_put_off("cmp", crew, &ran)? {
                 return session::finish(Outcome::Interrupted, &list.output);
             }
             interrupted |= ran.interrupted;

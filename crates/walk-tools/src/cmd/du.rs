@@ -201,6 +201,7 @@ impl Du {
             Follow::Never
         };
         options.leaves = self.by.is_none();
+        self.resumable.refuse_others(crew)?;
         let list = self.resumable.list(crew, &options.meter)?;
         let wanted = Wanted {
             tables: match (self.by, &self.html) {
@@ -236,7 +237,6 @@ impl Du {
         };
         let named = crew.agree(named)?;
         let roots = apart(&named);
-        let lists = self.by.is_none() && self.html.is_none();
         let make = |_| Summer {
             du: self,
             wanted: &wanted,
@@ -260,8 +260,8 @@ impl Du {
             found.names = names.all();
             Ok(found)
         };
-        let ran = parts.run(crew, &roots, &mut options, lists, make, take)?;
-        if parts.is_put_off(crew, &ran)? {
+        let ran = parts.run(crew, &roots, &mut options, false, make, take)?;
+        if parts.is_put_off("du", crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         // What was claimed of roots that are files.

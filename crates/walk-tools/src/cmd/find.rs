@@ -83,8 +83,7 @@ impl Find {
         if query.execs.iter().any(|exec| exec.asks) {
             crew.alone("-ok")?;
         }
-        let mut list = self.resumable.list(crew, &options.meter)?;
-        list.output = list.output.aside(query.acts());
+        self.resumable.refuse_others(crew)?;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -110,6 +109,9 @@ impl Find {
             outputs.push(Output::file(&options.meter, file.try_clone()?).aside(true));
             files.push(file);
         }
+        // After what can fail: a list that is left behind would be in the way of the next run.
+        let mut list = self.resumable.list(crew, &options.meter)?;
+        list.output = list.output.aside(query.acts());
         let appended: Vec<&File> = list.file().into_iter().chain(&files).collect();
         let asked = format!("find {:?}", self.words);
         let (mut parts, found) =
@@ -156,8 +158,11 @@ impl Find {
             })
         };
         let mut how = options.clone();
-        let ran = parts.run(crew, &query.roots, &mut how, true, make, take)?;
-        if parts.is_put_off(crew, &ran)? {
+        // Commands write where they like, but as a rule to standard output.
+        let asks = query.execs.iter().any(|exec| exec.asks);
+        let shares = asks || !query.execs.is_empty() && terminal;
+        let ran = parts.run(crew, &query.roots, &mut how, shares, make, take)?;
+        if parts.is_put_off("find", crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         let Some(failed) = crew.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
@@ -172,6 +177,9 @@ impl Find {
         }
         list.finish()?;
         parts.finish()?;
+        if ran.interrupted {
+            session::interrupted("find", ran.so_far());
+        }
         Ok(outcome)
     }
 }

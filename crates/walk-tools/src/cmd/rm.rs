@@ -111,10 +111,9 @@ impl Rm {
         let mut options = how.options(crew)?;
         // Only for what a directory does not tell of its entries, and for directories.
         options.fields = StatxFlags::TYPE | StatxFlags::INO;
-        let lists = self.dry_run || self.verbose;
         let output = Output::new(&options.meter, crew).aside(!self.dry_run);
         let (removed, kept) = (AtomicU64::new(0), AtomicU64::new(0));
-        let ran = session::run(crew, &roots, &options, lists, |_| Remover {
+        let ran = session::run(crew, &roots, &options, self.interactive, |_| Remover {
             rm: self,
             removed: &removed,
             kept: &kept,

@@ -105,6 +105,7 @@ impl Sum {
         let mut options = self.how.options(crew)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
+        self.resumable.refuse_others(crew)?;
         let list = self.resumable.list(crew, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
@@ -130,8 +131,8 @@ impl Sum {
             bytes += summers.iter().map(|summer| summer.bytes).sum::<u64>();
             Ok(found.done(bytes))
         };
-        let ran = parts.run(crew, &roots, &mut options, self.files, make, take)?;
-        if parts.is_put_off(crew, &ran)? {
+        let ran = parts.run(crew, &roots, &mut options, false, make, take)?;
+        if parts.is_put_off("sum", crew, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
         if crew.is_first() {

@@ -155,9 +155,8 @@ impl Sync {
         let (excluded, included) = (self.excluded()?, patterns(&self.include)?);
         let source = Stat::of_open(open(&self.source)?.as_fd())?.identity();
         let origin = Mirror::new([(&*self.target, &*self.source)])?;
-        let lists = self.dry_run || self.verbose;
         let roots = [self.target.clone()];
-        let ran = session::run(crew, &roots, options, lists, |_| Deleter {
+        let ran = session::run(crew, &roots, options, false, |_| Deleter {
             tool: "sync",
             origin: &origin,
             excluded: &excluded,

@@ -318,7 +318,7 @@ impl Tar {
             data: self.to_stdout.then_some(&mut stdout),
         };
         let shows = Shows {
-            lists: true,
+            shares: self.to_stdout,
             is_first: true,
         };
         let attended =
@@ -360,7 +360,7 @@ impl Tar {
         };
         let listing = Listing::new(output.part(), self.detail(0), self.numeric_owner);
         let shows = Shows {
-            lists: self.verbose > 0,
+            shares: false,
             is_first: crew.is_first(),
         };
         let attended = session::attended(&options.meter, None, shows, || {

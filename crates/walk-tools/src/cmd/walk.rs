@@ -8,7 +8,7 @@ use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
 use crate::parquet::{Table, kind_name, record};
 use crate::parts::{Parts, Resumable};
-use crate::session::complain;
+use crate::session::{self, complain};
 use crate::text::{count, human, show};
 use crate::together::Joined;
 use anyhow::{Context, Result};
@@ -83,6 +83,7 @@ impl Walk {
     /// # Errors
     /// When the walk or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+        self.resumable.refuse_others(crew)?;
         let mut options = self.how.options(crew)?;
         options.leaves = false;
         options.one_file_system = self.one_file_system;
@@ -123,8 +124,8 @@ impl Walk {
                 .for_each(|it| found.counts.add(&it.found.counts));
             Ok(found)
         };
-        let ran = parts.run(crew, &self.roots, &mut options, lists, make, take)?;
-        if parts.is_put_off(crew, &ran)? {
+        let ran = parts.run(crew, &self.roots, &mut options, false, make, take)?;
+        if parts.is_put_off("walk", crew, &ran)? {
             self.written(&place)?;
             return Ok(ran.outcome());
         }
@@ -143,12 +144,19 @@ impl Walk {
             let last = Output::last(&ran.meter);
             last.print(&if self.json {
                 let ranks = all.iter().map(|other| other.counts.entries).collect();
-                let report = Report { counts, ranks };
+                let report = Report {
+                    counts,
+                    ranks,
+                    interrupted: ran.interrupted,
+                };
                 serde_json::to_string_pretty(&report)? + "\n"
             } else {
                 counts.table()
             });
             last.finish().context("standard output")?;
+        }
+        if ran.interrupted {
+            session::interrupted("walk", ran.so_far());
         }
         parts.finish()?;
         if let Some(path) = self.linked().filter(|_| crew.is_first()) {
@@ -160,7 +168,7 @@ impl Walk {
     /// The file beside a checkpoint that has the names of files with several names.
     fn linked(&self) -> Option<PathBuf> {
         let counts = self.list.is_none();
-        counts.then(|| self.resumable.beside(".links")).flatten()
+        counts.then(|| self.resumable.links()).flatten()
     }
 
     /// Where what is met goes.
@@ -282,6 +290,8 @@ struct Report {
     counts: Counts,
     /// Entries that each process has visited.
     ranks: Vec<u64>,
+    /// Whether Ctrl-C ended the walk, so that the above is not of all.
+    interrupted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

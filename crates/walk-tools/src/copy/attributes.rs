@@ -1,7 +1,8 @@
 //! What a copy takes over besides the data: owner, extended attributes (access control lists are two of them),
 //! permissions, times.
 
-use pandofs_walk_fs::{Stat, Time, chmod_at};
+use crate::copy::copier::Way;
+use pandofs_walk_fs::{FileType, Stat, Time, chmod_at};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown,
@@ -31,9 +32,30 @@ pub fn take_over_with(
     stat: &Stat,
     times: &Timestamps,
 ) -> Result<(), Failed> {
+    take_over_to(&Node::Open(from), to, stat, times)
+}
+
+/// The same from what may not be opened.
+///
+/// # Errors
+/// What could not be done.
+pub fn take_over_unopened(
+    (dir, name): (BorrowedFd<'_>, &CStr),
+    to: BorrowedFd<'_>,
+    stat: &Stat,
+) -> Result<(), Failed> {
+    take_over_to(&Node::at(dir, name), to, stat, &times(stat))
+}
+
+fn take_over_to(
+    from: &Node<'_>,
+    to: BorrowedFd<'_>,
+    stat: &Stat,
+    times: &Timestamps,
+) -> Result<(), Failed> {
     // The owner first: a change of it takes set-id bits away.
     let owner = owner(stat, |uid, gid| fchown(to, uid, gid)).map_err(|it| Failed("owner", it));
-    let extended = extended(&Node::Open(from), &Node::Open(to));
+    let extended = extended(from, &Node::Open(to));
     let mode = Stat::of_open(to).map(|now| kept_mode(stat, &now));
     let mode = mode.and_then(|mode| fchmod(to, mode));
     let mode = mode.map_err(|it| Failed("permissions", it));
@@ -55,7 +77,7 @@ pub fn take_over_at(
     let change = |uid, gid| chownat(dir, name, uid, gid, flags);
     let owner = owner(stat, change).map_err(|it| Failed("owner", it));
     let extended = extended(&Node::at(from.0, from.1), &Node::at(dir, name));
-    let mode = if stat.kind() == pandofs_walk_fs::FileType::Symlink {
+    let mode = if stat.kind() == FileType::Symlink {
         Ok(())
     } else {
         let mode = Stat::of(dir, name).map(|now| kept_mode(stat, &now));
@@ -189,10 +211,38 @@ fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
     names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
-/// Whether an entry has extended attributes, as far as that can be told without opening it.
-pub fn may_have(dir: BorrowedFd<'_>, name: &CStr) -> bool {
-    let names = names(&Node::at(dir, name));
-    !matches!(names, Ok(names) if names.is_empty())
+/// Whether anything of the copy that is there is to be changed by [`take_over`], but for its times; as far as who asks may
+/// change it.
+pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let owners = |stat: &Stat| (stat.uid(), stat.gid());
+    if is_root && owners(way.stat) != owners(old) {
+        return true;
+    }
+    // What is to have another owner has it by now, or never will.
+    if old.kind() != FileType::Symlink
+        && kept_mode(way.stat, old).as_raw_mode() != old.mode() & 0o7777
+    {
+        return true;
+    }
+    let may_be_set = |name: &CStr| {
+        let name = name.to_bytes();
+        is_root || name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_")
+    };
+    let of = |node: Node<'_>| -> Result<Listed, Errno> {
+        let names = names(&node)?;
+        // As a rule there are none.
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut listed = listed(&node)?;
+        listed.retain(|(name, _)| may_be_set(name));
+        Ok(listed)
+    };
+    let wanted = of(Node::at(way.from, way.name));
+    let had = of(Node::at(way.to, way.to_name));
+    // What cannot be read is tried, and told.
+    !matches!((wanted, had), (Ok(wanted), Ok(had)) if wanted == had)
 }
 
 fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {

@@ -1,6 +1,6 @@
 //! Copies each entry that is walked to its counterpart.
 
-use crate::copy::attributes::{self, take_over, take_over_at};
+use crate::copy::attributes::{self, take_over, take_over_at, take_over_unopened};
 use crate::copy::data::{Copying, DataError, Methods, stretch};
 use crate::copy::large::{is_large, same};
 use crate::copy::links::Links;
@@ -23,6 +23,9 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+
+/// What is told of what was there already, and has only other attributes.
+const ATTRIBUTES: &str = "=";
 
 /// Why an entry was not copied, or not wholly.
 #[derive(Debug, thiserror::Error)]
@@ -146,10 +149,16 @@ impl<'c> Copier<'c> {
                 return Ok(Flow::Skip);
             }
             if shared.wanted.update && self.is_unchanged(&way, old)? {
-                if !shared.wanted.dry_run {
-                    self.keep(&way, old)?;
+                let differs =
+                    attributes::differ(&way, old) || old.modified() != way.stat.modified();
+                if differs && (shared.wanted.dry_run || shared.wanted.verbose) {
+                    self.told(ATTRIBUTES, entry);
                 }
-                self.counts.unchanged += 1;
+                if !shared.wanted.dry_run {
+                    self.keep(&way, old, differs)?;
+                }
+                self.counts.attributes += u64::from(differs);
+                self.counts.unchanged += u64::from(!differs);
                 return Ok(Flow::Skip);
             }
         }
@@ -188,6 +197,11 @@ impl<'c> Copier<'c> {
         };
         if let Some(old) = existing {
             if is_directory(old) {
+                let is_told = self.shared.wanted.dry_run || self.shared.wanted.verbose;
+                if is_told && !is_root && attributes::differ(way, old) {
+                    self.told(ATTRIBUTES, entry);
+                    self.counts.attributes += 1;
+                }
                 return Ok(Flow::Descend([0, 0]));
             }
             if !self.shared.wanted.replaces {
@@ -258,19 +272,15 @@ impl<'c> Copier<'c> {
     }
 
     /// Brings the attributes of an unchanged copy, and which names it has, up to date.
-    fn keep(&mut self, way: &Way<'_>, old: &Stat) -> Result<(), Trouble> {
-        let of = |stat: &Stat| (stat.mode(), stat.uid(), stat.gid(), stat.modified());
-        let same = of(old) == of(way.stat)
-            && !attributes::may_have(way.from, way.name)
-            && !attributes::may_have(way.to, way.to_name);
+    fn keep(&mut self, way: &Way<'_>, old: &Stat, differs: bool) -> Result<(), Trouble> {
         if old.kind() == FileType::RegularFile {
-            if !same {
+            if differs {
                 let from = self.shared.open_source(way.from, way.name)?;
                 let to = openat(way.to, way.to_name, SOURCE, Mode::empty());
                 let to = to.map_err(Trouble::Write)?;
                 take_over(from.as_fd(), to.as_fd(), way.stat)?;
             }
-        } else if !same {
+        } else if differs {
             way.take_over()?;
         }
         if way.stat.links() > 1 || old.links() > 1 {
@@ -363,20 +373,27 @@ impl<'c> Copier<'c> {
         let dir = Arc::clone(leaving.dir());
         let path = leaving.path().to_vec();
         let to = self.shared.mirror.open(&dir).map_err(Trouble::Write)?;
-        leaving
-            .in_itself(|from| {
-                self.finish(from, &dir, &path);
-                let stat = Stat::of_open(from).map_err(Trouble::Read)?;
-                Ok(take_over(from, to.as_fd(), &stat)?)
-            })
-            .map_err(|kind| match kind {
-                ProblemKind::Open(error) => Trouble::Read(error),
-                _ => Trouble::InTheWay("it was replaced while it was copied"),
-            })?
+        let done = leaving.in_itself(|from| {
+            self.finish(from, &dir, &path);
+            let stat = Stat::of_open(from).map_err(Trouble::Read)?;
+            Ok(take_over(from, to.as_fd(), &stat)?)
+        });
+        let done = match done {
+            // That nobody may read it was told when it was to be entered.
+            Err(ProblemKind::Open(Errno::ACCESS)) => leaving.in_parent(|above, name| {
+                let stat = Stat::of(above, name).map_err(Trouble::Read)?;
+                Ok(take_over_unopened((above, name), to.as_fd(), &stat)?)
+            }),
+            done => done,
+        };
+        done.map_err(|kind| match kind {
+            ProblemKind::Open(error) => Trouble::Read(error),
+            _ => Trouble::InTheWay("it was replaced while it was copied"),
+        })?
     }
 
     pub(super) fn failed(&mut self, path: &[u8], trouble: &Trouble) {
-        if let Trouble::Vanished = trouble {
+        if let Trouble::Vanished | Trouble::Read(Errno::NOENT) = trouble {
             self.meter.add_vanished();
             return;
         }

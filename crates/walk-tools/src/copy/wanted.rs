@@ -69,6 +69,8 @@ pub struct Counts {
     pub others: u64,
     pub bytes: u64,
     pub unchanged: u64,
+    /// Of what was there already nothing else was changed.
+    pub attributes: u64,
     pub failed: u64,
 }
 
@@ -81,6 +83,7 @@ impl Counts {
         self.others += other.others;
         self.bytes += other.bytes;
         self.unchanged += other.unchanged;
+        self.attributes += other.attributes;
         self.failed += other.failed;
     }
 }

@@ -14,6 +14,7 @@ use rustix::fs::{
     Access, AtFlags, Mode, OFlags, RawDir, StatxFlags, accessat, openat, readlinkat, statx,
     unlinkat,
 };
+use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
@@ -387,7 +388,8 @@ fn delete(entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
         AtFlags::empty()
     };
     match unlinkat(entry.dir_fd(), entry.name(), flags) {
-        Ok(()) => true,
+        // What somebody else has removed meanwhile is gone as well.
+        Ok(()) | Err(Errno::NOENT) => true,
         Err(error) => {
             fail(
                 scene,

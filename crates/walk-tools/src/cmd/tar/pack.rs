@@ -60,6 +60,7 @@ impl Tar {
             return Err(wrong("--checkpoint takes one -C, before all paths"));
         }
         // Before the archive is opened, which empties it.
+        self.resumable.refuse_others(crew)?;
         let wanted = Wanted {
             places,
             excluded: self.excluded()?,
@@ -146,7 +147,7 @@ impl Tar {
             let mut ran = None;
             for (directories, roots) in &wanted.places {
                 directories.iter().try_for_each(enter)?;
-                let walked = parts.run(crew, roots, &mut options, true, make, &mut take)?;
+                let walked = parts.run(crew, roots, &mut options, false, make, &mut take)?;
                 let is_over = walked.meter.is_stopped();
                 ran = Some(walked);
                 if is_over {
@@ -168,7 +169,7 @@ impl Tar {
         };
         let outcome = ran.outcome();
         std::env::set_current_dir(begun)?;
-        if parts.is_put_off(crew, &ran)? {
+        if parts.is_put_off("tar", crew, &ran)? {
             return Ok(outcome);
         }
         let mine = (members, ran.meter.is_stopped());
