@@ -1,5 +1,6 @@
 //! Archives in the POSIX format (pax), with the sparse files of GNU tar 1.0, written and read in parallel.
 
+pub mod acl;
 pub mod beneath;
 pub mod book;
 pub mod choice;

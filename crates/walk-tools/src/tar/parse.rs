@@ -1,5 +1,6 @@
 //! Reads headers of members: of POSIX (pax), GNU and old archives.
 
+use crate::tar::acl;
 use crate::tar::compress::Known;
 use crate::tar::header::{BLOCK, Kind, Member};
 use anyhow::{Result, bail, ensure};
@@ -260,13 +261,15 @@ impl<R: Read> Parser<R> {
         if !matches!(kind, Kind::File | Kind::HardLink) {
             stored = 0;
         }
-        let extended = records
-            .into_iter()
-            .filter_map(|(key, value)| {
-                let name = key.strip_prefix(b"SCHILY.xattr.")?;
-                Some((name.to_vec(), value))
-            })
-            .collect();
+        let with_prefix = |prefix| {
+            let named = records.iter().filter_map(move |(key, value)| {
+                let name = key.strip_prefix(prefix)?;
+                Some((name.to_vec(), value.clone()))
+            });
+            named.collect()
+        };
+        let extended = with_prefix(&b"SCHILY.xattr."[..]);
+        let acls = with_prefix(acl::RECORD);
         Ok(Found {
             stored,
             member: Member {
@@ -287,6 +290,7 @@ impl<R: Read> Parser<R> {
                 size,
                 sparse,
                 extended,
+                acls,
             },
         })
     }
@@ -474,6 +478,10 @@ mod tests {
             size: 1 << 40,
             sparse: Some(vec![(512, 10), (1 << 39, 3), (1 << 40, 0)]),
             extended: vec![(b"user.a=b".to_vec(), b"\n\0".to_vec())],
+            acls: vec![(
+                b"access".to_vec(),
+                b"user::rwx,group::r-x,other::---".to_vec(),
+            )],
         }
     }
 
