@@ -133,7 +133,11 @@ impl<'c> Creator<'c> {
             FileType::Fifo => Kind::Fifo,
             FileType::CharacterDevice => Kind::CharacterDevice,
             FileType::BlockDevice => Kind::BlockDevice,
-            FileType::Socket => return Err(Trouble::LeftOut("archives have no sockets")),
+            FileType::Socket => {
+                // As GNU tar: archives have none, and whoever listens at it makes it anew.
+                say("tar", entry.path(), "socket ignored");
+                return Ok(Flow::Skip);
+            }
             FileType::Unknown => return Err(Trouble::LeftOut("nobody knows what it is")),
         };
         let path = relative(entry.path()).to_vec();
