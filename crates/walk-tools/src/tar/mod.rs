@@ -7,6 +7,7 @@ pub mod choice;
 pub mod compress;
 pub mod create;
 pub mod extract;
+pub mod fields;
 pub mod header;
 pub mod held;
 pub mod input;
