@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::roots::{is_slash, leads_to_slash};
 use crate::session::{self, say};
-use crate::text::{count, show};
+use crate::text::{JsonPath, count, json_line, show};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Leaving, Meter, Problem, Stat, Visitor};
@@ -15,6 +15,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub struct Common {
     /// Stay on the file systems of the roots
     #[arg(short = 'x', long)]
     one_file_system: bool,
-    /// Print what was done as JSON
+    /// Print what was done as JSON, one object in a line: changes, if they are to be said, and counts at the end
     #[arg(long)]
     json: bool,
     /// Is always so; taken for the habit
@@ -70,6 +71,8 @@ pub trait Change: Sync {
     const TOOL: &'static str;
     /// Links that are named as roots stand for what they lead to.
     const FOLLOWS_ROOTS: bool;
+    /// What is changed, in JSON.
+    const WHAT: &'static str;
 
     /// What it is to become, in words; none if it is that already.
     fn change(&self, stat: &Stat) -> Option<String>;
@@ -159,10 +162,19 @@ pub fn run<C: Change>(
     }
     if common.json {
         let last = Output::last(&ran.meter);
-        last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
+        json_line(&counts, last.part().bytes());
         last.finish()?;
     }
     session::finish(ran.outcome(), &output)
+}
+
+/// A change in JSON.
+#[derive(Serialize)]
+struct Line<'l> {
+    #[serde(flatten)]
+    path: JsonPath<'l>,
+    #[serde(flatten)]
+    words: BTreeMap<&'static str, String>,
 }
 
 struct Changer<'c, C> {
@@ -209,10 +221,18 @@ impl<C: Change> Changer<'_, C> {
         }
         self.counts.changed += 1;
         if self.common.dry_run || self.common.verbose {
-            let mut line = words + " ";
-            show(entry.path(), &mut line);
-            line.push('\n');
-            self.out.bytes().extend_from_slice(line.as_bytes());
+            if self.common.json {
+                let line = Line {
+                    path: JsonPath::new(entry.path()),
+                    words: BTreeMap::from([(C::WHAT, words)]),
+                };
+                json_line(&line, self.out.bytes());
+            } else {
+                let mut line = words + " ";
+                show(entry.path(), &mut line);
+                line.push('\n');
+                self.out.bytes().extend_from_slice(line.as_bytes());
+            }
             self.out.end_record();
         }
     }

@@ -79,6 +79,7 @@ impl Changed {
 impl change::Change for Changed {
     const TOOL: &'static str = "chmod";
     const FOLLOWS_ROOTS: bool = true;
+    const WHAT: &'static str = "mode";
 
     fn change(&self, stat: &Stat) -> Option<String> {
         let mode = self.of(stat);

@@ -119,6 +119,7 @@ struct Changed {
 impl change::Change for Changed {
     const TOOL: &'static str = "chown";
     const FOLLOWS_ROOTS: bool = false;
+    const WHAT: &'static str = "owner";
 
     fn change(&self, stat: &Stat) -> Option<String> {
         let is = |wanted: Option<u32>, id| wanted.is_none_or(|wanted| wanted == id);

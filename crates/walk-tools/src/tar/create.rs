@@ -14,7 +14,7 @@ use crate::tar::acl::{self, Who};
 use crate::tar::book::{Claim, Place};
 use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
-use crate::tar::listing::{Detail, Listing};
+use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::sink::Sink;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
@@ -47,8 +47,9 @@ pub struct Archive {
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
     pub excluded: Excluded,
-    /// How much is said of each member.
+    /// How much is said of each member, and how.
     pub detail: Detail,
+    pub says: Says,
     /// Owners have no names.
     pub numeric: bool,
     /// What is in directories is packed as well.
@@ -114,7 +115,7 @@ impl<'c> Creator<'c> {
             archive,
             meter: Arc::clone(meter),
             copying: Copying::new(),
-            listing: Listing::new(out, archive.detail, archive.numeric),
+            listing: Listing::new(out, archive.detail, archive.says),
             members: 0,
         }
     }
