@@ -5,16 +5,17 @@ use crate::crew::Crew;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
-use crate::roots::is_slash;
+use crate::roots::{is_slash, leads_to_slash};
 use crate::session::{self, say};
-use crate::text::{count, show};
+use crate::text::{JsonPath, count, json_line, show};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Visitor};
+use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Leaving, Meter, Problem, Stat, Visitor};
 use rustix::fd::BorrowedFd;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub struct Common {
     /// Stay on the file systems of the roots
     #[arg(short = 'x', long)]
     one_file_system: bool,
-    /// Print what was done as JSON
+    /// Print what was done as JSON, one object in a line: changes, if they are to be said, and counts at the end
     #[arg(long)]
     json: bool,
     /// Is always so; taken for the habit
@@ -42,7 +43,7 @@ pub struct Common {
     /// Do not say what cannot be changed; the exit code still does
     #[arg(short = 'f', long, visible_aliases = ["quiet", "silent"])]
     force: bool,
-    /// Is always so; taken for the habit
+    /// Leave links alone that are named, which chmod follows otherwise; of chown it is always so
     #[arg(short = 'h', long)]
     no_dereference: bool,
     /// Change '/' too
@@ -68,15 +69,25 @@ pub fn reference(file: &OsStr) -> Result<Stat> {
 /// What is done to an entry.
 pub trait Change: Sync {
     const TOOL: &'static str;
+    /// Links that are named as roots stand for what they lead to.
+    const FOLLOWS_ROOTS: bool;
+    /// What is changed, in JSON.
+    const WHAT: &'static str;
 
     /// What it is to become, in words; none if it is that already.
     fn change(&self, stat: &Stat) -> Option<String>;
 
-    /// Makes it that.
+    /// Makes it that; what it leads to, if it is a link that is to be followed.
     ///
     /// # Errors
     /// When it cannot.
-    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno>;
+    fn make(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+        is_followed: bool,
+    ) -> Result<(), Errno>;
 
     /// Whether directories have to come before what is in them: it may not be reached otherwise. If not they come
     /// after it, because it may not be reached any more.
@@ -101,7 +112,9 @@ pub fn run<C: Change>(
     roots: &[OsString],
     crew: &mut Crew<'_>,
 ) -> Result<Outcome> {
-    if let Some(root) = roots.iter().find(|root| is_slash(root))
+    let follows = C::FOLLOWS_ROOTS && !common.no_dereference;
+    let refused = if follows { leads_to_slash } else { is_slash };
+    if let Some(root) = roots.iter().find(|root| refused(root))
         && !common.no_preserve_root
     {
         bail!(
@@ -112,10 +125,14 @@ pub fn run<C: Change>(
     let mut options = common.how.options(crew)?;
     options.one_file_system = common.one_file_system;
     options.leaves = !change.before();
+    if follows {
+        options.follow = Follow::Roots;
+    }
     let output = Output::new(&options.meter, crew).aside(!common.dry_run);
     let mut ran = session::run(crew, roots, &options, false, |_| Changer {
         common,
         change,
+        follows,
         meter: Arc::clone(&options.meter),
         counts: Counts::default(),
         out: output.part(),
@@ -144,15 +161,25 @@ pub fn run<C: Change>(
     }
     if common.json {
         let last = Output::last(&ran.meter);
-        last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
+        json_line(&counts, last.part().bytes());
         last.finish()?;
     }
     session::finish(ran.outcome(), &output)
 }
 
+/// A change in JSON.
+#[derive(Serialize)]
+struct Line<'l> {
+    #[serde(flatten)]
+    path: JsonPath<'l>,
+    #[serde(flatten)]
+    words: BTreeMap<&'static str, String>,
+}
+
 struct Changer<'c, C> {
     common: &'c Common,
     change: &'c C,
+    follows: bool,
     meter: Arc<Meter>,
     counts: Counts,
     out: Part,
@@ -170,11 +197,18 @@ impl<C: Change> Changer<'_, C> {
             return;
         };
         self.counts.entries += 1;
+        let is_followed = self.follows && entry.depth() == 0;
+        if is_followed && stat.kind() == FileType::Symlink {
+            self.meter.add_problem();
+            self.complain(entry.path(), &"the link leads to nothing");
+            return;
+        }
         let Some(words) = self.change.change(&stat) else {
             return;
         };
         if !self.common.dry_run {
-            match self.change.make(entry.dir_fd(), entry.name(), &stat) {
+            let (dir, name) = (entry.dir_fd(), entry.name());
+            match self.change.make(dir, name, &stat, is_followed) {
                 Ok(()) => {}
                 Err(Errno::NOENT) if entry.depth() > 0 => return self.meter.add_vanished(),
                 Err(error) => {
@@ -186,10 +220,18 @@ impl<C: Change> Changer<'_, C> {
         }
         self.counts.changed += 1;
         if self.common.dry_run || self.common.verbose {
-            let mut line = words + " ";
-            show(entry.path(), &mut line);
-            line.push('\n');
-            self.out.bytes().extend_from_slice(line.as_bytes());
+            if self.common.json {
+                let line = Line {
+                    path: JsonPath::new(entry.path()),
+                    words: BTreeMap::from([(C::WHAT, words)]),
+                };
+                json_line(&line, self.out.bytes());
+            } else {
+                let mut line = words + " ";
+                show(entry.path(), &mut line);
+                line.push('\n');
+                self.out.bytes().extend_from_slice(line.as_bytes());
+            }
             self.out.end_record();
         }
     }

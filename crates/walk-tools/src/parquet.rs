@@ -130,25 +130,37 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the file.
+    /// Ends the file. Whoever reads it, if it is a pipe, may have seen enough, which is no failure.
     ///
     /// # Errors
-    /// When it cannot be written, or something was no record.
+    /// When it cannot be written, or something was no record, unless that was told by a write.
     pub fn finish(&self) -> Result<()> {
-        self.lock().end()
+        match self.lock().end() {
+            Err(error) if is_broken_pipe(&error) => Ok(()),
+            ended => ended,
+        }
     }
 }
 
 impl Line {
-    /// Waits for the thread, and says why it has ended.
+    /// Waits for the thread, and says why it has ended, once.
     fn end(&mut self) -> Result<()> {
         self.records = None;
-        let writer = self.writer.take().context("it has its end already")?;
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
         match writer.join() {
             Ok(written) => written,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|it| it.downcast_ref::<io::Error>());
+    causes.any(|it| it.kind() == ErrorKind::BrokenPipe)
 }
 
 /// Takes whole records. Why they cannot be written is told by a later call.
@@ -159,7 +171,11 @@ impl Write for Table {
         if matches!(sent, Some(Ok(()))) {
             return Ok(bytes.len());
         }
-        line.end().map_err(io::Error::other)?;
+        line.end().map_err(|error| match is_broken_pipe(&error) {
+            // As any other list that nobody reads any more ends.
+            true => ErrorKind::BrokenPipe.into(),
+            false => io::Error::other(error),
+        })?;
         Err(ErrorKind::InvalidData.into())
     }
 
@@ -310,6 +326,19 @@ mod tests {
             assert_eq!(groups[0].num_rows() as usize, in_first, "{length}");
             assert_eq!(groups.len(), 2);
         }
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_ends_it_without_a_failure() {
+        let (read, write) = io::pipe().unwrap();
+        drop(read);
+        let write = File::from(std::os::fd::OwnedFd::from(write));
+        let mut table = Table::new(write).unwrap();
+        let piece = of(4_000).repeat(9);
+        // A group is written in the middle.
+        let told = (0..TOOL_TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
+        assert_eq!(told.unwrap().kind(), ErrorKind::BrokenPipe);
+        table.finish().unwrap();
     }
 
     #[test]

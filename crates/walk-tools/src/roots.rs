@@ -35,9 +35,18 @@ pub fn from_file(option: &str, file: &OsStr) -> Result<Vec<OsString>> {
 
 /// Whether it is the root of the file system, by whatever name.
 pub fn is_slash(root: &OsStr) -> bool {
+    is_slash_by(root, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The same, or a link that leads there.
+pub fn leads_to_slash(root: &OsStr) -> bool {
+    is_slash_by(root, AtFlags::empty())
+}
+
+fn is_slash_by(root: &OsStr, flags: AtFlags) -> bool {
     let bytes = root.as_bytes();
     let same = |path: &Path| {
-        statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO)
+        statx(CWD, path, flags, StatxFlags::INO)
             .ok()
             .map(|it| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino))
     };
@@ -57,7 +66,12 @@ mod tests {
         }
         for root in ["", "/usr", "no such file", "."] {
             assert!(!is_slash(root.as_ref()), "{root}");
+            assert!(!leads_to_slash(root.as_ref()), "{root}");
         }
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/usr/..", &link).unwrap();
+        assert!(leads_to_slash(link.as_os_str()) && !is_slash(link.as_os_str()));
     }
 
     #[test]

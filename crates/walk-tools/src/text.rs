@@ -1,5 +1,7 @@
 //! Names and numbers as people and programs read them.
 
+use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// A path in one line: control characters, backslashes and what is not UTF-8 are written as `\n`, `\t`, `\\` and
@@ -34,6 +36,33 @@ fn hexadecimal(bytes: &[u8], text: &mut String) {
     for byte in bytes {
         let _ = write!(text, "\\x{byte:02X}");
     }
+}
+
+/// A path in JSON: what is not UTF-8 is there in hexadecimal digits besides.
+#[derive(Debug, Serialize)]
+pub struct JsonPath<'p> {
+    pub path: Cow<'p, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_hex: Option<String>,
+}
+
+impl JsonPath<'_> {
+    pub fn new(path: &[u8]) -> JsonPath<'_> {
+        let text = String::from_utf8_lossy(path);
+        let is_other = matches!(text, Cow::Owned(_));
+        let hex = || path.iter().map(|byte| format!("{byte:02x}")).collect();
+        JsonPath {
+            path: text,
+            path_hex: is_other.then(hex),
+        }
+    }
+}
+
+/// Appends an object in a line of its own.
+pub fn json_line(object: &impl Serialize, out: &mut Vec<u8>) {
+    // A vector takes everything, and there are no maps whose keys are no texts.
+    let _ = serde_json::to_writer(&mut *out, object);
+    out.push(b'\n');
 }
 
 /// The path of what is in a directory, as a walk has it; of a root in nothing.
@@ -130,6 +159,20 @@ mod tests {
             (b"\xff\x01\x7f", "\\xFF\\x01\\x7F"),
         ] {
             assert_eq!(shown(path), text);
+        }
+    }
+
+    #[test]
+    fn paths_in_json_are_whole() {
+        for (path, json) in [
+            (&b"plain\n"[..], r#"{"path":"plain\n"}"#),
+            (b"a\xff", "{\"path\":\"a\u{fffd}\",\"path_hex\":\"61ff\"}"),
+            // What stands for it may be there itself.
+            ("\u{fffd}".as_bytes(), "{\"path\":\"\u{fffd}\"}"),
+        ] {
+            let mut out = Vec::new();
+            json_line(&JsonPath::new(path), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{json}\n"));
         }
     }
 

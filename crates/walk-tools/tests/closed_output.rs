@@ -123,6 +123,10 @@ fn what_only_lists_ends_when_nobody_reads_it() {
         &["du", "-a", "tree"],
         &["rm", "-r", "--dry-run", "tree"],
         &["cp", "--dry-run", "-T", "tree", "new"],
+        &["walk", "--list", "json", "tree"],
+        &["walk", "--list", "parquet", "tree"],
+        // Too little for more than one write, at the end.
+        &["walk", "--list", "parquet", "tree/d0"],
     ] {
         let output = unheard(dir, arguments, false);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");

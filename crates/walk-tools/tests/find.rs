@@ -232,6 +232,9 @@ fn formats_are_the_same() {
         "%y %Y %s %b %k %m %M %n %i %D %U:%G %u:%g %l\\0",
         "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %t %A@ %Tj %Ta %Tb\\0",
         "[%10s][%-10s][%010s][%05m][%03d][%.2f][%5.1f]%%\\t\\101\\\\\\0",
+        "[%#m][%#9m][%-#9mx][%#09m][%.5m][%.2m][%09.5m][%#.5m][%+m][% m]\\0",
+        "[%+d][% d][%+04d][%-+4dx][%.3d][%05.3d][%+ d][%.0d][%#d][%+s][%#i]\\0",
+        "[%S][%#S][%+S][% S][%.2S][%.12S][%012S][%+012S][%-12Sx][%012.3S]\\0",
     ] {
         for root in ["tree", "tree/", "./tree/d1/"] {
             compare(dir.path(), &[root, "-printf", format], 0, &[]);
@@ -424,6 +427,25 @@ fn formats_say_more_of_files() {
         let mine = ours(dir.path(), &[&["find"], &arguments[..]].concat());
         assert_eq!(sorted(&mine, 0), theirs, "{format}");
     }
+}
+
+#[test]
+fn an_unknown_directive_is_printed_and_warned_of() {
+    let (dir, _) = tree();
+    let arguments = ["tree", "-maxdepth", "0", "-printf", "%q|%-5q|%.3q|%f\\n"];
+    let theirs = run_in(dir.path(), "find", &arguments);
+    let mine = ours(dir.path(), &[&["find"], &arguments[..]].concat());
+    assert_eq!(mine.stdout, theirs.stdout);
+    assert_eq!(
+        (mine.status.code(), theirs.status.code()),
+        (Some(0), Some(0))
+    );
+    assert_eq!(
+        stderr(&mine)
+            .matches("-printf: warning: there is no %q")
+            .count(),
+        3
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ours, ours_by_permissions, stderr, tree};
+use common::{ours, ours_by_permissions, run_in, stderr, tree};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
@@ -49,6 +49,34 @@ fn what_is_not_as_it_was_is_told() {
         stderr(&differs).contains("star*[x].rs"),
         "{}",
         stderr(&differs)
+    );
+}
+
+#[test]
+fn a_tree_without_a_file_differs_and_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    for name in ["a", "b", "c"] {
+        std::fs::write(dir.join("t").join(name), name).unwrap();
+    }
+    let sums = ours(dir, &["sum", "--files", "t"]);
+    std::fs::write(dir.join("sums"), &sums.stdout).unwrap();
+    std::fs::remove_file(dir.join("t/a")).unwrap();
+    let check = ours(dir, &["sum", "--check", "sums"]);
+    assert_eq!(check.status.code(), Some(1));
+    let told = "t: FAILED\nt/a: FAILED: cannot be read\nt/b: OK\nt/c: OK\n";
+    assert_eq!(text(&check), told);
+    let warned = "pandofs sum: WARNING: 1 listed path could not be read\n\
+                  pandofs sum: WARNING: 1 computed digest did NOT match\n";
+    assert!(stderr(&check).ends_with(warned), "{}", stderr(&check));
+    // From standard input it is the same.
+    let line = "exec \"$0\" sum --check - <sums";
+    let program = env!("CARGO_BIN_EXE_pandofs-walk");
+    let piped = run_in(dir, "sh", &["-c", line, program]);
+    assert_eq!(
+        (text(&piped), piped.status.code()),
+        (told.to_owned(), Some(1))
     );
 }
 

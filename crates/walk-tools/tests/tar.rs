@@ -389,6 +389,23 @@ fn exit_codes_are_those_of_gnu_tar() {
 }
 
 #[test]
+fn sockets_are_left_out_and_told_of() {
+    let (_dir, dir) = made();
+    let _socket = std::os::unix::net::UnixListener::bind(dir.join("src/a/socket")).unwrap();
+    let theirs = gnu(&dir, &["-cf", "with.tar", "src"]);
+    let output = ours(&dir, &["tar", "-cf", "with.tar", "src"]);
+    assert_eq!(output.status.code(), theirs.status.code());
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        stderr(&output),
+        "pandofs tar: src/a/socket: socket ignored\n"
+    );
+    assert!(stderr(&theirs).contains("socket ignored"));
+    let names = String::from_utf8(mine(&dir, &["-tf", "with.tar"]).stdout).unwrap();
+    assert!(names.contains("src/a/two") && !names.contains("socket"));
+}
+
+#[test]
 fn an_archive_is_not_emptied_for_what_cannot_begin() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.tar"), "precious").unwrap();

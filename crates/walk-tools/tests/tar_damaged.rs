@@ -121,3 +121,54 @@ fn directories_of_old_archives_are_made() {
     let listed = String::from_utf8(output.stdout).unwrap();
     assert!(listed.starts_with('d'), "{listed}");
 }
+
+#[test]
+fn what_is_no_archive_is_said_to_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // Its sum is no number, its size too large a one.
+    let mut binary = vec![0xbf; 2_048];
+    binary[148..156].fill(b'9');
+    let cases: [(&str, &[u8], i32); 7] = [
+        ("empty", b"", 2),
+        ("short", &[0; 100], 2),
+        ("text", b"no archive at all", 2),
+        ("long", &[b'x'; 5_000], 2),
+        ("binary", &binary, 2),
+        ("block", &[0; 512], 0),
+        ("nothing", &[0; 1_024], 0),
+    ];
+    for (name, bytes, code) in cases {
+        std::fs::write(dir.join(name), bytes).unwrap();
+        let theirs = run_in(dir, "tar", &["-tf", name]);
+        assert_eq!(theirs.status.code(), Some(code), "GNU tar and {name}");
+        let by_pipe = format!("exec \"$0\" tar -t <{name}");
+        let program = env!("CARGO_BIN_EXE_pandofs-walk");
+        for output in [
+            ours(dir, &["tar", "-tf", name]),
+            ours(dir, &["tar", "-xf", name]),
+            run_in(dir, "sh", &["-c", &by_pipe, program]),
+        ] {
+            assert_eq!(output.status.code(), Some(code), "{name}");
+            let said = stderr(&output);
+            assert_eq!(
+                said.contains("this is no tar archive"),
+                code == 2,
+                "{name}: {said}"
+            );
+            assert_eq!(said.is_empty(), code == 0, "{name}: {said}");
+        }
+    }
+    // Compressed, it is the same.
+    for (name, code) in [("empty", 2), ("nothing", 0)] {
+        let packed = run_in(dir, "gzip", &["-k", name]);
+        assert!(packed.status.success());
+        let output = ours(dir, &["tar", "-tf", &format!("{name}.gz")]);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{name}: {}",
+            stderr(&output)
+        );
+    }
+}

@@ -402,6 +402,8 @@ fn every_column_of_json_is_that_of_find() {
         };
         let text = |name: &str| row[name].to_string();
         let mode = format!("{:o}", row["mode"].as_u64().unwrap());
+        let exact = row["mtime_ns"].as_i64().unwrap();
+        assert!((row["mtime"].as_f64().unwrap() - exact as f64 / 1e9).abs() < 1e-6);
         [
             path,
             row["kind"].as_str().unwrap().to_owned(),
@@ -411,11 +413,18 @@ fn every_column_of_json_is_that_of_find() {
             text("uid"),
             text("gid"),
             text("links"),
-            text("mtime"),
+            format!(
+                "{}.{:09}",
+                exact.div_euclid(1_000_000_000),
+                exact.rem_euclid(1_000_000_000)
+            ),
             text("ino"),
         ]
     });
-    compare_rows(rows.collect(), &dir);
+    let mut found: Vec<_> = rows.collect();
+    found.sort_unstable();
+    // To the nanosecond.
+    assert_eq!(found, columns(dir.path()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use pandofs_walk_fs::{FileType, Stat, chmod_at};
 use rustix::fd::BorrowedFd;
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsString};
 
@@ -19,8 +19,9 @@ Examples:
       the new permissions of what has others
   pandofs chmod --reference notes/first notes
 
-Changes whole trees. Symbolic links are not followed and have no permissions of their own. What is
-right already is not touched, so that its time of change stays. '/' is refused, by whatever name.";
+Changes whole trees. Symbolic links have no permissions of their own: one that is named is followed,
+unless -h is given, and those that are met are not. What is right already is not touched, so that
+its time of change stays. '/' is refused, by whatever name.";
 
 /// Change the permissions of trees, in parallel
 #[derive(Args, Clone, Debug)]
@@ -77,6 +78,8 @@ impl Changed {
 
 impl change::Change for Changed {
     const TOOL: &'static str = "chmod";
+    const FOLLOWS_ROOTS: bool = true;
+    const WHAT: &'static str = "mode";
 
     fn change(&self, stat: &Stat) -> Option<String> {
         let mode = self.of(stat);
@@ -84,8 +87,18 @@ impl change::Change for Changed {
         is_other.then(|| format!("{mode:04o}"))
     }
 
-    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno> {
+    fn make(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+        is_followed: bool,
+    ) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(self.of(stat));
+        if is_followed {
+            // What its name leads to by now, as that of GNU chmod: it was named, and is not one that was met.
+            return chmodat(dir, name, mode, AtFlags::empty());
+        }
         chmod_at(dir, name, mode)
     }
 

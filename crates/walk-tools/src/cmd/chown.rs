@@ -118,6 +118,8 @@ struct Changed {
 
 impl change::Change for Changed {
     const TOOL: &'static str = "chown";
+    const FOLLOWS_ROOTS: bool = false;
+    const WHAT: &'static str = "owner";
 
     fn change(&self, stat: &Stat) -> Option<String> {
         let is = |wanted: Option<u32>, id| wanted.is_none_or(|wanted| wanted == id);
@@ -130,7 +132,13 @@ impl change::Change for Changed {
         })
     }
 
-    fn make(&self, dir: BorrowedFd<'_>, name: &CStr, _stat: &Stat) -> Result<(), Errno> {
+    fn make(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        _stat: &Stat,
+        _is_followed: bool,
+    ) -> Result<(), Errno> {
         let (user, group) = (
             self.to.user.map(Uid::from_raw),
             self.to.group.map(Gid::from_raw),

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
-use crate::text::{count, show};
+use crate::text::{JsonPath, count, json_line, show};
 use crate::together::Joined;
 use anyhow::Result;
 use clap::Args;
@@ -36,10 +36,12 @@ Examples:
       owners, permissions, times of modification and extended attributes too
   pandofs cmp --quick /home /backup/home
       files of the same size are taken to be the same
+  pandofs cmp --json /home /backup/home | jq -r 'select(.differs == \"content\").path'
   pandofs cmp --checkpoint state /archive /copy
       hours of reading; if it ends too early, the same with --resume goes on from where it was
 
-What is compared is kinds, sizes, what is in files, and where links lead to.";
+What is compared is kinds, sizes, what is in files, and where links lead to. With --json a line is
+{\"path\":…,\"differs\":\"size\"} or {\"path\":…,\"only_in\":ONE}, and the last one has the counts.";
 
 /// Compare two trees in parallel
 #[derive(Args, Clone, Debug)]
@@ -59,7 +61,7 @@ pub struct Cmp {
     /// Stay on the file systems of the roots
     #[arg(short = 'x', long)]
     one_file_system: bool,
-    /// Print what was counted as JSON
+    /// Print differences as JSON, an object in each line, and what was counted in the last one
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -110,8 +112,14 @@ impl Cmp {
         let list = self.resumable.list(crew, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
-            "cmp of {:?} and {:?}, attributes {}, quick {}, without {:?}, one file system {}",
-            self.one, self.other, self.attributes, self.quick, self.exclude, self.one_file_system
+            "cmp of {:?} and {:?}, attributes {}, quick {}, without {:?}, one file system {}, JSON {}",
+            self.one,
+            self.other,
+            self.attributes,
+            self.quick,
+            self.exclude,
+            self.one_file_system,
+            self.json
         );
         let (mut parts, before) =
             Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
@@ -168,7 +176,7 @@ impl Cmp {
         list.finish()?;
         let last = Output::last(&options.meter);
         if self.json {
-            last.print(&(serde_json::to_string_pretty(&counts)? + "\n"));
+            json_line(&counts, last.part().bytes());
             last.finish()?;
         }
         let outcome = if interrupted {
@@ -252,8 +260,7 @@ impl Comparer<'_> {
                     (&self.cmp.other, &mut self.counts.only_other)
                 };
                 *count += 1;
-                let what = format!("only in {}", only.display());
-                self.tell(&what, entry.path());
+                self.tell(&Difference::OnlyIn(only), entry.path());
                 return Ok(Flow::Skip);
             }
             Err(error) => return Err(error),
@@ -340,16 +347,20 @@ impl Comparer<'_> {
         self.copying.same(one.as_fd(), other.as_fd(), range)
     }
 
-    fn differ(&mut self, what: &str, path: &[u8]) {
+    fn differ(&mut self, what: &'static str, path: &[u8]) {
         self.counts.differ += 1;
-        self.tell(&format!("{what} differs"), path);
+        self.tell(&Difference::Differs(what, None), path);
     }
 
-    fn tell(&mut self, what: &str, path: &[u8]) {
-        let mut line = format!("{what}: ");
-        show(path, &mut line);
-        line.push('\n');
-        self.out.bytes().extend_from_slice(line.as_bytes());
+    fn tell(&mut self, what: &Difference<'_>, path: &[u8]) {
+        if self.cmp.json {
+            json_line(&what.json(path), self.out.bytes());
+        } else {
+            let mut line = format!("{what}: ");
+            show(path, &mut line);
+            line.push('\n');
+            self.out.bytes().extend_from_slice(line.as_bytes());
+        }
         self.out.end_record();
     }
 
@@ -357,6 +368,54 @@ impl Comparer<'_> {
         self.meter.add_problem();
         say("cmp", path, format_args!("cannot be compared: {error}"));
     }
+}
+
+/// What is told of a path.
+#[derive(Clone, Copy, Debug)]
+enum Difference<'d> {
+    /// In this tree.
+    OnlyIn(&'d OsStr),
+    /// What, and of a large file from which byte on it was looked at.
+    Differs(&'static str, Option<u64>),
+}
+
+impl std::fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Difference::OnlyIn(tree) => write!(f, "only in {}", tree.display()),
+            Difference::Differs(what, None) => write!(f, "{what} differs"),
+            Difference::Differs(what, Some(from)) => write!(f, "{what} from byte {from} differs"),
+        }
+    }
+}
+
+impl Difference<'_> {
+    fn json<'j>(&self, path: &'j [u8]) -> Line<'j> {
+        let (mut differs, mut from_byte, mut only_in) = (None, None, None);
+        match self {
+            Difference::OnlyIn(tree) => only_in = Some(tree.to_string_lossy().into_owned()),
+            Difference::Differs(what, from) => (differs, from_byte) = (Some(*what), *from),
+        }
+        Line {
+            path: JsonPath::new(path),
+            differs,
+            from_byte,
+            only_in,
+        }
+    }
+}
+
+/// A difference in JSON.
+#[derive(Serialize)]
+struct Line<'l> {
+    #[serde(flatten)]
+    path: JsonPath<'l>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differs: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_byte: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_in: Option<String>,
 }
 
 /// The first attribute that differs.
@@ -411,8 +470,9 @@ impl Visitor for Comparer<'_> {
         match self.read(task.dir_fd(), &piece.name, task.holder(), range) {
             Ok(true) => {}
             Ok(false) => {
-                let what = format!("content from byte {}", piece.start);
-                self.differ(&what, task.path(piece.name.to_bytes()));
+                self.counts.differ += 1;
+                let what = Difference::Differs("content", Some(piece.start));
+                self.tell(&what, task.path(piece.name.to_bytes()));
             }
             Err(error) => self.trouble(task.path(piece.name.to_bytes()), error),
         }

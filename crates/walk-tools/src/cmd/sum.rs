@@ -8,6 +8,7 @@ use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
+use crate::sum::check::report;
 use crate::sum::elements::{Below, Large, Piece};
 use crate::sum::list::{Digests, line, read_list};
 use crate::text::{count, human, joined};
@@ -20,7 +21,9 @@ use blake3::hazmat::{
 use blake3::{Hash, Hasher};
 use clap::Args;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
-use pandofs_walk_fs::{Dir, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor};
+use pandofs_walk_fs::{
+    Dir, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Task, Visitor,
+};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -37,7 +40,7 @@ Examples:
   pandofs sum --files src > sums
       of each file besides, as b3sum has them
   pandofs sum --check sums
-      whether all is as it was
+      whether all is as it was; --check - reads the list from standard input
   mpirun -n 8 --hostfile hosts pandofs sum /scratch/results
   pandofs sum --checkpoint state --files /archive > sums
       hours of reading; if it ends too early, the same with --resume goes on from where it was
@@ -59,7 +62,7 @@ pub struct Sum {
     /// Owners, permissions and times of modification count
     #[arg(short, long)]
     attributes: bool,
-    /// Read digests from this file, and compare
+    /// Read digests from this file, and compare; from standard input for -
     #[arg(short, long, value_name = "FILE", conflicts_with = "roots")]
     check: Option<OsString>,
     /// Stay on the file systems of the roots
@@ -90,7 +93,13 @@ impl Sum {
     /// # Errors
     /// When it cannot begin, or standard output fails.
     pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let wanted = match &self.check {
+        let wanted: Option<Digests> = match &self.check {
+            // Of several processes the first has the standard input.
+            Some(list) if list == "-" => {
+                let read = crew.is_first().then(|| read_list(list)).transpose()?;
+                let digests: Vec<_> = read.into_iter().flatten().collect();
+                Some(crew.agree_all(digests)?.into_iter().collect())
+            }
             Some(list) => Some(read_list(list)?),
             None => None,
         };
@@ -166,7 +175,7 @@ impl Sum {
             );
         }
         if let Some(wanted) = wanted {
-            let differ = report_check(&wanted, &digests, &last, ran.interrupted);
+            let differ = report(&wanted, &digests, &last, ran.interrupted);
             if differ && outcome == Outcome::Done {
                 outcome = Outcome::Incomplete;
             }
@@ -208,22 +217,6 @@ impl Joined for Done {
         self.1.extend(digests);
         self.2.extend(broken);
     }
-}
-
-/// Says of each that is wanted whether it is so; whether some are not.
-fn report_check(wanted: &Digests, found: &Digests, out: &Output, interrupted: bool) -> bool {
-    let mut differ = false;
-    for (name, digest) in wanted {
-        let word = match found.get(name) {
-            Some(is) if is == digest => "OK",
-            Some(_) => "FAILED",
-            None if interrupted => continue,
-            None => "FAILED: cannot be read",
-        };
-        differ |= word != "OK";
-        out.print(&format!("{}: {word}\n", crate::text::shown(name)));
-    }
-    differ
 }
 
 /// What the threads of a process have found of roots.
@@ -397,6 +390,11 @@ impl Summer<'_> {
         self.found.lock().broken.extend(broken);
     }
 
+    /// A root is not there. What it would be in was read wholly without it, and has a digest, if another one than before.
+    fn missing(&mut self, root: &[u8]) {
+        self.found.lock().broken.push(root.to_vec());
+    }
+
     fn trouble(&mut self, path: &[u8], what: impl std::fmt::Display) {
         self.meter.add_problem();
         say("sum", path, what);
@@ -531,7 +529,11 @@ impl Visitor for Summer<'_> {
 
     fn problem(&mut self, problem: Problem<'_>) {
         say("sum", problem.path, problem.kind);
-        self.broken(problem.path);
+        // What vanishes below a root is no problem, so that this is one.
+        match problem.kind {
+            ProblemKind::Stat(Errno::NOENT | Errno::NOTDIR) => self.missing(problem.path),
+            _ => self.broken(problem.path),
+        }
     }
 }
 

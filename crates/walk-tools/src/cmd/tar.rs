@@ -14,11 +14,11 @@ use crate::tar::choice::{Choice, Excluded};
 use crate::tar::compress::{self, Format, Known};
 use crate::tar::extract::{Source, Wanted, extract};
 use crate::tar::input::Input;
-use crate::tar::listing::{Detail, Listing};
+use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::read::Reading;
 use crate::tar::unpack::{Existing, Keeping};
 use crate::tar::words::{Words, names_in};
-use crate::text::count;
+use crate::text::{count, json_line};
 use anyhow::{Context, Result, bail};
 use clap::{ArgAction, ArgGroup, Args};
 use pandofs_walk_fs::Options;
@@ -161,7 +161,8 @@ pub struct Tar {
     sparse: bool,
     #[command(flatten)]
     resumable: Resumable,
-    /// Print what was done as JSON, on standard error
+    /// Print what was done as JSON, and members before it if they are listed, an object in each line; on standard
+    /// error if something else is on standard output
     #[arg(long)]
     json: bool,
     /// Print help
@@ -310,11 +311,7 @@ impl Tar {
             input: &input.file,
             seekable: input.seekable,
             choice,
-            listing: Listing::new(
-                output.part(),
-                self.detail(u8::from(self.list)),
-                self.numeric_owner,
-            ),
+            listing: self.listing(&output, u8::from(self.list)),
             data: self.to_stdout.then_some(&mut stdout),
         };
         let shows = Shows {
@@ -358,7 +355,7 @@ impl Tar {
             existing,
             keeping: self.keeping(),
         };
-        let listing = Listing::new(output.part(), self.detail(0), self.numeric_owner);
+        let listing = self.listing(&output, 0);
         let shows = Shows {
             shares: false,
             is_first: crew.is_first(),
@@ -422,9 +419,34 @@ impl Tar {
                 vanished: options.meter.vanished(),
                 seconds,
             };
-            eprintln!("{}", serde_json::to_string_pretty(&report)?);
+            let last = if self.takes_output() {
+                Output::errors(&options.meter)
+            } else {
+                Output::last(&options.meter)
+            };
+            json_line(&report, last.part().bytes());
+            last.finish()?;
         }
         Ok(())
+    }
+
+    /// Whether an archive, or what is in files, goes to standard output.
+    fn takes_output(&self) -> bool {
+        self.to_stdout || self.create && self.file == "-"
+    }
+
+    /// What is said of each member, one step more than the options say.
+    fn listing(&self, output: &Output, more: u8) -> Listing {
+        Listing::new(output.part(), self.detail(more), self.says())
+    }
+
+    /// How members are listed.
+    fn says(&self) -> Says {
+        match (self.json, self.numeric_owner) {
+            (true, _) => Says::Json,
+            (false, true) => Says::Numbers,
+            (false, false) => Says::Names,
+        }
     }
 }
 

@@ -35,7 +35,9 @@ Examples:
 
 Lists are in no order. Text has a path in each line, with control characters, backslashes and
 what is not UTF-8 written as \\n, \\\\ and \\xFF; so has CSV. In JSON lines such bytes are in
-\"path_hex\" besides. Times are seconds since 1970.";
+\"path_hex\" besides, and the exact time of modification in \"mtime_ns\". Times are seconds since
+1970, but for that and Parquet's, which are nanoseconds. Permissions are octal in CSV (644) and
+plain numbers in JSON and Parquet (420).";
 
 /// Visit every entry of some trees, and count or list them
 #[derive(Args, Clone, Debug)]
@@ -502,7 +504,10 @@ struct Row<'r> {
     uid: u32,
     gid: u32,
     links: u32,
+    /// To some hundred nanoseconds: so exact are numbers with a fraction.
     mtime: f64,
+    /// Nanoseconds since 1970.
+    mtime_ns: i128,
     ino: u64,
 }
 
@@ -521,6 +526,7 @@ impl Row<'_> {
             gid: stat.gid(),
             links: stat.links(),
             mtime: mtime.seconds as f64 + f64::from(mtime.nanoseconds) / 1e9,
+            mtime_ns: i128::from(mtime.seconds) * 1_000_000_000 + i128::from(mtime.nanoseconds),
             ino: stat.ino(),
         })
     }

@@ -2,9 +2,11 @@
 
 use crate::find::expression::Which;
 use crate::find::filesystems::FileSystems;
+use crate::find::numbers::{at_least, general};
 use crate::find::permissions::letters;
 use crate::find::selinux::context;
 use crate::find::users::{group_name, user_name};
+use crate::session::say;
 use anyhow::{Result, bail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -26,11 +28,15 @@ enum Part {
     Time { which: Which, field: char, pad: Pad },
 }
 
-/// `%-8u`, `%08s`, `%.3p`
+/// `%-8u`, `%08s`, `%.3p`, `%#m`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pad {
     left: bool,
     zeros: bool,
+    /// A 0 before octal digits, and zeros behind a point.
+    alternate: bool,
+    /// Before a number that has a sign and is not negative.
+    sign: Option<char>,
     width: usize,
     most: Option<usize>,
 }
@@ -79,8 +85,13 @@ impl Format {
                 Part::Bytes(bytes) => out.extend_from_slice(bytes),
                 Part::Directive { directive, pad } => {
                     let start = out.len();
-                    write_directive(*directive, entry, out);
-                    pad.apply(start, out);
+                    match directive {
+                        'd' | 'm' | 'S' => write_number(*directive, *pad, entry, out),
+                        _ => {
+                            write_directive(*directive, entry, out);
+                            pad.apply(start, out);
+                        }
+                    }
                 }
                 Part::Time { which, field, pad } => {
                     let start = out.len();
@@ -128,6 +139,7 @@ fn escape(rest: &mut &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn directive(rest: &mut &[u8]) -> Result<Part> {
+    let given = *rest;
     let mut pad = Pad::default();
     let mut next = || {
         let (first, after) = rest.split_first()?;
@@ -136,8 +148,13 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
     };
     let mut letter = next();
     while let Some(flag @ ('-' | '0' | '#' | '+' | ' ')) = letter {
-        pad.left |= flag == '-';
-        pad.zeros |= flag == '0';
+        match flag {
+            '-' => pad.left = true,
+            '0' => pad.zeros = true,
+            '#' => pad.alternate = true,
+            '+' => pad.sign = Some('+'),
+            _ => pad.sign = pad.sign.or(Some(' ')),
+        }
         letter = next();
     }
     while let Some(digit) = letter.and_then(|it| it.to_digit(10)) {
@@ -178,10 +195,17 @@ fn directive(rest: &mut &[u8]) -> Result<Part> {
         }
         Some(directive) if "bdDfFgGhHiklmMnpPsSuUyYZ".contains(directive) => {
             // Other numbers are texts to GNU find.
-            pad.zeros &= matches!(directive, 'd' | 'm');
+            pad.zeros &= matches!(directive, 'd' | 'm' | 'S');
             Ok(Part::Directive { directive, pad })
         }
-        Some(other) => bail!("-printf has no %{other} here"),
+        Some(other @ ('{' | '[' | '(')) => bail!("-printf has no %{other}"),
+        Some(other) => {
+            // As GNU find, which may know one more some day.
+            let text = &given[..given.len() - rest.len()];
+            let what = format_args!("warning: there is no %{other}, which is printed as it is");
+            say("find", b"-printf", what);
+            Ok(Part::Bytes([b"%", text].concat()))
+        }
         None => bail!("-printf ends with a '%'"),
     }
 }
@@ -235,7 +259,6 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
             let root = root_bytes(entry);
             out.extend_from_slice(&entry.path()[..root]);
         }
-        'd' => written(out, entry.depth()),
         // Nothing where there is none.
         'Z' => out.extend(context(entry).unwrap_or_default()),
         'y' => out.push(kind_letter(entry.kind())),
@@ -273,8 +296,6 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
                     out,
                     mounted().map_or("unknown", |all| all.of(stat.device())),
                 ),
-                'S' => written(out, sparseness(stat.size(), stat.blocks())),
-                'm' => written(out, format_args!("{:o}", stat.mode() & 0o7777)),
                 'M' => written(out, letters(stat.mode())),
                 'U' => written(out, stat.uid()),
                 'G' => written(out, stat.gid()),
@@ -296,22 +317,56 @@ fn mounted() -> Option<&'static FileSystems> {
     MOUNTED.get_or_init(|| FileSystems::mounted().ok()).as_ref()
 }
 
-/// What a file takes on disk for each byte that it holds; six digits, as C's `%g` has them.
-fn sparseness(size: u64, blocks: u64) -> String {
-    if size == 0 {
-        return "1".to_owned();
-    }
-    let value = blocks as f64 * 512.0 / size as f64;
-    let before = if value >= 1.0 {
-        value.log10() as usize + 1
-    } else {
-        0
+/// What C's `printf` writes as a number for GNU find, with all of its flags: `%d`, `%o` and `%g`.
+fn write_number(directive: char, pad: Pad, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>) {
+    let depth = entry.depth();
+    let (sign, digits) = match directive {
+        'd' => (pad.sign, at_least(depth.to_string(), pad.most)),
+        _ => {
+            let Ok(stat) = entry.stat() else { return };
+            if directive == 'm' {
+                let digits = at_least(format!("{:o}", stat.mode() & 0o7777), pad.most);
+                let is_bare = pad.alternate && !digits.starts_with('0');
+                (
+                    None,
+                    if is_bare {
+                        format!("0{digits}")
+                    } else {
+                        digits
+                    },
+                )
+            } else {
+                let value = sparseness(stat.size(), stat.blocks());
+                let digits = pad.most.unwrap_or(6);
+                (pad.sign, general(value, digits, pad.alternate))
+            }
+        }
     };
-    let text = format!("{value:.*}", 6_usize.saturating_sub(before));
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
+    let mut number = String::from_iter(sign);
+    // Digits that are asked for leave spaces before them; so does what is no number.
+    let is_whole = directive != 'S';
+    let filled = pad.zeros && !pad.left && !(is_whole && pad.most.is_some()) && digits != "inf";
+    if filled {
+        let missing = pad.width.saturating_sub(number.len() + digits.len());
+        number.extend(std::iter::repeat_n('0', missing));
+    }
+    number.push_str(&digits);
+    let start = out.len();
+    out.extend_from_slice(number.as_bytes());
+    let spaces = Pad {
+        zeros: false,
+        most: None,
+        ..pad
+    };
+    spaces.apply(start, out);
+}
+
+/// What a file takes on disk for each byte that it holds.
+fn sparseness(size: u64, blocks: u64) -> f64 {
+    match (size, blocks) {
+        (0, 0) => 1.0,
+        (0, _) => f64::INFINITY,
+        _ => blocks as f64 * 512.0 / size as f64,
     }
 }
 
@@ -429,9 +484,9 @@ mod tests {
         assert_eq!(bytes("\\cignored"), []);
         let pad = Pad {
             left: true,
-            zeros: false,
             width: 12,
             most: Some(3),
+            ..Pad::default()
         };
         assert_eq!(
             bytes("%-12.3p"),
@@ -440,7 +495,8 @@ mod tests {
                 pad
             }]
         );
-        for wrong in ["%", "%q", "%T", "%Tq", "%-"] {
+        assert_eq!(bytes("%-#9q"), [Part::Bytes(b"%-#9q".to_vec())]);
+        for wrong in ["%", "%{", "%T", "%Tq", "%-"] {
             assert!(Format::parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }

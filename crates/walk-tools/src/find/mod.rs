@@ -5,6 +5,7 @@ pub mod expression;
 pub mod filesystems;
 pub mod format;
 pub mod glob;
+pub mod numbers;
 pub mod parse;
 pub mod permissions;
 pub mod primaries;

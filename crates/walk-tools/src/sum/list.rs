@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use blake3::Hash;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Read;
 
 /// Digests of roots, by their names as they were given.
 pub type Digests = BTreeMap<Vec<u8>, [u8; 32]>;
@@ -29,12 +30,18 @@ pub fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Reads such a list.
+/// Reads such a list; from standard input for `-`.
 ///
 /// # Errors
 /// When it cannot be read, or is none.
 pub fn read_list(path: &OsStr) -> Result<Digests> {
-    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let mut text = Vec::new();
+    let read = if path == "-" {
+        std::io::stdin().lock().read_to_end(&mut text).map(drop)
+    } else {
+        std::fs::read(path).map(|read| text = read)
+    };
+    read.with_context(|| path.display().to_string())?;
     let mut digests = Digests::new();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         if line.is_empty() {

@@ -1,4 +1,5 @@
 //! What `sum` is made of: lists of digests, directories.
 
+pub mod check;
 pub mod elements;
 pub mod list;

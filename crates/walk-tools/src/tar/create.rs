@@ -10,10 +10,11 @@ use crate::copy::data::{Copying, DataError, Methods, fill, segment};
 use crate::find::users::{group_name, user_name};
 use crate::output::Part;
 use crate::session::say;
+use crate::tar::acl::{self, Who};
 use crate::tar::book::{Claim, Place};
 use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
-use crate::tar::listing::{Detail, Listing};
+use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::sink::Sink;
 use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
@@ -46,8 +47,9 @@ pub struct Archive {
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
     pub excluded: Excluded,
-    /// How much is said of each member.
+    /// How much is said of each member, and how.
     pub detail: Detail,
+    pub says: Says,
     /// Owners have no names.
     pub numeric: bool,
     /// What is in directories is packed as well.
@@ -113,7 +115,7 @@ impl<'c> Creator<'c> {
             archive,
             meter: Arc::clone(meter),
             copying: Copying::new(),
-            listing: Listing::new(out, archive.detail, archive.numeric),
+            listing: Listing::new(out, archive.detail, archive.says),
             members: 0,
         }
     }
@@ -132,7 +134,11 @@ impl<'c> Creator<'c> {
             FileType::Fifo => Kind::Fifo,
             FileType::CharacterDevice => Kind::CharacterDevice,
             FileType::BlockDevice => Kind::BlockDevice,
-            FileType::Socket => return Err(Trouble::LeftOut("archives have no sockets")),
+            FileType::Socket => {
+                // As GNU tar: archives have none, and whoever listens at it makes it anew.
+                say("tar", entry.path(), "socket ignored");
+                return Ok(Flow::Skip);
+            }
             FileType::Unknown => return Err(Trouble::LeftOut("nobody knows what it is")),
         };
         let path = relative(entry.path()).to_vec();
@@ -142,7 +148,7 @@ impl<'c> Creator<'c> {
             Kind::Symlink => {
                 let target = readlinkat(dir, name, Vec::new()).map_err(vanished)?;
                 member.target = target.into_bytes();
-                member.extended = pairs(list_at(dir, name).map_err(vanished)?);
+                self.extend(&mut member, pairs(list_at(dir, name).map_err(vanished)?));
                 if stat.links() == 1
                     && leads_out(&member.target)
                     && !entry.holder().state().0.swap(true, Ordering::Relaxed)
@@ -152,7 +158,7 @@ impl<'c> Creator<'c> {
             }
             Kind::CharacterDevice | Kind::BlockDevice => {
                 member.device = (major(stat.rdev()), minor(stat.rdev()));
-                member.extended = pairs(list_at(dir, name).map_err(vanished)?);
+                self.extend(&mut member, pairs(list_at(dir, name).map_err(vanished)?));
             }
             Kind::Directory => {
                 let stays = self.archive.one_file_system && entry.is_elsewhere();
@@ -163,7 +169,7 @@ impl<'c> Creator<'c> {
                 let flags = OFlags::DIRECTORY | self.archive.how_to_open();
                 // One that may not be read is reported when it is to be listed.
                 if let Ok(opened) = openat(dir, name, flags, Mode::empty()) {
-                    member.extended = extended(opened.as_fd())?;
+                    self.extend(&mut member, extended(opened.as_fd())?);
                 }
                 self.put(&member)?;
                 if is_left == Left::Yes || !is_entered {
@@ -173,7 +179,7 @@ impl<'c> Creator<'c> {
                 return Ok(Flow::Descend([0, 0]));
             }
             Kind::File => return self.file(entry, &stat, member),
-            Kind::Fifo => member.extended = pairs(list_at(dir, name).map_err(vanished)?),
+            Kind::Fifo => self.extend(&mut member, pairs(list_at(dir, name).map_err(vanished)?)),
             Kind::HardLink => {}
         }
         self.append(&member.headers().0, &member, claim(&stat, &member))?;
@@ -188,7 +194,7 @@ impl<'c> Creator<'c> {
         if let Some(end) = above.filter(|_| entry.depth() > 0) {
             let stat = Stat::of_open(entry.dir_fd()).map_err(Trouble::Read)?;
             let mut above = self.member(Kind::Directory, link.path[..end].to_vec(), &stat);
-            above.extended = extended(entry.dir_fd())?;
+            self.extend(&mut above, extended(entry.dir_fd())?);
             bytes = above.headers().0;
         }
         bytes.extend_from_slice(&link.headers().0);
@@ -225,7 +231,27 @@ impl<'c> Creator<'c> {
             size: 0,
             sparse: None,
             extended: Vec::new(),
+            acls: Vec::new(),
         }
+    }
+
+    /// Gives a member what it has besides; access control lists as text too, for GNU tar's `--acls`, which looks at nothing
+    /// else.
+    fn extend(&self, member: &mut Member, extended: Extended) {
+        for (name, value) in &extended {
+            let Some(scope) = acl::scope_of(name) else {
+                continue;
+            };
+            let text = acl::to_text(value, |who, id| {
+                let name = match who {
+                    Who::User => user_name(id),
+                    Who::Group => group_name(id),
+                };
+                (!self.archive.numeric && name != id.to_string()).then_some(name)
+            });
+            member.acls.extend(text.map(|text| (scope.to_vec(), text)));
+        }
+        member.extended = extended;
     }
 
     fn put(&self, member: &Member) -> Result<(), Trouble> {
@@ -249,7 +275,7 @@ impl<'c> Creator<'c> {
         let (dir, name) = (entry.dir_fd(), entry.name());
         let file = self.archive.open(dir, name)?;
         member.size = stat.size();
-        member.extended = extended(file.as_fd())?;
+        self.extend(&mut member, extended(file.as_fd())?);
         let mut data = Vec::new();
         let sparse = stat.blocks() * 512 < stat.size();
         if sparse {
@@ -401,6 +427,7 @@ fn as_link(member: &Member, first: &[u8]) -> Member {
         size: 0,
         sparse: None,
         extended: Vec::new(),
+        acls: Vec::new(),
         ..member.clone()
     }
 }

@@ -3,6 +3,7 @@
 use crate::copy::data::Methods;
 use crate::find::users::{group_number, user_number};
 use crate::session::say;
+use crate::tar::acl::{self, Who};
 use crate::tar::beneath::{Beneath, Own};
 use crate::tar::choice::Choice;
 use crate::tar::header::{BLOCK, Kind, Member};
@@ -175,6 +176,7 @@ impl<R: Read> Reader<'_, R> {
             if is_mine {
                 self.listing.show(&member);
             }
+            self.acls(&mut member, is_mine);
             match member.kind {
                 Kind::File => {
                     self.unpacked.bytes += found.stored;
@@ -248,6 +250,38 @@ impl<R: Read> Reader<'_, R> {
         let known = self.ids.entry((is_group, name.to_owned()));
         let number = if is_group { group_number } else { user_number };
         known.or_insert_with(|| number(name)).unwrap_or(id)
+    }
+
+    /// Makes attributes of access control lists that are there as text alone, as by GNU tar's `--acls`.
+    fn acls(&mut self, member: &mut Member, is_mine: bool) {
+        let numeric = self.shared.keeping.numeric;
+        let mut number = |who, name: &str, id: Option<u32>| {
+            if let Some(id) = id.filter(|_| numeric) {
+                return Some(id);
+            }
+            let is_group = who == Who::Group;
+            let known = self.ids.entry((is_group, name.to_owned()));
+            let look = if is_group { group_number } else { user_number };
+            known.or_insert_with(|| look(name)).or(id)
+        };
+        let mut troubles = Vec::new();
+        for (scope, text) in std::mem::take(&mut member.acls) {
+            let Some(attribute) = acl::attribute_of(&scope) else {
+                troubles.push(Trouble::AclKind(shown(&scope)));
+                continue;
+            };
+            if member.extended.iter().any(|(name, _)| *name == attribute) {
+                continue;
+            }
+            match acl::from_text(&text, &mut number) {
+                Ok(value) => member.extended.push((attribute, value)),
+                Err(error) => troubles.push(Trouble::Acl(error)),
+            }
+        }
+        // The member is made all the same, by one of the processes.
+        for trouble in troubles.iter().filter(|_| is_mine) {
+            self.shared.tell(&member.path, trouble);
+        }
     }
 
     fn file(&mut self, member: Member, stored: u64, jobs: &SyncSender<Job>) -> Result<()> {

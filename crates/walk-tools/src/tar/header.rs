@@ -4,6 +4,7 @@
 //! a header (long or strange names, large sizes, fractions of seconds, extended attributes, maps of sparse files) is in
 //! an extended header before it: a member of type `x` whose data are records `LENGTH KEY=VALUE\n`.
 
+use crate::tar::acl;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -59,6 +60,9 @@ pub struct Member {
     /// Where a sparse file has data: start and length. None of a file without holes.
     pub sparse: Option<Vec<(u64, u64)>>,
     pub extended: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Access control lists as text: `access` or `default`, and what it is. They are among the extended attributes too,
+    /// but of those some programs take nothing.
+    pub acls: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Member {
@@ -146,6 +150,9 @@ impl Member {
         }
         for (name, value) in &self.extended {
             record(&mut records, &[b"SCHILY.xattr.", &name[..]].concat(), value);
+        }
+        for (scope, text) in &self.acls {
+            record(&mut records, &[acl::RECORD, &scope[..]].concat(), text);
         }
         records
     }

@@ -1,11 +1,14 @@
-//! Members as they are listed, in the columns of GNU tar.
+//! Members as they are listed, in the columns of GNU tar or as JSON.
 
 use crate::find::permissions::letters;
 use crate::output::Part;
 use crate::tar::header::{Kind, Member};
 use crate::tar::words::quote;
+use crate::text::{JsonPath, json_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Characters that the owner and the size take together, until something takes more.
@@ -19,22 +22,54 @@ pub enum Detail {
     All,
 }
 
+/// How it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// As GNU tar does, with names of owners.
+    Names,
+    /// With their numbers.
+    Numbers,
+    /// All that there is, an object in each line.
+    Json,
+}
+
 /// Lists members.
 #[derive(Debug)]
 pub struct Listing {
     out: Part,
     detail: Detail,
-    numeric: bool,
+    says: Says,
     width: usize,
 }
 
+/// A member in JSON. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Row<'r> {
+    #[serde(flatten)]
+    path: JsonPath<'r>,
+    kind: &'static str,
+    size: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    user: &'r str,
+    group: &'r str,
+    mtime: f64,
+    /// Nanoseconds since 1970.
+    mtime_ns: i128,
+    /// Of links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<Cow<'r, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_hex: Option<String>,
+}
+
 impl Listing {
-    /// With `numeric` owners are shown as numbers.
-    pub fn new(out: Part, detail: Detail, numeric: bool) -> Listing {
+    pub fn new(out: Part, detail: Detail, says: Says) -> Listing {
         Listing {
             out,
             detail,
-            numeric,
+            says,
             width: OWNER_AND_SIZE,
         }
     }
@@ -43,6 +78,10 @@ impl Listing {
     pub fn show(&mut self, member: &Member) {
         if self.detail == Detail::Nothing {
             return;
+        }
+        if self.says == Says::Json {
+            json_line(&row(member), self.out.bytes());
+            return self.out.end_record();
         }
         let mut line = Vec::new();
         if self.detail == Detail::All {
@@ -79,7 +118,7 @@ impl Listing {
             mode.replace_range(..1, "h");
         }
         let owner = |name: &str, id: u32| {
-            if self.numeric || name.is_empty() {
+            if self.says == Says::Numbers || name.is_empty() {
                 id.to_string()
             } else {
                 name.to_owned()
@@ -105,6 +144,35 @@ impl Listing {
             "{mode} {owner}{size:>room$} {} ",
             local(member.seconds)
         );
+    }
+}
+
+fn row(member: &Member) -> Row<'_> {
+    let is_link = matches!(member.kind, Kind::Symlink | Kind::HardLink);
+    let target = is_link.then(|| JsonPath::new(&member.target));
+    let (target, target_hex) = target.map_or((None, None), |it| (Some(it.path), it.path_hex));
+    Row {
+        path: JsonPath::new(&member.path),
+        // As `walk` calls them, which knows no other names of a file.
+        kind: match member.kind {
+            Kind::File => "file",
+            Kind::HardLink => "hard link",
+            Kind::Symlink => "link",
+            Kind::CharacterDevice => "character device",
+            Kind::BlockDevice => "block device",
+            Kind::Directory => "directory",
+            Kind::Fifo => "fifo",
+        },
+        size: member.size,
+        mode: member.mode & 0o7777,
+        uid: member.uid,
+        gid: member.gid,
+        user: &member.user,
+        group: &member.group,
+        mtime: member.seconds as f64 + f64::from(member.nanoseconds) / 1e9,
+        mtime_ns: i128::from(member.seconds) * 1_000_000_000 + i128::from(member.nanoseconds),
+        target,
+        target_hex,
     }
 }
 

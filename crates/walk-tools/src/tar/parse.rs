@@ -1,6 +1,8 @@
 //! Reads headers of members: of POSIX (pax), GNU and old archives.
 
+use crate::tar::acl;
 use crate::tar::compress::Known;
+use crate::tar::fields::{decimal, number, pairs, read_time, signed, text};
 use crate::tar::header::{BLOCK, Kind, Member};
 use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -80,28 +82,34 @@ impl<R: Read> Parser<R> {
     fn header(&mut self) -> Result<Option<[u8; BLOCK]>> {
         let mut header = [0; BLOCK];
         // An archive without its end is taken to its last member, as GNU tar does, but not in the middle of one.
+        let begins = self.at == 0;
         let got = read_all(&mut self.input, &mut header)?;
         self.at += got as u64;
-        if got == 0 || header.iter().all(|byte| *byte == 0) {
+        // Not even the block of zeros of one that has no members.
+        ensure!(!begins || got > 0, "this is no tar archive: it is empty");
+        let is_end = header.iter().all(|byte| *byte == 0) && (got == BLOCK || !begins);
+        if got == 0 || is_end {
             return Ok(None);
         }
-        if self.at <= BLOCK as u64
-            && let Some(known) = Known::of_beginning(&header)
-        {
+        if begins && let Some(known) = Known::of_beginning(&header) {
             bail!(
                 "it is compressed with {}: {} takes care of that",
                 known.name,
                 known.option
             );
         }
+        ensure!(!begins || got == BLOCK, "this is no tar archive");
         ensure!(got == BLOCK, "the archive ends in the middle of a header");
         let sum = header.iter().enumerate().map(|(at, byte)| {
             let is_sum = (148..156).contains(&at);
             u64::from(if is_sum { b' ' } else { *byte })
         });
+        // Before anything else is taken for a number: what is no archive has none.
+        let is_whole = number(&header[148..156]).is_ok_and(|number| number == sum.sum::<u64>());
+        ensure!(is_whole || !begins, "this is no tar archive");
         ensure!(
-            number(&header[148..156])? == sum.sum::<u64>(),
-            "this is no archive, or it is damaged at byte {}",
+            is_whole,
+            "the archive is damaged at byte {}",
             self.at - BLOCK as u64
         );
         Ok(Some(header))
@@ -260,13 +268,15 @@ impl<R: Read> Parser<R> {
         if !matches!(kind, Kind::File | Kind::HardLink) {
             stored = 0;
         }
-        let extended = records
-            .into_iter()
-            .filter_map(|(key, value)| {
-                let name = key.strip_prefix(b"SCHILY.xattr.")?;
-                Some((name.to_vec(), value))
-            })
-            .collect();
+        let with_prefix = |prefix| {
+            let named = records.iter().filter_map(move |(key, value)| {
+                let name = key.strip_prefix(prefix)?;
+                Some((name.to_vec(), value.clone()))
+            });
+            named.collect()
+        };
+        let extended = with_prefix(&b"SCHILY.xattr."[..]);
+        let acls = with_prefix(acl::RECORD);
         Ok(Found {
             stored,
             member: Member {
@@ -287,6 +297,7 @@ impl<R: Read> Parser<R> {
                 size,
                 sparse,
                 extended,
+                acls,
             },
         })
     }
@@ -359,76 +370,6 @@ fn read_all(input: &mut impl Read, bytes: &mut [u8]) -> Result<usize> {
     Ok(got)
 }
 
-/// Up to the first NUL.
-fn text(field: &[u8]) -> &[u8] {
-    let end = field.iter().position(|byte| *byte == 0);
-    &field[..end.unwrap_or(field.len())]
-}
-
-/// Octal digits, or GNU's binary.
-fn number(field: &[u8]) -> Result<u64> {
-    Ok(u64::try_from(signed(field)?)?)
-}
-
-fn signed(field: &[u8]) -> Result<i64> {
-    if field[0] & 0x80 != 0 {
-        let start: i128 = if field[0] & 0x40 != 0 { -1 } else { 0 };
-        let first = start << 6 | i128::from(field[0] & 0x3f);
-        let value = field[1..].iter().fold(first, |value, byte| {
-            value.wrapping_shl(8) | i128::from(*byte)
-        });
-        return Ok(i64::try_from(value)?);
-    }
-    let digits = std::str::from_utf8(text(field))?.trim_matches([' ', '\0']);
-    if digits.is_empty() {
-        return Ok(0);
-    }
-    Ok(i64::from_str_radix(digits, 8)?)
-}
-
-fn decimal(record: Option<Vec<u8>>) -> Result<Option<u64>> {
-    record
-        .map(|text| Ok(std::str::from_utf8(&text)?.parse()?))
-        .transpose()
-}
-
-fn pairs<'p>(numbers: impl Iterator<Item = &'p [u8]>) -> Result<Vec<(u64, u64)>> {
-    let numbers: Vec<u64> = numbers
-        .map(|text| Ok(std::str::from_utf8(text)?.parse()?))
-        .collect::<Result<_>>()?;
-    ensure!(
-        numbers.len().is_multiple_of(2),
-        "half a piece of a sparse file"
-    );
-    Ok(numbers
-        .as_chunks::<2>()
-        .0
-        .iter()
-        .map(|pair| (pair[0], pair[1]))
-        .collect())
-}
-
-fn read_time(text: &[u8]) -> Result<(i64, u32)> {
-    let text = std::str::from_utf8(text)?;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let mut nanoseconds = 0_i64;
-    for at in 0..9 {
-        let digit = fraction
-            .as_bytes()
-            .get(at)
-            .map_or(Some(0), |it| (*it as char).to_digit(10));
-        let Some(digit) = digit else {
-            bail!("'{text}' is no time");
-        };
-        nanoseconds = nanoseconds * 10 + i64::from(digit);
-    }
-    let seconds: i64 = if whole == "-" { 0 } else { whole.parse()? };
-    if whole.starts_with('-') && nanoseconds > 0 {
-        return Ok((seconds - 1, (1_000_000_000 - nanoseconds) as u32));
-    }
-    Ok((seconds, nanoseconds as u32))
-}
-
 /// `LENGTH KEY=VALUE\n`, again and again. A value of nothing takes the key away.
 fn read_records(bytes: &[u8], records: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
     let mut rest = bytes;
@@ -474,6 +415,10 @@ mod tests {
             size: 1 << 40,
             sparse: Some(vec![(512, 10), (1 << 39, 3), (1 << 40, 0)]),
             extended: vec![(b"user.a=b".to_vec(), b"\n\0".to_vec())],
+            acls: vec![(
+                b"access".to_vec(),
+                b"user::rwx,group::r-x,other::---".to_vec(),
+            )],
         }
     }
 
@@ -506,7 +451,7 @@ mod tests {
             damaged[at] ^= 0x55;
             let _ = Parser::new(&damaged[..]).next();
             let cut = Parser::new(&bytes[..at]).next();
-            assert!(at == 0 || cut.is_err(), "cut at {at}");
+            assert!(cut.is_err(), "cut at {at}");
         }
     }
 
@@ -593,16 +538,5 @@ mod tests {
         assert_eq!(found.stored, stored);
         assert_eq!(found.member, given);
         assert_eq!(parser.at, bytes.len() as u64);
-    }
-
-    #[test]
-    fn numbers_are_octal_or_binary() {
-        assert_eq!(number(b"0000644\0").unwrap(), 0o644);
-        assert_eq!(number(b"  644 \0\0").unwrap(), 0o644);
-        assert_eq!(number(b"\0\0\0\0\0\0\0\0").unwrap(), 0);
-        assert_eq!(number(b"\x80\0\0\0\0\0\0\0\x02\0\0\0").unwrap(), 2 << 24);
-        assert_eq!(signed(&[0xff; 12]).unwrap(), -1);
-        assert!(number(&[0xff; 12]).is_err());
-        assert!(number(b"9999999\0").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use crate::copy::attributes::set_at;
 use crate::copy::data::{Copying, DataError, Methods};
 use crate::session::say;
+use crate::tar::acl::Malformed;
 use crate::tar::beneath::{Beneath, Nowhere, Own, Spot};
 use crate::tar::header::{Kind, Member};
 use crate::tar::held::Held;
@@ -88,6 +89,10 @@ pub(super) enum Trouble {
     Data(#[from] DataError),
     #[error("cannot set its {0}: {1}")]
     Attribute(&'static str, Errno),
+    #[error("its access control list is not kept: {0}")]
+    Acl(#[from] Malformed),
+    #[error("its access control list is not kept: '{0}' is of a kind that is not known here")]
+    AclKind(String),
     /// What is there already stays, as it was asked for.
     #[error("it is there already")]
     Left,

@@ -126,6 +126,7 @@ impl Tar {
             itself: Some(stat.identity()),
             excluded: wanted.excluded,
             detail: self.detail(0),
+            says: self.says(),
             numeric: self.numeric_owner,
             recursive: !self.no_recursion,
             one_file_system: self.one_file_system,

@@ -1,0 +1,149 @@
+//! With `--json` each line of standard output is an object, for `jq` and the like.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{ours, run_in, stderr};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Output;
+
+/// What comes before the last line, sorted, and that.
+fn lines(bytes: &[u8]) -> (Vec<Value>, Value) {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let mut lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let last = lines.pop().unwrap();
+    lines.sort_by_key(|line| line["path"].as_str().unwrap().to_owned());
+    (lines, last)
+}
+
+fn code(output: &Output) -> (String, Option<i32>) {
+    (stderr(output), output.status.code())
+}
+
+fn made(dir: &Path) {
+    for tree in ["one", "other"] {
+        std::fs::create_dir(dir.join(tree)).unwrap();
+        std::fs::write(dir.join(tree).join("same"), "").unwrap();
+        std::fs::write(dir.join(tree).join("size"), tree).unwrap();
+    }
+    std::fs::write(dir.join("one").join(OsStr::from_bytes(b"\xff\n")), "").unwrap();
+    std::fs::write(dir.join("other/new"), "").unwrap();
+}
+
+#[test]
+fn differences_come_before_what_was_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    made(dir);
+    let output = ours(dir, &["cmp", "--json", "one", "other"]);
+    assert_eq!(code(&output), (String::new(), Some(1)));
+    let (found, counts) = lines(&output.stdout);
+    assert_eq!(
+        found,
+        [
+            json!({"path": "one/size", "differs": "size"}),
+            json!({"path": "one/\u{fffd}\n", "path_hex": "6f6e652fff0a", "only_in": "one"}),
+            json!({"path": "other/new", "only_in": "other"}),
+        ]
+    );
+    for (name, number) in [
+        ("only_one", 1),
+        ("only_other", 1),
+        ("differ", 1),
+        ("problems", 0),
+    ] {
+        assert_eq!(counts[name], number, "{name}");
+    }
+}
+
+#[test]
+fn changes_come_before_what_was_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    made(dir);
+    for name in ["one/same", "one/size"] {
+        assert!(run_in(dir, "chmod", &["640", name]).status.success());
+    }
+    let me = rustix::process::geteuid().as_raw();
+    let mut words = vec![
+        "chmod",
+        "--json",
+        "--dry-run",
+        "600",
+        "one/same",
+        "one/size",
+    ];
+    for option in ["--dry-run", "-v"] {
+        words[2] = option;
+        let output = ours(dir, &words);
+        assert_eq!(code(&output), (String::new(), Some(0)));
+        let (found, counts) = lines(&output.stdout);
+        let wanted = ["one/same", "one/size"].map(|path| json!({"path": path, "mode": "0600"}));
+        assert_eq!(found, wanted, "{option}");
+        assert_eq!(counts["changed"], 2);
+    }
+    let owner = format!("{}:4321", me + 1);
+    let output = ours(dir, &["chown", "--json", "--dry-run", &owner, "one/same"]);
+    assert_eq!(code(&output), (String::new(), Some(0)));
+    let (found, _) = lines(&output.stdout);
+    assert_eq!(found, [json!({"path": "one/same", "owner": owner})]);
+}
+
+#[test]
+fn members_come_before_what_was_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    made(dir);
+    std::os::unix::fs::symlink("size", dir.join("one/link")).unwrap();
+    std::fs::create_dir(dir.join("out")).unwrap();
+    for words in [
+        &["tar", "--json", "-cvf", "a.tar", "one"][..],
+        &["tar", "--json", "-tf", "a.tar"],
+        &["tar", "--json", "-xvf", "a.tar", "-C", "out"],
+    ] {
+        let output = ours(dir, words);
+        assert_eq!(code(&output), (String::new(), Some(0)), "{words:?}");
+        let (found, counts) = lines(&output.stdout);
+        assert_eq!(counts["members"], 5, "{words:?}");
+        let paths: Vec<_> = found
+            .iter()
+            .map(|it| it["path"].as_str().unwrap())
+            .collect();
+        let wanted = ["one/", "one/link", "one/same", "one/size", "one/\u{fffd}\n"];
+        assert_eq!(paths, wanted, "{words:?}");
+        assert_eq!(found[1]["target"], "size");
+        assert_eq!(
+            (&found[3]["size"], &found[3]["kind"]),
+            (&json!(3), &json!("file"))
+        );
+        assert_eq!(found[4]["path_hex"], "6f6e652fff0a");
+        let time = std::fs::metadata(dir.join("one/size"))
+            .unwrap()
+            .modified()
+            .unwrap();
+        let time = time
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_nanos();
+        assert_eq!(u128::from(found[3]["mtime_ns"].as_u64().unwrap()), time);
+    }
+    // Without -v it is what was counted alone.
+    let output = ours(dir, &["tar", "--json", "-cf", "a.tar", "one"]);
+    assert_eq!(lines(&output.stdout).0, Vec::<Value>::new());
+    // Where an archive, or data, are on standard output it is on standard error.
+    let output = ours(dir, &["tar", "--json", "-cv", "one"]);
+    assert_eq!(lines(&output.stderr).0.len(), 5);
+    assert_eq!(output.stdout.len() % 512, 0);
+    let output = ours(dir, &["tar", "--json", "-xOf", "a.tar", "one/size"]);
+    assert_eq!(
+        (&output.stdout[..], lines(&output.stderr).0.len()),
+        (&b"one"[..], 0)
+    );
+}
