@@ -124,6 +124,28 @@ for i in "${!workers[@]}"; do
 done
 say 'mount points and working directories'
 
+# The other mount removes the directory that a program works in: as on a local file system it is empty and has no link, nothing
+# can be made in it, and one gets out.
+mkdir -p "$A/left/dir"
+cat >"$SCRATCH/removed.py" <<'PYTHON'
+import errno, os, sys
+here, there = sys.argv[1:]
+os.chdir(here + "/left/dir")
+assert os.listdir(".") == []
+os.rmdir(there + "/left/dir")
+assert os.stat(".").st_nlink == 0
+assert os.listdir(".") == []
+for make in (lambda: os.mkdir("new"), lambda: os.close(os.open("new", os.O_CREAT | os.O_WRONLY))):
+    try:
+        make()
+        raise SystemExit("something was made in a directory that is gone")
+    except OSError as error:
+        assert error.errno == errno.ENOENT, error
+os.chdir("..")
+assert os.listdir(".") == []
+PYTHON
+expect 'work in a directory that another mount removes' python3 "$SCRATCH/removed.py" "$A" "$B"
+
 expect 'umount' "$PANDOFS" umount "$B"
 check_online
 stop_cluster

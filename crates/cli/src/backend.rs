@@ -13,7 +13,7 @@ use pandofs_client::Client;
 use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
-use pandofs_types::limits::MAX_MOUNT_FILES;
+use pandofs_types::limits::{MAX_MOUNT_FILES, OTHER_OPEN_FILES};
 use pandofs_types::{AtimeRule, Credentials, ServerId};
 use pandofs_workload::{Recorded, Recording};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getgroups, getrlimit, setrlimit};
@@ -197,7 +197,7 @@ struct Running {
 
 impl Running {
     fn start(cluster: &Cluster, point: &Path, options: &MountOptions) -> Result<Running> {
-        raise_file_limit();
+        raise_file_limit()?;
         decline_huge_pages();
         let memory = options.memory()?;
         let client_options = pandofs_client::Options {
@@ -268,11 +268,19 @@ fn start_recording(client: &Client, to: &Path) -> Result<Arc<Recording>> {
 
 /// Lets a mount have more connections than a process is given files at first. Where it has too few it
 /// closes those that it only keeps for later.
-fn raise_file_limit() {
+///
+/// # Errors
+/// When it would not even have what it needs besides connections.
+fn raise_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit
         .maximum
         .map_or(MAX_MOUNT_FILES, |most| most.min(MAX_MOUNT_FILES));
+    if wanted < OTHER_OPEN_FILES as u64 {
+        bail!(
+            "a mount needs {OTHER_OPEN_FILES} open files at least, and may have {wanted}: raise the limit (ulimit -Hn)"
+        );
+    }
     if limit.current.is_some_and(|current| current < wanted) {
         let new = Rlimit {
             current: Some(wanted),
@@ -282,6 +290,7 @@ fn raise_file_limit() {
             tracing::warn!("cannot raise the limit of open files: {error}");
         }
     }
+    Ok(())
 }
 
 /// Has a mount take little memory: with huge pages each of its threads would hold megabytes of which it needs a

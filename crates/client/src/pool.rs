@@ -99,6 +99,14 @@ pub(crate) struct Connection {
     pub machine: Machine,
 }
 
+/// Whether the other side has closed the connection.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
 impl Connection {
     fn open(
         address: &Address,
@@ -140,16 +148,21 @@ impl Connection {
         };
         connection.be_patient(left).map_err(lost)?;
         connection.outgoing.push(&hello).map_err(broken)?;
-        connection.send().map_err(|unsent| match unsent {
-            Unsent::Connection(error) => lost(error),
-            Unsent::GivenUp => ConnectError::GivenUp,
-        })?;
+        // A server that turns connections away says why and closes, without reading. Who writes then finds the connection
+        // broken, and what was said is still to be read.
+        let mut unsent = None;
+        match connection.send() {
+            Ok(()) => {}
+            Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
+            Err(Unsent::Connection(error)) if is_closed(&error) => unsent = Some(error),
+            Err(Unsent::Connection(error)) => return Err(lost(error)),
+        }
         let answer = match connection.next(|incoming| {
             let body = incoming.next_frame()?;
             Ok(body.map(HelloAnswer::decode))
         }) {
             Ok(answer) => answer,
-            Err(LostAnswer::Connection(error)) => return Err(lost(error)),
+            Err(LostAnswer::Connection(error)) => return Err(lost(unsent.unwrap_or(error))),
             Err(LostAnswer::Broken(error)) => return Err(broken(error)),
             Err(LostAnswer::GivenUp) => return Err(ConnectError::GivenUp),
         };

@@ -3,8 +3,8 @@
 //! A server forgets a directory with its last name: nothing can be made or found in it any more. Programs
 //! may still ask for its attributes, by a descriptor or as their working directory, and POSIX has them
 //! answered, with a link count of 0. All that takes is what the attributes were: it is kept here, for
-//! directories that are open on this mount or were removed through it, for as long as the kernel knows
-//! their inodes.
+//! directories that are open on this mount, were removed through it or may have been by another one, for as long as the
+//! kernel knows their inodes.
 
 use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
 use pandofs_types::{Attr, FileKind, Ino, SetAttr, SetTime, Time};
@@ -21,7 +21,7 @@ struct Kept {
     attr: Attr,
     /// How often it is open.
     opens: usize,
-    /// It was removed through this mount, and may be some program's working directory.
+    /// It was removed through this mount, or may have been by another one, and may be some program's working directory.
     removed: bool,
 }
 
@@ -56,7 +56,8 @@ impl DeadDirs {
         }
     }
 
-    /// This mount has removed the directory, whose attributes were these.
+    /// The directory, whose attributes were these, was removed, or another mount changes it in some way. Nobody looks here
+    /// as long as a server knows it.
     pub fn removed(&self, attr: Attr) {
         let mut kept = self.lock();
         // The kernel forgets most of them at once; who keeps so many in use loses what was kept longest
@@ -64,11 +65,12 @@ impl DeadDirs {
         if kept.len() >= MAX_KNOWN_DIRECTORIES {
             kept.retain(|_, kept| kept.opens > 0);
         }
-        let found = kept.entry(attr.ino).or_insert(Kept {
-            attr,
+        let found = kept.entry(attr.ino).or_insert_with(|| Kept {
+            attr: attr.clone(),
             opens: 0,
             removed: true,
         });
+        found.attr = attr;
         found.removed = true;
     }
 

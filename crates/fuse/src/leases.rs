@@ -5,6 +5,7 @@
 //! [notices](crate::notices), attributes one by one, for which the kernel locks nothing; an answer that is on its
 //! way is not taken for true after that.
 
+use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
 use crate::kernel::Kernel;
 use crate::no_xattrs::NoXattrs;
@@ -60,6 +61,7 @@ pub(crate) struct Hearers {
     pub kernel: Kernel,
     pub cached: Arc<Cached>,
     pub dir_attrs: Arc<DirAttrs>,
+    pub dead_dirs: Arc<DeadDirs>,
     pub no_xattrs: Arc<NoXattrs>,
 }
 
@@ -102,6 +104,10 @@ impl Hearers {
     }
 
     fn forget(&self, ino: Ino) {
+        // What is being done to it may be its removal, and a program may work in it.
+        if let Some(attr) = self.dir_attrs.last_told(ino) {
+            self.dead_dirs.removed(attr);
+        }
         self.dir_attrs.forget(ino);
         self.no_xattrs.forget(ino);
         self.kernel.forget_attr(ino);

@@ -68,6 +68,7 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
         kernel: filesystem.kernel.clone(),
         cached: Arc::clone(&filesystem.cached),
         dir_attrs: Arc::clone(&filesystem.dir_attrs),
+        dead_dirs: Arc::clone(&filesystem.dead_dirs),
         no_xattrs: Arc::clone(&filesystem.no_xattrs),
     };
     let client = filesystem.client.clone();

@@ -34,7 +34,7 @@ pub(crate) struct PandoFs {
     pub options: Options,
     pub callers: Callers,
     pub dir_attrs: Arc<DirAttrs>,
-    pub dead_dirs: DeadDirs,
+    pub dead_dirs: Arc<DeadDirs>,
     pub no_xattrs: Arc<NoXattrs>,
     pub cached: Arc<Cached>,
     pub ends: Ends,
@@ -109,7 +109,7 @@ impl PandoFs {
             options,
             callers: Callers::default(),
             dir_attrs: Arc::new(DirAttrs::within(memory.directories)),
-            dead_dirs: DeadDirs::default(),
+            dead_dirs: Arc::default(),
             no_xattrs: Arc::new(NoXattrs::within(memory.without_xattrs)),
             cached: Arc::new(Cached::within(memory.kept.leases)),
             ends: Ends::default(),
@@ -237,6 +237,10 @@ impl PandoFs {
                 Ok((attr, timeout))
             }
             Err(Errno::ESTALE) => {
+                if let Some(attr) = self.dir_attrs.last_told(ino) {
+                    // Another mount has removed it.
+                    self.dead_dirs.removed(attr);
+                }
                 let attr = self.dead_dirs.attr(ino).ok_or(Errno::ESTALE)?;
                 let timeout = self.attr_timeout(&attr);
                 Ok((attr, timeout))

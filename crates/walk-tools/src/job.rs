@@ -10,7 +10,7 @@ use crate::mirror::{DIRECTORY, Mirror};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session;
-use crate::text::{count, human};
+use crate::text::{count, human, json_line};
 use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{FileType, Follow, Options, Stat};
 use rustix::fd::AsFd;
@@ -146,7 +146,7 @@ impl Job {
         };
         let last = Output::last(&ran.meter);
         if self.json {
-            last.print(&(serde_json::to_string_pretty(&report)? + "\n"));
+            json_line(&report, last.part().bytes());
         }
         if report.interrupted {
             session::interrupted(shared.wanted.tool, report.line());

@@ -147,3 +147,43 @@ fn members_come_before_what_was_counted() {
         (&b"one"[..], 0)
     );
 }
+
+#[test]
+fn what_a_copy_does_comes_before_what_was_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    made(dir);
+    assert!(
+        run_in(dir, "touch", &["-r", "one/same", "other/same"])
+            .status
+            .success()
+    );
+    assert!(
+        run_in(dir, "chmod", &["600", "other/same"])
+            .status
+            .success()
+    );
+    let sync = ["sync", "--json", "--delete", "one", "other"];
+    for option in ["--dry-run", "-v"] {
+        let output = ours(dir, &[&sync[..], &[option]].concat());
+        assert_eq!(code(&output), (String::new(), Some(0)));
+        let (found, counts) = lines(&output.stdout);
+        assert_eq!(
+            found,
+            [
+                json!({"path": "one/same", "done": "="}),
+                json!({"path": "one/size", "done": "~"}),
+                json!({"path": "one/\u{fffd}\n", "path_hex": "6f6e652fff0a", "done": "+"}),
+                json!({"path": "other/new", "done": "-"}),
+            ],
+            "{option}"
+        );
+        assert_eq!(counts["attributes"], 1, "{option}");
+        assert_eq!(counts["interrupted"], false, "{option}");
+    }
+    let output = ours(dir, &["cp", "-rv", "--json", "one", "copy"]);
+    assert_eq!(code(&output), (String::new(), Some(0)));
+    let (found, _) = lines(&output.stdout);
+    assert!(found.iter().all(|line| line["done"] == "+"), "{found:?}");
+    assert_eq!(found.len(), 4);
+}

@@ -160,6 +160,7 @@ impl Cp {
             dry_run: self.dry_run,
             clears: false,
             verbose: self.verbose,
+            json: self.json,
             no_clobber: self.no_clobber,
             newer: self.update,
             excluded: patterns(&self.exclude)?,

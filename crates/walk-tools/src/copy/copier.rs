@@ -11,7 +11,7 @@ use crate::copy::wanted::{Counts, Wanted};
 use crate::mirror::Mirror;
 use crate::output::Part;
 use crate::session::say;
-use crate::text::show;
+use crate::text::{JsonPath, json_line, show};
 use pandofs_walk_fs::{
     Dir, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Task, Visitor,
 };
@@ -403,12 +403,28 @@ impl<'c> Copier<'c> {
     }
 
     fn told(&mut self, sign: &str, entry: &mut Entry<'_, Twin>) {
-        let mut line = format!("{sign} ");
-        show(entry.path(), &mut line);
-        line.push('\n');
-        self.out.bytes().extend_from_slice(line.as_bytes());
-        self.out.end_record();
+        told(sign, entry.path(), self.shared.wanted.json, &mut self.out);
     }
+}
+
+/// Tells what becomes of an entry.
+pub(super) fn told(sign: &str, path: &[u8], json: bool, out: &mut Part) {
+    #[derive(serde::Serialize)]
+    struct Told<'t> {
+        #[serde(flatten)]
+        path: JsonPath<'t>,
+        done: &'t str,
+    }
+    if json {
+        let path = JsonPath::new(path);
+        json_line(&Told { path, done: sign }, out.bytes());
+    } else {
+        let mut line = format!("{sign} ");
+        show(path, &mut line);
+        line.push('\n');
+        out.bytes().extend_from_slice(line.as_bytes());
+    }
+    out.end_record();
 }
 
 impl Trouble {

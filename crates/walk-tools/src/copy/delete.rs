@@ -1,12 +1,13 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
+use crate::copy::copier::told;
 use crate::copy::wanted::is_excluded_as;
 use crate::copy::{pieces, temporary};
 use crate::find::glob::Glob;
 use crate::mirror::{Mirror, Mirrored, Slot};
 use crate::output::Part;
 use crate::session::say;
-use crate::text::show;
+
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Unreadable,
     Visitor,
@@ -74,6 +75,8 @@ pub struct Deleter<'d> {
     pub source: (u64, u64),
     pub dry_run: bool,
     pub verbose: bool,
+    /// What is told is told as JSON.
+    pub json: bool,
     pub meter: Arc<Meter>,
     pub out: Part,
     pub removed: u64,
@@ -130,11 +133,7 @@ impl Deleter<'_> {
             Ok(()) => {
                 self.removed += 1;
                 if self.dry_run || self.verbose {
-                    let mut line = String::from("- ");
-                    show(path, &mut line);
-                    line.push('\n');
-                    self.out.bytes().extend_from_slice(line.as_bytes());
-                    self.out.end_record();
+                    told("-", path, self.json, &mut self.out);
                 }
                 true
             }

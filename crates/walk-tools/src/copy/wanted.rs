@@ -26,6 +26,8 @@ pub struct Wanted {
     pub newer: bool,
     /// Files are the same if they have the same size.
     pub size_only: bool,
+    /// What is told is told as JSON.
+    pub json: bool,
     /// Files and links make room for directories.
     pub replaces: bool,
     /// Names, or paths, that are left out.
