@@ -99,13 +99,8 @@ pub(crate) struct Connection {
     pub machine: Machine,
 }
 
-/// Whether the other side has closed the connection.
-fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
-}
+/// What writing to a connection that the other side has closed ends with.
+const CLOSED: [io::ErrorKind; 2] = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
 
 impl Connection {
     fn open(
@@ -148,15 +143,13 @@ impl Connection {
         };
         connection.be_patient(left).map_err(lost)?;
         connection.outgoing.push(&hello).map_err(broken)?;
-        // A server that turns connections away says why and closes, without reading. Who writes then finds the connection
-        // broken, and what was said is still to be read.
-        let mut unsent = None;
-        match connection.send() {
-            Ok(()) => {}
-            Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
-            Err(Unsent::Connection(error)) if is_closed(&error) => unsent = Some(error),
+        // A server that turns connections away says why and closes without reading: that is still to be read.
+        let unsent = match connection.send() {
+            Ok(()) => None,
+            Err(Unsent::Connection(error)) if CLOSED.contains(&error.kind()) => Some(error),
             Err(Unsent::Connection(error)) => return Err(lost(error)),
-        }
+            Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
+        };
         let answer = match connection.next(|incoming| {
             let body = incoming.next_frame()?;
             Ok(body.map(HelloAnswer::decode))

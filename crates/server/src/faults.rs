@@ -20,6 +20,7 @@
 use pandofs_api::{CommitMessage, DataRequest, PeerMessage};
 use pandofs_shard::{Record, ShardError};
 use pandofs_types::ServerId;
+use pandofs_types::limits::SESSION_TIMEOUT;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeSet;
 use std::env;
@@ -27,9 +28,22 @@ use std::fmt::{Debug, Display};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Environment variable with the folder of the points; without it there are none.
 pub const FOLDER_VARIABLE: &str = "PANDOFS_FAULT_POINTS";
+
+/// In place of `SESSION_TIMEOUT`, where servers are to die and those that have something open are known to come back at once: a
+/// split would wait for a minute after each of hundreds of deaths.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long the server's clients have to tell what they have open.
+pub(crate) fn grace() -> Duration {
+    match env::var_os(FOLDER_VARIABLE) {
+        Some(_) => GRACE,
+        None => SESSION_TIMEOUT,
+    }
+}
 
 /// When in the life of a record or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Bringing the shards to where the log ends.
 
 use crate::error::StartError;
+use crate::faults;
 use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard, ShardConfig, ShardError};
@@ -22,10 +23,12 @@ pub struct Replayed {
 /// How a server's shards are set up.
 pub fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
     let force_every_batch = map.settings.flush_interval_ms == 0;
+    let grace = faults::grace();
     let config = |shard| ShardConfig {
         shard,
         map: Arc::clone(map),
         force_every_batch,
+        grace,
     };
     map.shards_of(server).into_iter().map(config).collect()
 }

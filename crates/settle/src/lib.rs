@@ -14,7 +14,7 @@ use pandofs_check::{ClusterDump, ShardPairs};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, screen};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store, StoreError};
-use pandofs_types::limits::{RESEND_INTERVAL, TICK_INTERVAL};
+use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{ShardId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -98,6 +98,7 @@ impl Settling {
                 shard: id,
                 map: Arc::clone(&map),
                 force_every_batch: false,
+                grace: SESSION_TIMEOUT,
             };
             let shard = Shard::open(config, &store).map_err(in_shard(id))?;
             settling.nodes.insert(id, Node { store, shard });

@@ -1,10 +1,10 @@
 //! The time after a start in which clients that knew the process before it tell again what they have open and locked.
 
 use pandofs_types::Time;
-use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
+use pandofs_types::limits::TICK_INTERVAL;
 use std::time::Duration;
 
-/// How much of [`SESSION_TIMEOUT`] is left of it. Counted by ticks: a server that stood still, or whose clock was set, has
+/// How much is left of it. Counted by ticks: a server that stood still, or whose clock was set, has
 /// not given anybody the time to come.
 #[derive(Debug, Default)]
 pub struct Grace {
@@ -13,9 +13,9 @@ pub struct Grace {
 }
 
 impl Grace {
-    pub fn new(now: Time) -> Grace {
+    pub fn new(length: Duration, now: Time) -> Grace {
         Grace {
-            left: SESSION_TIMEOUT,
+            left: length,
             last: now,
         }
     }
@@ -35,11 +35,12 @@ impl Grace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::limits::SESSION_TIMEOUT;
 
     #[test]
     fn it_ends_by_ticks_and_by_no_clock() {
         let mut now = Time(1_000);
-        let mut grace = Grace::new(now);
+        let mut grace = Grace::new(SESSION_TIMEOUT, now);
         let most = 10 * TICK_INTERVAL;
         let steps = SESSION_TIMEOUT.as_nanos() / most.as_nanos();
         for step in 0..steps {
@@ -50,7 +51,7 @@ mod tests {
         }
         assert!(grace.is_over());
 
-        let mut grace = Grace::new(now);
+        let mut grace = Grace::new(SESSION_TIMEOUT, now);
         for _ in 0..2 * steps {
             now.0 -= 3_600_000_000_000;
             grace.tick(now);

@@ -7,6 +7,7 @@ use pandofs_store::StoreError;
 use pandofs_types::{Leased, ServerId, SessionId, ShardId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where an answer goes; chosen by the lane and opaque to the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,9 @@ pub struct ShardConfig {
     pub map: Arc<ClusterMap>,
     /// Answers to mutations wait until their record is forced (`flush_interval` 0).
     pub force_every_batch: bool,
+    /// How long clients that knew an earlier process have to tell what they have open and locked: as long as their sessions
+    /// live, `SESSION_TIMEOUT`, but where a test has clients that tell at once.
+    pub grace: Duration,
 }
 
 /// What is not determined: read once for each batch, and fixed in the records that need it.

@@ -398,7 +398,7 @@ impl Shard {
             self.propose(&Record::Recover { tx });
         }
         let shard = self.config.shard;
-        self.grace = Grace::new(env.now);
+        self.grace = Grace::new(self.config.grace, env.now);
         let done = self
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.now, Ino::new(shard, next)))

@@ -4,7 +4,7 @@ use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, Sha
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
-use pandofs_types::limits::{RESEND_INTERVAL, TICK_INTERVAL};
+use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
 };
@@ -330,6 +330,7 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
         shard: ShardId(shard),
         map: Arc::clone(map),
         force_every_batch: false,
+        grace: SESSION_TIMEOUT,
     }
 }
 

@@ -6,6 +6,7 @@ use pandofs_check::ShardPairs;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store};
+use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{Credentials, ShardId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ fn config(shard: ShardId, map: &Arc<ClusterMap>) -> ShardConfig {
         shard,
         map: Arc::clone(map),
         force_every_batch: false,
+        grace: SESSION_TIMEOUT,
     }
 }
 
