@@ -114,6 +114,12 @@ impl Shard {
         !self.grace.is_over() && !self.reclaims.is_of_this_process(ino)
     }
 
+    /// As [`Shard::may_be_open_unknown`], of what was made here. What came here by a split is not held back: most of it came
+    /// since the start, with its opens, and a new directory could not spread over more than two servers before the grace is over.
+    pub(crate) fn was_made_before(&self, ino: Ino) -> bool {
+        ino.birth_shard() == self.config.shard && self.may_be_open_unknown(ino)
+    }
+
     /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
     pub(crate) fn is_due(&self, ino: Ino) -> bool {
         let orphan = self.reclaims.orphans.get(&ino);
