@@ -44,6 +44,8 @@ pub enum Effect {
     Shrank { dir: Ino, index: PartitionIndex },
     /// The home is to learn this directory's map.
     MapChanged { dir: Ino },
+    /// Inodes came from another shard, with who has them open.
+    MovedHere { inos: Vec<Ino> },
     /// Inodes moved to another shard.
     MovedAway {
         inos: Vec<Ino>,

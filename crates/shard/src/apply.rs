@@ -305,6 +305,11 @@ impl Shard {
                     // While it was under way others of the directory were not taken up.
                     self.splits.look_again_later(dir);
                 }
+                // The shard that they came from has been told who has them open, or has made them since its start.
+                Effect::MovedHere { inos } if !self.grace.is_over() => {
+                    self.reclaims.moved_here.extend(inos);
+                }
+                Effect::MovedHere { .. } => {}
                 Effect::MovedAway { inos, trails, to } => self.moved_away(&inos, &trails, to),
             }
         }

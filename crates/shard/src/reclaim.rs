@@ -6,7 +6,7 @@ use crate::port::Output;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use crate::submit::before;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Reply, ShardRequest};
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
@@ -29,6 +29,8 @@ pub struct Reclaims {
     pub now: Time,
     /// The first inode that it may make; none: it has made all that there are.
     first: Option<Ino>,
+    /// Inodes that came here by splits and merges since the start, as long as that matters.
+    pub moved_here: HashSet<Ino>,
     /// Servers that had no room for what an inode held, and when they said so last.
     full: BTreeMap<ServerId, Time>,
 }
@@ -111,13 +113,9 @@ impl Reclaims {
 impl Shard {
     /// Whether a client that had this inode open before the restart may still have to say so.
     pub(crate) fn may_be_open_unknown(&self, ino: Ino) -> bool {
-        !self.grace.is_over() && !self.reclaims.is_of_this_process(ino)
-    }
-
-    /// As [`Shard::may_be_open_unknown`], of what was made here. What came here by a split is not held back: most of it came
-    /// since the start, with its opens, and a new directory could not spread over more than two servers before the grace is over.
-    pub(crate) fn was_made_before(&self, ino: Ino) -> bool {
-        ino.birth_shard() == self.config.shard && self.may_be_open_unknown(ino)
+        !self.grace.is_over()
+            && !self.reclaims.is_of_this_process(ino)
+            && !self.reclaims.moved_here.contains(&ino)
     }
 
     /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
@@ -336,6 +334,9 @@ impl Shard {
     }
 
     pub(crate) fn tick_reclaims(&mut self, now: Time) {
+        if self.grace.is_over() {
+            self.reclaims.moved_here = HashSet::new();
+        }
         let since = before(now, RESEND_INTERVAL);
         let late: Vec<Ino> = self
             .reclaims

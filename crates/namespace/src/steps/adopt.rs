@@ -69,6 +69,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         entries: 0,
         subdirs: 0,
     };
+    let mut inos = Vec::new();
     for item in items.into_values() {
         let entry: EntryRecord = decode("entry of a split", &item.entry)?;
         part.entries += 1;
@@ -87,6 +88,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
                     txn.put_xattr(moved.ino, &name, value.into_vec());
                 }
                 txn.add_inode(moved.ino, &inode);
+                inos.push(moved.ino);
                 EntryRecord {
                     shard: txn.shard,
                     ..entry
@@ -95,6 +97,7 @@ pub fn execute(txn: &mut Txn<'_, '_>, adopt: &Adopt) -> Result<(), Stop> {
         };
         txn.add_entry(dir, position, &item.name, &entry);
     }
+    txn.effects.push(Effect::MovedHere { inos });
     split::drop_staged(txn, adopt.split)?;
     let known = txn.view().parts(dir)?;
     let mut map = adopt.part.map.clone();

@@ -141,7 +141,7 @@ impl Shard {
     pub(super) fn have_to_stay(&self, inos: &BTreeSet<Ino>) -> bool {
         self.opens.count(inos.iter()) > MAX_MOVED_OPENS
             || self.lockers.keep(inos.iter())
-            || inos.iter().any(|&ino| self.was_made_before(ino))
+            || inos.iter().any(|&ino| self.may_be_open_unknown(ino))
     }
 
     pub(crate) fn hand_aborted(

@@ -214,6 +214,34 @@ fn what_may_be_open_does_not_move_before_clients_have_told() {
     assert!(moved > 0);
 }
 
+/// What had come by a split since the start, with its opens, was held back like what was there before: a new directory had two
+/// partitions until its servers had run for a minute.
+#[test]
+fn what_came_since_the_start_moves_on() {
+    let settings = Settings {
+        split_threshold: 4,
+        max_partitions: Some(4),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(4, DirPolicy::default(), settings);
+    for shard in 0..4 {
+        cluster.restart(shard);
+    }
+    let mut map = pandofs_placement::DirMap::single(ShardId(0));
+    for file in 0..40 {
+        let text = name(&format!("file {file}"));
+        let (made, _) =
+            cluster.call_by_name(&mut map, &text, &create_file(Ino::ROOT, text.clone()));
+        assert!(made.is_ok(), "{made:?}");
+    }
+    cluster.pass(SESSION_TIMEOUT / 4);
+    let partitions = cluster
+        .nodes
+        .iter()
+        .map(|node| node.shard.status().partitions);
+    assert_eq!(partitions.sum::<u64>(), 4);
+}
+
 /// As above: such a file may get a name that moves when all has been copied.
 #[test]
 fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
