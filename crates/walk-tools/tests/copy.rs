@@ -62,7 +62,7 @@ fn a_dry_run_changes_nothing_and_says_what_a_run_does() {
     assert!(!dir.join("copy").exists());
     // The report comes after the list.
     let text = String::from_utf8_lossy(&planned.stdout).into_owned();
-    let report: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let report: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let real = json(&ours(dir, &["cp", "--json", "tree", "copy"]));
     for what in ["directories", "links", "others"] {
         assert_eq!(report[what], real[what], "{what}");
