@@ -26,7 +26,6 @@ pub struct Reclaims {
     last_ticket: u64,
     /// Requests to be answered when the data objects have followed.
     followed: HashMap<Ino, Vec<(ShardRequest, Reply)>>,
-    pub now: Time,
     /// The first inode that it may make; none: it has made all that there are.
     first: Option<Ino>,
     /// Inodes that came here by splits and merges since the start, as long as that matters.
@@ -130,7 +129,6 @@ impl Shard {
         now: Time,
         first: Ino,
     ) -> Result<(), Stop> {
-        self.reclaims.now = now;
         self.reclaims.first = Some(first);
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);

@@ -321,6 +321,14 @@ impl Shard {
                 .extend(items.drain(fits..).map(|item| item.name));
             (items, gone)
         } else {
+            let Some(copying) = self.splits.copying.get(&dir) else {
+                return Ok(());
+            };
+            // As a rule the first is one that was there before the start: each tick asks, for a minute.
+            let mut inos = copying.names.keys();
+            if inos.any(|&ino| self.may_be_open_unknown(ino)) {
+                return Ok(());
+            }
             let (changed, _) = read_names(&view, dir, &copying.dirty)?;
             let candidates = InodesThatMove::new(copying, &changed).candidates;
             if self.have_to_stay(&candidates) {

@@ -32,7 +32,6 @@ impl Shard {
         let shard = self.config.shard;
         self.lease_time(env);
         self.placer.holds(env.held);
-        self.reclaims.now = env.now;
         let done = match input {
             Input::Warmed { input, keys } => self.submit_warmed(overlay, env, *input, keys),
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
