@@ -6,7 +6,7 @@ mod turns;
 use crate::error::ClientError;
 use pandofs_api::{FileBody, InodeReply, Layout};
 use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
-use pandofs_types::{Attr, Credentials, Ino, Time};
+use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -57,7 +57,7 @@ pub(crate) struct Pending {
     /// All of it was written under leases, and its writers knew of so many cuts of the file.
     pub cuts: Option<u32>,
     pub mtime: Time,
-    /// Who wrote last.
+    /// Who wrote first of those who may not keep the file's set-id bits; the last if all may.
     pub caller: Credentials,
     /// When the first of it was written.
     pub since: Instant,
@@ -81,7 +81,8 @@ pub(crate) struct Token(u64);
 #[derive(Debug)]
 struct Known {
     body: Body,
-    /// At the shard, when it was last heard of.
+    /// At the shard, when it was last heard of, as is the size.
+    mode: u16,
     size: u64,
     /// False when answers overtook one another: ask before relying on the size.
     certain: bool,
@@ -120,7 +121,8 @@ impl Known {
                 pending.sparse |= write.sparse;
                 pending.granted &= write.granted;
                 pending.mtime = pending.mtime.max(write.mtime);
-                if pending.caller != write.caller {
+                // Whose writing takes set-id bits off is the one to tell of, whoever wrote after it.
+                if pending.caller.has(Capabilities::FSETID) {
                     pending.caller = write.caller;
                 }
             }
@@ -164,6 +166,7 @@ impl File {
     pub fn new(ino: Ino, inode: &InodeReply) -> File {
         let known = Known {
             body: Body::from(&inode.body),
+            mode: inode.attr.mode,
             size: inode.attr.size,
             certain: true,
             generation: 1,
@@ -201,6 +204,7 @@ impl File {
     pub fn learn(&self, token: Token, inode: &InodeReply) {
         let mut known = self.known();
         let body = Body::from(&inode.body);
+        known.mode = inode.attr.mode;
         if known.generation == token.0 {
             known.size = inode.attr.size;
             known.certain = true;
@@ -214,6 +218,11 @@ impl File {
         }
         known.generation += 1;
         known.forget_cut(Some(inode.cuts));
+    }
+
+    /// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
+    pub fn groups_decide(&self) -> bool {
+        self.known().mode & 0o2010 == 0o2000
     }
 
     /// The file is striped.
@@ -451,6 +460,36 @@ mod tests {
         file.reported(&report);
         assert_eq!(file.pending(), None);
         assert_eq!(file.snapshot().end, 100);
+    }
+
+    #[test]
+    fn whose_writing_takes_set_id_bits_off_is_told_of() {
+        let user = Credentials::user(7, 7, vec![9]);
+        let by = |writers: &[&Credentials]| {
+            let file = File::new(Ino(5), &striped(100));
+            for writer in writers {
+                file.wrote(Written::Bytes(0..500), None, Time(20), writer);
+            }
+            file.pending().unwrap().caller
+        };
+        assert_eq!(by(&[&Credentials::ROOT]), Credentials::ROOT);
+        assert_eq!(by(&[&Credentials::ROOT, &user]), user);
+        assert_eq!(by(&[&user, &Credentials::ROOT]), user);
+    }
+
+    #[test]
+    fn groups_decide_of_set_group_id_that_nobody_may_execute() {
+        let with = |mode| {
+            let mut inode = inline(20);
+            inode.attr.mode = mode;
+            inode
+        };
+        let file = File::new(Ino(5), &with(0o2755));
+        assert!(!file.groups_decide());
+        file.learn(file.token(), &with(0o2745));
+        assert!(file.groups_decide());
+        file.learn(file.token(), &with(0o745));
+        assert!(!file.groups_decide());
     }
 
     #[test]

@@ -126,6 +126,13 @@ impl Client {
         self.core().opens.file(ino).is_some()
     }
 
+    /// Whether the groups of who writes to this file decide what becomes of its set-id bits, as far as this client
+    /// knows: false if it is not open.
+    pub fn groups_decide(&self, ino: Ino) -> bool {
+        let file = self.core().opens.file(ino);
+        file.is_some_and(|file| file.groups_decide())
+    }
+
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
     /// attributes. Until it was released as often as it was opened, the inode stays, also without a
     /// name.

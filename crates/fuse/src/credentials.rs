@@ -9,8 +9,9 @@
 //!   then, so it can be asked once more, with all that the caller has. Of users who needed that once it is
 //!   looked up first from then on.
 //! - Always where they decide what is done and not just whether, since then nothing is refused: a
-//!   set-group-id bit that somebody sets who is not in the file's group is left off without an error, and
-//!   attributes in `trusted.` are not there for most.
+//!   set-group-id bit that somebody sets who is not in the file's group is left off without an error, one
+//!   that nobody may execute goes when such a one writes to the file, and attributes in `trusted.` are not
+//!   there for most.
 //!
 //! What was found is used for one request and never kept: a process that gave up a capability or a group is
 //! not let in for having had it. While the request is under way its caller waits in a system call: the process
@@ -63,20 +64,25 @@ impl Caller {
 
     /// With all that the caller has.
     pub fn complete(self) -> Credentials {
-        let mut credentials = self.capable();
+        let capabilities = self.capabilities();
         // Who may do everything needs no groups.
-        if credentials.capabilities != Capabilities::ALL && self.is_there() {
-            credentials.groups = groups_of(self.pid);
-            credentials.groups.retain(|&group| group != self.gid);
-        }
-        credentials
+        let caller = if capabilities == Capabilities::ALL {
+            self.alone()
+        } else {
+            self.grouped()
+        };
+        caller.with(capabilities)
     }
 
     /// Who writes to a file that is open. It takes no right but to keep the file's set-id bits, and the kernel says
-    /// whether the caller has that.
-    pub fn writing(self, flags: WriteFlags) -> Credentials {
+    /// whether the caller has that. `groups_decide`: what becomes of the bits depends on the caller's groups, too.
+    pub fn writing(self, flags: WriteFlags, groups_decide: bool) -> Credentials {
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            self.alone()
+            if groups_decide {
+                self.grouped()
+            } else {
+                self.alone()
+            }
         } else if self.uid == 0 {
             self.alone().with(Capabilities::FSETID)
         } else {
@@ -85,14 +91,24 @@ impl Caller {
         }
     }
 
-    /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that.
+    /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that,
+    /// or else the groups, which may decide what becomes of them.
     pub fn cutting(self) -> Credentials {
-        let kept = self.capabilities().has(Capabilities::FSETID);
-        self.alone().with(if kept {
-            Capabilities::FSETID
+        if self.capabilities().has(Capabilities::FSETID) {
+            self.alone().with(Capabilities::FSETID)
         } else {
-            Capabilities::NONE
-        })
+            self.grouped()
+        }
+    }
+
+    /// With supplementary groups, and without capabilities.
+    fn grouped(self) -> Credentials {
+        let mut credentials = self.alone();
+        if self.is_there() {
+            credentials.groups = groups_of(self.pid);
+            credentials.groups.retain(|&group| group != self.gid);
+        }
+        credentials
     }
 
     fn capabilities(self) -> Capabilities {
@@ -334,7 +350,10 @@ mod tests {
             pid: 0,
         };
         let kills = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
-        let keeps = |who: Caller, flags| who.writing(flags).has(Capabilities::FSETID);
+        let keeps = |who: Caller, flags| {
+            let writer = who.writing(flags, false);
+            writer.has(Capabilities::FSETID)
+        };
         assert!(keeps(root, WriteFlags::empty()) && !keeps(root, kills));
         let user = Caller { uid: 7, ..root };
         assert!(!keeps(user, WriteFlags::empty()) && !keeps(user, kills));

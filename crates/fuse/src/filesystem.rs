@@ -345,8 +345,9 @@ impl Filesystem for PandoFs {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let caller = Caller::from(request).writing(write_flags);
         let ino = ino(number);
+        let groups_decide = self.client.groups_decide(ino);
+        let caller = Caller::from(request).writing(write_flags, groups_decide);
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }

@@ -6,7 +6,7 @@ use crate::left::Changed;
 use crate::ops::{PandoFs, Result, errno};
 use fuser::Errno;
 use pandofs_client::{Client, ClientError, again};
-use pandofs_types::{Attr, Capabilities, Credentials, FsError, Ino, SetAttr};
+use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
@@ -43,19 +43,16 @@ fn set_attr(
     set: SetAttr,
     opened: bool,
 ) -> Result<Attr, ClientError> {
-    let cleared = |set| SetAttr {
-        clear_set_id: true,
-        ..set
-    };
     if set == SetAttr::default() {
-        if caller.capable().has(Capabilities::FSETID) {
-            return client.getattr(&Credentials::ROOT, ino);
-        }
-        let set = cleared(set);
-        return match callers.ask(caller, |caller| client.setattr(caller, ino, set.clone())) {
+        let caller = caller.complete();
+        let set = SetAttr {
+            clear_set_id: true,
+            ..set
+        };
+        return match client.setattr(&caller, ino, set.clone()) {
             // Who writes to it had the right when it was opened.
             Err(ClientError::Fs(FsError::Access)) if client.is_open(ino) => {
-                again(|| client.setattr(&Credentials::ROOT, ino, set))
+                again(|| client.setattr(&caller.writing_anyway(), ino, set))
             }
             Err(ClientError::Fs(FsError::Access)) => {
                 again(|| client.getattr(&Credentials::ROOT, ino))
@@ -75,9 +72,8 @@ fn set_attr(
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
         // open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
-            let keeps = caller.capable().has(Capabilities::FSETID);
-            let set = if keeps { set } else { cleared(set) };
-            again(|| client.setattr(&Credentials::ROOT, ino, set))
+            let caller = caller.complete().writing_anyway();
+            again(|| client.setattr(&caller, ino, set))
         }
         result => result,
     }

@@ -99,6 +99,11 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
     {
         return Err(FsError::NotPermitted);
     }
+    let gives = set.uid.is_some() || set.gid.is_some();
+    // Linux takes set-id bits off as `chmod` would.
+    if gives && !owner && mode_after_giving(caller, inode) != inode.mode {
+        return Err(FsError::NotPermitted);
+    }
     if set.size.is_some() {
         match inode.kind {
             FileKind::File => check_inode(caller, WRITE, inode)?,
@@ -107,7 +112,6 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
         }
     }
     // Who gives it away takes them off by that.
-    let gives = set.uid.is_some() || set.gid.is_some();
     if set.clear_set_id && !owner && !gives {
         check_inode(caller, WRITE, inode)?;
     }
@@ -129,11 +133,12 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
 /// Permission bits after the changes. A new owner or group takes the set-id bits of what is no
 /// directory, and so does who asks for that; set-group-id is not given for a group the caller is not in.
 pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u16 {
-    let mut mode = inode.mode;
     let clears = set.uid.is_some() || set.gid.is_some() || set.clear_set_id;
-    if clears && inode.kind != FileKind::Dir {
-        mode = without_set_id(mode);
-    }
+    let mut mode = if clears {
+        mode_after_giving(caller, inode)
+    } else {
+        inode.mode
+    };
     if let Some(new) = set.mode {
         mode = new;
         let gid = set.gid.unwrap_or(inode.gid);
@@ -144,19 +149,29 @@ pub fn mode_after(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> u
     mode
 }
 
-/// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
-pub fn mode_after_write(caller: &Credentials, mode: u16) -> u16 {
-    if caller.has(Capabilities::FSETID) {
-        mode
+/// Permission bits after the inode has got another owner or group.
+fn mode_after_giving(caller: &Credentials, inode: &InodeRecord) -> u16 {
+    if inode.kind == FileKind::Dir {
+        inode.mode
     } else {
-        without_set_id(mode)
+        without_set_id(caller, inode.mode, inode.gid)
     }
 }
 
-/// A set-group-id bit without a right to execute gives nobody a group and stays.
-fn without_set_id(mode: u16) -> u16 {
+/// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
+pub fn mode_after_write(caller: &Credentials, inode: &InodeRecord) -> u16 {
+    if caller.has(Capabilities::FSETID) {
+        inode.mode
+    } else {
+        without_set_id(caller, inode.mode, inode.gid)
+    }
+}
+
+/// A set-group-id bit without a right to execute gives nobody a group: it stays if the caller might set it
+/// (`setattr_should_drop_sgid` in Linux).
+fn without_set_id(caller: &Credentials, mode: u16, gid: u32) -> u16 {
     let mode = mode & !SET_UID;
-    if mode & GROUP_EXECUTE != 0 {
+    if mode & GROUP_EXECUTE != 0 || !caller.in_group_or_capable(gid) {
         mode & !SET_GID
     } else {
         mode

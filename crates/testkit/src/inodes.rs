@@ -6,8 +6,7 @@ use crate::subject::{Census, Subject, Traits};
 use pandofs_api::Allocation;
 use pandofs_client::RenameHow;
 use pandofs_types::{
-    Attr, Capabilities, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime,
-    Time,
+    Attr, Credentials, FileKind, FsError, Ino, Name, NameError, SetAttr, SetTime, Time,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -631,11 +630,7 @@ fn set_size<I: Inodes>(inodes: &mut I, handle: &Handle, size: u64) -> Done<()> {
         Err(Failure::Fs(FsError::Access)) => {}
         other => return other,
     }
-    let set = SetAttr {
-        clear_set_id: !by.has(Capabilities::FSETID),
-        ..set
-    };
-    inodes.set_attr(*client, &Credentials::ROOT, *ino, set)
+    inodes.set_attr(*client, &by.clone().writing_anyway(), *ino, set)
 }
 
 fn stat(attr: &Attr) -> Stat {

@@ -67,8 +67,8 @@ pub struct SetAttr {
     pub size: Option<u64>,
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
-    /// Of what is no directory set-user-id goes, and set-group-id where the group may execute it: somebody
-    /// writes to it, or cuts it, who may not keep them. A new `mode` counts all the same. Whoever may write to
+    /// Of what is no directory set-user-id goes, and set-group-id where the group may execute it or the caller
+    /// could not set it: somebody writes to it, or cuts it, who may not keep them. A new `mode` counts all the same. Whoever may write to
     /// the file may ask for it.
     pub clear_set_id: bool,
 }
@@ -125,6 +125,14 @@ impl Credentials {
             capabilities,
             ..self
         }
+    }
+
+    /// The same with the right to write to any file: whose right was seen when the file was opened has it for as
+    /// long as it is open. What becomes of the file's set-id bits is as before.
+    #[must_use]
+    pub fn writing_anyway(self) -> Credentials {
+        let capabilities = self.capabilities.with(Capabilities::DAC_OVERRIDE);
+        self.with(capabilities)
     }
 
     pub fn has(&self, capability: Capabilities) -> bool {

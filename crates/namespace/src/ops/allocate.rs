@@ -82,7 +82,7 @@ pub fn apply(
     }
     inode.mtime = choices.time;
     inode.ctime = choices.time;
-    inode.mode = mode_after_write(caller, inode.mode);
+    inode.mode = mode_after_write(caller, &inode);
     drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))

@@ -181,6 +181,6 @@ pub(crate) fn cut(
     inode.size = size;
     inode.mtime = choices.time;
     inode.ctime = choices.time;
-    inode.mode = mode_after_write(caller, inode.mode);
+    inode.mode = mode_after_write(caller, inode);
     drop_capability(txn, ino, inode)
 }

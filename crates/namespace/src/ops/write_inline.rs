@@ -67,7 +67,7 @@ pub fn apply(
     inode.size = inode.size.max(end as u64);
     inode.mtime = choices.time;
     inode.ctime = choices.time;
-    inode.mode = mode_after_write(caller, inode.mode);
+    inode.mode = mode_after_write(caller, &inode);
     drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))

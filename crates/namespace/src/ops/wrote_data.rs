@@ -46,7 +46,7 @@ pub fn apply(
     inode.size = inode.size.max(written.end);
     advance(&mut inode.mtime, mtime);
     advance(&mut inode.ctime, mtime);
-    inode.mode = mode_after_write(caller, inode.mode);
+    inode.mode = mode_after_write(caller, &inode);
     drop_capability(txn, ino, &mut inode)?;
     txn.put_inode(ino, &inode);
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))

@@ -97,6 +97,29 @@ pub const CASES: &[Case] = &[
         same("owners", (own.st_uid, own.st_gid), (BOB.uid, CREW))?;
         same("owners", (other.st_uid, other.st_gid), (EVE.uid, CREW))
     }),
+    Case::new("capability.chown_of_set_id", "CAP_CHOWN; chown(2)", |_| {
+        // To take the bits off is to change the mode, which takes another capability.
+        file_of("a", BOB.uid, 0o755)?;
+        for (mode, allowed) in [
+            (0o755, true),
+            (0o4755, false),
+            (0o2755, false),
+            (0o2745, false),
+        ] {
+            chmod("a", mode).ok()?;
+            let gives = || chown("a", None, Some(CREW));
+            if allowed {
+                with_capabilities(EVE, C::CHOWN, || gives().ok())?;
+            } else {
+                with_capabilities(EVE, C::CHOWN, || gives().fails(E::PERM))?;
+                with_capabilities(EVE, C::CHOWN | C::FOWNER, || gives().ok())?;
+            }
+            same("mode", mode_of("a")?, 0o755 & mode)?;
+        }
+        dir_of("d", BOB.uid, 0o6755)?;
+        with_capabilities(EVE, C::CHOWN, || chown("d", Some(EVE.uid), None).ok())?;
+        same("mode of a directory", mode_of("d")?, 0o6755)
+    }),
     Case::new("capability.fsetid", "CAP_FSETID", |_| {
         file_of("own", EVE.uid, 0o700)?;
         chown("own", None, Some(CREW)).ok()?;

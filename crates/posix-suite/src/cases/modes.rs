@@ -15,6 +15,47 @@ fn of_ann_and_crew(path: &str, mode: u32) -> crate::case::Outcome {
 /// What changes the data of the file `a`.
 type Change = fn() -> crate::case::Outcome;
 
+/// Every call that changes the data of the file `a`.
+fn changes() -> [(&'static str, Change); 9] {
+    [
+        ("truncate", || truncate("a", 3).ok()),
+        ("ftruncate", || {
+            ftruncate(&open("a", O::WRONLY, 0).ok()?, 5).ok()
+        }),
+        ("open with O_TRUNC", || {
+            open("a", O::WRONLY | O::TRUNC, 0).ok().map(drop)
+        }),
+        ("pwrite", || {
+            pwrite(&open("a", O::WRONLY, 0).ok()?, b"x", 9).gives(1)
+        }),
+        ("write with O_APPEND", || {
+            write(&open("a", O::WRONLY | O::APPEND, 0).ok()?, b"x").gives(1)
+        }),
+        ("copy_file_range", || {
+            let (from, to) = (
+                open("from", O::RDONLY, 0).ok()?,
+                open("a", O::WRONLY, 0).ok()?,
+            );
+            copy_file_range((&from, None), (&to, None), 4).gives(4)
+        }),
+        ("O_DIRECT write", || {
+            let fd = open("a", O::RDWR | O::DIRECT, 0);
+            let Ok(fd) = fd.result() else {
+                return chmod("a", 0o777).ok();
+            };
+            let memory = open("from", O::RDONLY, 0).ok()?;
+            let memory = map(&memory, PAGE, false, rustix::mm::MapFlags::PRIVATE).ok()?;
+            same("write", memory.write_direct(&fd, 0, PAGE), Ok(PAGE))
+        }),
+        ("fallocate", || {
+            fallocate(&open("a", O::WRONLY, 0).ok()?, Falloc::empty(), 0, 9_000).ok()
+        }),
+        ("a write to data objects", || {
+            pwrite(&open("a", O::WRONLY, 0).ok()?, &[b'x'; 300_000], 5_000).gives(300_000)
+        }),
+    ]
+}
+
 const MEMBER: Who = ANN.with(&[CREW]);
 
 /// A value of `security.capability` that the kernel takes (revision 2, cap_net_raw).
@@ -187,47 +228,64 @@ pub const CASES: &[Case] = &[
         |_| {
             of_ann_and_crew("a", 0o6777)?;
             file_with("from", b"from")?;
-            let each: [(&str, Change); 8] = [
-                ("truncate", || truncate("a", 3).ok()),
-                ("ftruncate", || {
-                    ftruncate(&open("a", O::WRONLY, 0).ok()?, 5).ok()
-                }),
-                ("open with O_TRUNC", || {
-                    open("a", O::WRONLY | O::TRUNC, 0).ok().map(drop)
-                }),
-                ("pwrite", || {
-                    pwrite(&open("a", O::WRONLY, 0).ok()?, b"x", 9).gives(1)
-                }),
-                ("write with O_APPEND", || {
-                    write(&open("a", O::WRONLY | O::APPEND, 0).ok()?, b"x").gives(1)
-                }),
-                ("copy_file_range", || {
-                    let (from, to) = (
-                        open("from", O::RDONLY, 0).ok()?,
-                        open("a", O::WRONLY, 0).ok()?,
-                    );
-                    copy_file_range((&from, None), (&to, None), 4).gives(4)
-                }),
-                ("O_DIRECT write", || {
-                    let fd = open("a", O::RDWR | O::DIRECT, 0);
-                    let Ok(fd) = fd.result() else {
-                        return chmod("a", 0o777).ok();
-                    };
-                    let memory = open("from", O::RDONLY, 0).ok()?;
-                    let memory = map(&memory, PAGE, false, rustix::mm::MapFlags::PRIVATE).ok()?;
-                    same("write", memory.write_direct(&fd, 0, PAGE), Ok(PAGE))
-                }),
-                ("fallocate", || {
-                    fallocate(&open("a", O::WRONLY, 0).ok()?, Falloc::empty(), 0, 9_000).ok()
-                }),
-            ];
-            for (what, call) in each {
+            for (what, call) in changes() {
                 chmod("a", 0o6777).ok()?;
                 // The owner, for whom nothing but the bits differs, and who may chmod.
                 as_user(ANN, call)?;
                 same(&format!("mode after {what}"), mode_of("a")?, 0o777)?;
             }
             Ok(())
+        },
+    ),
+    Case::new(
+        "setid.changes_without_group_execute",
+        "inode(7); Linux 6.2: set-group-id without S_IXGRP stays for who might set it",
+        |_| {
+            of_ann_and_crew("a", 0o2666)?;
+            file_with("from", b"from")?;
+            let in_crew = EVE.with(&[CLUB, CREW]);
+            for (what, call) in changes() {
+                for (who, from, to) in [
+                    (BOB, 0o2666, 0o666),
+                    (ANN, 0o6666, 0o666),
+                    (MEMBER, 0o6666, 0o2666),
+                    (in_crew, 0o2666, 0o2666),
+                ] {
+                    chmod("a", from).ok()?;
+                    as_user(who, call)?;
+                    same(
+                        &format!("mode {from:o} after {what} of user {}", who.uid),
+                        mode_of("a")?,
+                        to,
+                    )?;
+                }
+                chmod("a", 0o6666).ok()?;
+                call()?;
+                same(&format!("mode after {what} of root"), mode_of("a")?, 0o6666)?;
+            }
+            // By who had the file open when anybody might write to it.
+            let fd = open("a", O::WRONLY, 0).ok()?;
+            chmod("a", 0o2600).ok()?;
+            as_user(in_crew, || ftruncate(&fd, 3).ok())?;
+            same("mode after a member's ftruncate", mode_of("a")?, 0o2600)?;
+            as_user(BOB, || ftruncate(&fd, 2).ok())?;
+            same("mode after another's", mode_of("a")?, 0o600)
+        },
+    ),
+    Case::new(
+        "setid.chown_of_nothing",
+        "chown(2): owner and group -1",
+        |_| {
+            of_ann_and_crew("a", 0o6755)?;
+            as_user(ANN, || chown("a", None, None).ok())?;
+            same("mode after the owner's", mode_of("a")?, 0o755)?;
+            chmod("a", 0o6755).ok()?;
+            chown("a", None, None).ok()?;
+            same("mode after root's", mode_of("a")?, 0o755)?;
+            dir("d")?;
+            chmod("d", 0o6755).ok()?;
+            chown("d", None, None).ok()?;
+            same("mode of a directory", mode_of("d")?, 0o6755)
         },
     ),
     Case::new("setid.reading_leaves_it", "inode(7)", |_| {

@@ -73,3 +73,27 @@ fn nobody_takes_set_id_bits_who_may_not_write() {
     let attr = clear(&mut cluster, &STRANGER, writable, None).unwrap();
     assert_eq!(attr.mode, 0o757);
 }
+
+#[test]
+fn set_group_id_that_nobody_may_execute_stays_for_who_might_set_it() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    // Its group is root's.
+    let ino = create(&mut cluster, "odd", 0o6666);
+    let member = Credentials::user(1_001, 1_001, vec![0]);
+    let attr = clear(&mut cluster, &member, ino, None).unwrap();
+    assert_eq!(attr.mode, 0o2666);
+    let write = Request::WriteInline {
+        ino,
+        offset: 0,
+        data: b"x".to_vec(),
+    };
+    let mode = |cluster: &mut Cluster, by: &Credentials| {
+        cluster.call_by(by, 0, write.clone()).unwrap();
+        match cluster.call(0, Request::GetAttr { ino }) {
+            Ok(Reply::Inode(inode)) => inode.attr.mode,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(mode(&mut cluster, &member), 0o2666);
+    assert_eq!(mode(&mut cluster, &STRANGER), 0o666);
+}

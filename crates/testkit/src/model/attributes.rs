@@ -46,41 +46,40 @@ impl Model {
                     && gid.is_none_or(|gid| owner && (gid == node.gid || by.in_group(gid))),
             FsError::NotPermitted,
         );
+        let mode = self.mode_without_set_id(by, id);
+        errors.none_if(
+            mode == node.mode || self.owns(by, id),
+            FsError::NotPermitted,
+        );
         errors.finish()?;
-        let mode = self.mode_without_set_id(by, id)?;
         let node = self.node_mut(id);
-        if node.kind != FileKind::Dir {
-            node.mode = mode;
-        }
+        node.mode = mode;
         node.uid = uid.unwrap_or(node.uid);
         node.gid = gid.unwrap_or(node.gid);
         self.touch_ctime(id);
         Ok(Expected::Done)
     }
 
-    /// Permission bits after the set-id bits were taken off. What becomes of set-group-id without
-    /// group-execute (mandatory locking once) depends on the version of Linux.
-    fn mode_without_set_id(&self, by: &Credentials, id: NodeId) -> Checked<u16> {
+    /// Permission bits after the set-id bits were taken off. Set-group-id without group-execute (mandatory
+    /// locking once) stays for who might set it, since Linux 6.2.
+    fn mode_without_set_id(&self, by: &Credentials, id: NodeId) -> u16 {
         let node = self.node(id);
         if node.kind == FileKind::Dir {
-            return Ok(node.mode);
+            return node.mode;
         }
-        let odd = node.mode & (SET_GID | GROUP_EXECUTE) == SET_GID;
-        if odd && !by.has(Capabilities::FSETID) && !by.in_group(node.gid) {
-            return Err(Stop::Unspecified);
-        }
+        let might_set = by.has(Capabilities::FSETID) || by.in_group(node.gid);
         let mode = node.mode & !SET_UID;
-        Ok(if mode & GROUP_EXECUTE != 0 {
+        if mode & GROUP_EXECUTE != 0 || !might_set {
             mode & !SET_GID
         } else {
             mode
-        })
+        }
     }
 
     /// Writing to a file takes off its set-id bits, unless a capability keeps them.
-    pub(super) fn mode_after_write(&self, by: &Credentials, id: NodeId) -> Checked<u16> {
+    pub(super) fn mode_after_write(&self, by: &Credentials, id: NodeId) -> u16 {
         if by.has(Capabilities::FSETID) {
-            Ok(self.node(id).mode)
+            self.node(id).mode
         } else {
             self.mode_without_set_id(by, id)
         }
@@ -117,7 +116,7 @@ impl Model {
         size: u64,
         always: bool,
     ) -> Checked<()> {
-        let mode = self.mode_after_write(by, id)?;
+        let mode = self.mode_after_write(by, id);
         let (now, traits) = (self.now, self.traits.clone());
         let node = self.node_mut(id);
         let Body::File(bytes) = &mut node.body else {

@@ -19,7 +19,7 @@ impl Model {
             return Err(Stop::Unspecified);
         }
         let by = self.callers[handle.caller].clone();
-        let mode = self.mode_after_write(&by, handle.node)?;
+        let mode = self.mode_after_write(&by, handle.node);
         let (now, traits) = (self.now, self.traits.clone());
         let node = self.node_mut(handle.node);
         let Body::File(bytes) = &mut node.body else {
