@@ -101,3 +101,11 @@ done
 prlimit --pid "$mount" --nofile="$LIMIT:$LIMIT"
 check_online
 stop_cluster
+
+# 5. With fewer than a server can do with, none is started, and nothing is touched.
+CODE=0
+(ulimit -n 191 && exec "$PANDOFS" serve --cluster "$DATA/cluster.json" --id 0 --data "$DATA/server-0/data") >"$SCRATCH/few" 2>&1 || CODE=$?
+[[ $CODE -ne 0 ]] || fail 'a server started with 191 open files'
+grep -q 'needs 192 open files at least, and may have 191: raise the limit' "$SCRATCH/few" ||
+    fail "what it says: $(cat "$SCRATCH/few")"
+

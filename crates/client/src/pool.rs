@@ -109,7 +109,6 @@ impl Connection {
         who: &Identity,
     ) -> Result<(Connection, Boot), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
-        let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
         let is_given_up = Cell::new(false);
         let waits_on = |waited| {
@@ -125,32 +124,50 @@ impl Connection {
         })?;
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
+        Connection::on(stream, left)
+            .map_err(lost)?
+            .greet(address, server, who)
+    }
+
+    fn on(stream: Stream, patience: Duration) -> io::Result<Connection> {
         let mut connection = Connection {
             incoming: ReadBuffer::of(&stream),
             outgoing: WriteBuffer::of(&stream),
             stream,
             next_id: 0,
-            patience: left,
+            patience,
             asked: Instant::now(),
             registration: 0,
             machine: Machine::default(),
         };
+        connection.be_patient(patience)?;
+        Ok(connection)
+    }
+
+    /// The handshake with what was reached at that address.
+    fn greet(
+        mut self,
+        address: &Address,
+        server: ServerId,
+        who: &Identity,
+    ) -> Result<(Connection, Boot), ConnectError> {
+        let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
+        let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let hello = Hello {
             fs: who.fs,
             peer: Peer::Client {
                 session: who.session,
             },
         };
-        connection.be_patient(left).map_err(lost)?;
-        connection.outgoing.push(&hello).map_err(broken)?;
+        self.outgoing.push(&hello).map_err(broken)?;
         // A server that turns connections away says why and closes without reading: that is still to be read.
-        let unsent = match connection.send() {
+        let unsent = match self.send() {
             Ok(()) => None,
             Err(Unsent::Connection(error)) if CLOSED.contains(&error.kind()) => Some(error),
             Err(Unsent::Connection(error)) => return Err(lost(error)),
             Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
         };
-        let answer = match connection.next(|incoming| {
+        let answer = match self.next(|incoming| {
             let body = incoming.next_frame()?;
             Ok(body.map(HelloAnswer::decode))
         }) {
@@ -172,9 +189,9 @@ impl Connection {
                          {server}: check the addresses in the map"
                     )));
                 }
-                connection.be_patient(who.timeouts.answer).map_err(lost)?;
-                connection.machine = machine;
-                return Ok((connection, boot));
+                self.be_patient(who.timeouts.answer).map_err(lost)?;
+                self.machine = machine;
+                return Ok((self, boot));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
         };
@@ -544,155 +561,4 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-    use std::sync::atomic::AtomicBool;
-
-    fn info(addresses: &[&str]) -> ServerInfo {
-        ServerInfo {
-            id: ServerId(3),
-            addresses: addresses.iter().map(|&text| text.to_owned()).collect(),
-            weight: ServerInfo::WEIGHT_ONE,
-            domain: "rack".to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_unix_socket_is_tried_first() {
-        let server = Server::new(&info(&["tcp:127.0.0.1:7400", "unix:/run/pandofs/3"])).unwrap();
-        assert_eq!(server.addresses[0].to_string(), "unix:/run/pandofs/3");
-        assert!(server.is_still(&info(&["unix:/run/pandofs/3", "tcp:127.0.0.1:7400"])));
-        assert!(!server.is_still(&info(&["tcp:127.0.0.1:7400"])));
-    }
-
-    #[test]
-    fn a_server_without_address_is_an_error() {
-        let error = Server::new(&info(&[])).unwrap_err();
-        assert_eq!(error, "the cluster map has no address of server 3");
-        assert!(Server::new(&info(&["tcp:nowhere"])).is_err());
-    }
-
-    #[test]
-    fn who_looked_before_it_came_back_does_not_say_that_it_is_away() {
-        let server = Server::new(&info(&["unix:/run/pandofs/3"])).unwrap();
-        let before = server.times_seen();
-        server.note_away(before, "refused");
-        assert!(server.is_away() && !server.was_reached());
-        server.note_back();
-        server.note_away(before, "refused");
-        assert!(!server.is_away() && server.was_reached());
-        server.note_away(server.times_seen(), "refused");
-        assert!(server.is_away());
-    }
-
-    /// More than any socket takes.
-    const MUCH: usize = 64 << 20;
-
-    /// A connection to nobody who reads, and its other end.
-    fn unread(patience: Duration) -> (Connection, UnixStream) {
-        let (near, far) = UnixStream::pair().unwrap();
-        let stream = Stream::Unix(near);
-        let mut connection = Connection {
-            incoming: ReadBuffer::of(&stream),
-            outgoing: WriteBuffer::of(&stream),
-            stream,
-            next_id: 0,
-            patience,
-            asked: Instant::now(),
-            registration: 0,
-            machine: Machine::default(),
-        };
-        connection.be_patient(patience).unwrap();
-        (connection, far)
-    }
-
-    #[test]
-    fn connections_that_were_used_last_keep_their_buffers() {
-        let server = Server::new(&info(&["unix:/run/pandofs/3"])).unwrap();
-        server.keep_buffers(2);
-        for _ in 0..4 {
-            let (mut connection, _far) = unread(ANSWER_TIMEOUT);
-            // It makes room before it finds that there is nothing to read.
-            connection.incoming.fill_from(&mut &[][..]).unwrap();
-            server.put_back(connection);
-        }
-        let idle = server.idle();
-        let kept = idle
-            .iter()
-            .map(|connection| connection.incoming.memory() > 0);
-        assert_eq!(kept.collect::<Vec<_>>(), [false, false, true, true]);
-    }
-
-    fn ask_for(wait_on: fn(u32) -> bool) {
-        crate::ask_for(Some(crate::Asker {
-            id: 0,
-            wait_on,
-            goes_on: |_| panic!("it may be given up"),
-        }));
-    }
-
-    #[test]
-    fn who_is_killed_does_not_wait_until_a_server_takes_what_is_sent() {
-        let (mut connection, _far) = unread(ANSWER_TIMEOUT);
-        ask_for(|_| false);
-        let sent = connection.send_with(&[&[7; MUCH]]);
-        crate::ask_for(None);
-        assert!(matches!(sent, Err(Unsent::GivenUp)), "{sent:?}");
-    }
-
-    #[test]
-    fn a_server_that_takes_nothing_is_given_up_in_the_end() {
-        let (mut connection, _far) = unread(ASKER_INTERVAL / 4);
-        let sent = connection.send_with(&[&[7; MUCH]]);
-        let Err(Unsent::Connection(error)) = sent else {
-            panic!("{sent:?}");
-        };
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-    }
-
-    #[test]
-    fn who_is_asked_meanwhile_goes_on_where_it_was() {
-        static IS_ASKED: AtomicBool = AtomicBool::new(false);
-        let (mut connection, mut far) = unread(ANSWER_TIMEOUT);
-        let data: Vec<u8> = (0..MUCH).map(|place| (place % 251) as u8).collect();
-        std::thread::scope(|scope| {
-            let reads = scope.spawn(move || {
-                while !IS_ASKED.load(Ordering::SeqCst) {
-                    std::thread::yield_now();
-                }
-                let mut read = Vec::new();
-                far.read_to_end(&mut read).unwrap();
-                read
-            });
-            ask_for(|_| {
-                IS_ASKED.store(true, Ordering::SeqCst);
-                true
-            });
-            let (first, rest) = data.split_at(MUCH / 3);
-            connection.send_with(&[first, rest]).unwrap();
-            crate::ask_for(None);
-            drop(connection);
-            assert!(
-                reads.join().unwrap() == data,
-                "other bytes came than were sent"
-            );
-        });
-    }
-
-    #[test]
-    fn a_soft_limit_bounds_each_attempt() {
-        let soft = Timeouts::within(Some(Duration::from_secs(1)));
-        assert_eq!(
-            (soft.connect, soft.answer),
-            (Duration::from_secs(1), Duration::from_secs(1))
-        );
-        let hard = Timeouts::within(None);
-        assert_eq!(
-            (hard.connect, hard.answer),
-            (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
-        );
-        assert!(!Timeouts::within(Some(Duration::ZERO)).answer.is_zero());
-    }
-}
+mod tests;

@@ -3,9 +3,10 @@
 //! What a server opens is counted and limited: were it to open files until it is refused, it would be refused
 //! in the middle of something.
 
+use crate::error::StartError;
 use pandofs_types::limits::{
     DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MAX_OPEN_TABLES, MIN_OPEN_TABLES,
-    OTHER_OPEN_FILES,
+    MIN_SERVER_OPEN_FILES, OTHER_OPEN_FILES,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -34,7 +35,7 @@ impl Descriptors {
         self.connections + FILES_PER_OBJECT * self.objects + self.tables + OTHER_OPEN_FILES
     }
 
-    /// For a process that may have `limit` files open.
+    /// For a process that may have `limit` files open, [`MIN_SERVER_OPEN_FILES`] at least.
     fn within(limit: usize) -> Descriptors {
         if limit >= Descriptors::FULL.files() {
             return Descriptors::FULL;
@@ -43,10 +44,7 @@ impl Descriptors {
         let tables = (limit / SHARE).clamp(MIN_OPEN_TABLES, MAX_OPEN_TABLES);
         let others = FILES_PER_OBJECT * objects + tables + OTHER_OPEN_FILES;
         Descriptors {
-            // At least somebody is served.
-            connections: limit
-                .saturating_sub(others)
-                .clamp(DATA_THREADS, MAX_CONNECTIONS),
+            connections: (limit - others).min(MAX_CONNECTIONS),
             objects,
             tables,
         }
@@ -54,11 +52,14 @@ impl Descriptors {
 
     /// What the system grants when it is asked for as many as it may give, which is often more than it
     /// gives at first.
-    pub fn raised() -> Descriptors {
+    ///
+    /// # Errors
+    /// When that is too little to serve with.
+    pub fn raised() -> Result<Descriptors, StartError> {
         let needed = Descriptors::FULL.files() as u64;
         let limit = getrlimit(Resource::Nofile);
         let Some(current) = limit.current.filter(|&current| current < needed) else {
-            return Descriptors::FULL;
+            return Ok(Descriptors::FULL);
         };
         let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
         let new = Rlimit {
@@ -72,7 +73,11 @@ impl Descriptors {
                 current
             }
         };
-        let descriptors = Descriptors::within(usize::try_from(granted).unwrap_or(usize::MAX));
+        let granted = usize::try_from(granted).unwrap_or(usize::MAX);
+        if granted < MIN_SERVER_OPEN_FILES {
+            return Err(StartError::FewFiles(granted));
+        }
+        let descriptors = Descriptors::within(granted);
         // A server with 4,096 connections lacks nothing yet.
         if descriptors.connections < MAX_CONNECTIONS / 4 {
             tracing::info!(
@@ -83,7 +88,7 @@ impl Descriptors {
                 descriptors.tables
             );
         }
-        descriptors
+        Ok(descriptors)
     }
 }
 
@@ -104,10 +109,10 @@ mod tests {
             tables: 64,
         };
         assert_eq!(Descriptors::within(256), few);
-        for limit in [0, 1, 100, 256, 1_024, 4_096, 20_000] {
+        for limit in (MIN_SERVER_OPEN_FILES..1_024).chain([4_096, 20_000]) {
             let descriptors = Descriptors::within(limit);
-            assert!(descriptors.objects >= DATA_THREADS && descriptors.connections > 0);
-            assert!(limit < 256 || descriptors.files() <= limit, "{limit}");
+            assert!(descriptors.objects >= DATA_THREADS && descriptors.connections >= 16);
+            assert!(descriptors.files() <= limit, "{limit}");
         }
     }
 }

@@ -4,6 +4,7 @@ use pandofs_log::LogError;
 use pandofs_placement::MapError;
 use pandofs_shard::ShardError;
 use pandofs_store::StoreError;
+use pandofs_types::limits::MIN_SERVER_OPEN_FILES;
 use pandofs_types::{FsId, ServerId, ShardId};
 use std::io;
 use std::path::PathBuf;
@@ -93,6 +94,10 @@ pub enum StartError {
     Map(#[from] MapError),
     #[error("{0}")]
     Listen(io::Error),
+    #[error(
+        "a server needs {MIN_SERVER_OPEN_FILES} open files at least, and may have {0}: raise the limit (ulimit -Hn)"
+    )]
+    FewFiles(usize),
     #[error("cannot start: {0}")]
     System(io::Error),
     #[error("the store cannot be used: {0}")]

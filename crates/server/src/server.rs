@@ -143,6 +143,7 @@ impl Server {
         let directory = ServerDirectory::open(&options.dir, options.map.fs, options.id)?;
         let maps = Maps::of(&directory, options.map.clone(), options.map_file.clone())?;
         check_map(&maps.map, options.id)?;
+        let descriptors = Descriptors::raised()?;
         // The log first: unlike it, the store writes files of its own when it is opened, and nothing is
         // to be changed when the log is refused.
         let log: Arc<dyn Log> = if std::env::var_os(UNLOGGED_VARIABLE).is_some() {
@@ -156,7 +157,6 @@ impl Server {
             let files = log_options(&directory.log())?;
             Arc::new(RaftEngineLog::open(&directory.log(), files)?)
         };
-        let descriptors = Descriptors::raised();
         let store = RocksStore::open(directory.store(), options.store(descriptors))?;
         let data = directory.data();
         let schedule = options.schedule();
@@ -201,7 +201,7 @@ impl Server {
         };
         // Where the caller keeps store and log is not known.
         let disks = Disks::default();
-        let descriptors = Descriptors::raised();
+        let descriptors = Descriptors::raised()?;
         let memory = Memory::of(DEFAULT_SERVER_MEMORY_BYTES);
         serve(
             Maps::new(map),

@@ -166,6 +166,8 @@ pub const MIN_OPEN_TABLES: usize = 64;
 pub const MAX_MOUNT_FILES: u64 = 65_536;
 /// Files that a server or a mount needs besides what it counts.
 pub const OTHER_OPEN_FILES: usize = 64;
+/// Files that the system must let a server open: with fewer there is none for clients besides those that it needs.
+pub const MIN_SERVER_OPEN_FILES: usize = 192;
 /// Data objects in one answer to an administrator's listing.
 pub const MAX_OBJECTS_LISTED: usize = 65_536;
 /// Bytes of stored pairs in one answer to an administrator's dump; one pair may exceed it.

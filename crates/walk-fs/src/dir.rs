@@ -227,12 +227,7 @@ impl<D> Dir<D> {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A part is done; whether it was the last.
-    pub(crate) fn part_done(&self) -> bool {
-        self.parts_done(1)
-    }
-
-    /// Several are.
+    /// So many parts are done; whether they were the last.
     pub(crate) fn parts_done(&self, parts: usize) -> bool {
         // Acquire and release: who does the last part sees what was done to the state by all others.
         let before = self.pending.fetch_sub(parts, Ordering::AcqRel);
@@ -295,10 +290,10 @@ mod tests {
         let top = Dir::<()>::top();
         let dir = Arc::new(Dir::child(&top, c"d", [0, 0]));
         dir.add_part();
-        assert!(!dir.part_done());
-        assert!(dir.part_done());
+        assert!(!dir.parts_done(1));
+        assert!(dir.parts_done(1));
         assert!(dir.parent().is_none(), "a root");
-        assert!(!top.part_done());
-        assert!(top.part_done());
+        assert!(!top.parts_done(1));
+        assert!(top.parts_done(1));
     }
 }

@@ -208,8 +208,8 @@ mod tests {
             assert_eq!((a.name(), b.name()), (c"a", c"b"));
             assert!(b.above().is_some_and(|above| Arc::ptr_eq(above, a)));
             assert_eq!((known(&top), known(a), known(b)), (1, 13, 5));
-            assert!(!a.part_done());
-            assert!(b.part_done() && a.part_done(), "its slice and b");
+            assert!(!a.parts_done(1));
+            assert!(b.parts_done(1) && a.parts_done(1), "its slice and b");
             // What is one already stays as it is.
             assert_eq!(merged(&[&bytes]).unwrap(), (3, bytes));
         }

@@ -418,8 +418,8 @@ pub(crate) mod tests {
         assert_eq!(known(a), 13, "its own three once");
         assert_eq!(known(b), 5, "it was not begun");
         assert!(b.above().is_some_and(|above| Arc::ptr_eq(above, a)));
-        assert!(!a.part_done());
-        assert!(b.part_done() && a.part_done() && top.part_done());
+        assert!(!a.parts_done(1));
+        assert!(b.parts_done(1) && a.parts_done(1) && top.parts_done(1));
         for cut in 0..bytes.len() {
             assert!(loaded(&bytes[..cut]).is_err(), "{cut}");
         }

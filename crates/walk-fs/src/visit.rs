@@ -42,7 +42,7 @@ pub enum ProblemKind {
     /// A directory was replaced by another one while it was walked: what is below is not what it was.
     #[error("the directory was replaced during the walk")]
     Replaced,
-    /// A followed link leads back to a directory above it; it is not entered.
+    /// A followed link leads back to a directory above it; it is neither shown nor entered.
     #[error("the link leads back to a directory above it")]
     Loop,
 }

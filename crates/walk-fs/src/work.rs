@@ -9,6 +9,7 @@ use crate::options::{Follow, Options};
 use crate::paths::Paths;
 use crate::saved::Saved;
 use crate::slice::{self, Item};
+use crate::stat::Stat;
 use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
 use pandofs_types::limits::{
@@ -368,6 +369,12 @@ impl<'w, V: Visitor> Worker<'w, V> {
             tasks: Vec::new(),
             claims: Vec::new(),
         };
+        // Nobody sees it, as find(1) has it.
+        if options.follow == Follow::Always && leads_back(&mut entry) {
+            drop(entry);
+            self.entry_problem(place.dir, listed.name, ProblemKind::Loop, false);
+            return true;
+        }
         // Names that come from a directory are there; roots have to be looked for.
         let mut enters = None;
         if !place.dir.is_top() || entry.stat().is_ok() {
@@ -422,12 +429,6 @@ impl<'w, V: Visitor> Worker<'w, V> {
             let child = Dir::child(place.dir, listed.name, seed);
             if let Some(identity) = identity {
                 child.set_identity(identity);
-                if options.follow == Follow::Always && leads_back(&child) {
-                    // It was counted as a part of its parent, which another part keeps pending.
-                    place.dir.part_done();
-                    self.entry_problem(place.dir, listed.name, ProblemKind::Loop, false);
-                    return true;
-                }
             }
             self.keep(place);
             self.found.push(Item::Directory(Arc::new(child)));
@@ -544,11 +545,17 @@ fn listed<'l>(entry: &'l rustix::fs::RawDirEntry<'_>) -> Option<Listed<'l>> {
     })
 }
 
-/// Whether the directory is one of those above it.
-fn leads_back<D>(dir: &Dir<D>) -> bool {
-    let mut above = dir.above();
+/// Whether it is one of the directories above it.
+fn leads_back<D>(entry: &mut Entry<'_, D>) -> bool {
+    if entry.kind() != FileType::Directory {
+        return false;
+    }
+    let mut above = Some(entry.dir);
+    let Ok(identity) = entry.stat().map(Stat::identity) else {
+        return false;
+    };
     while let Some(it) = above {
-        if it.identity().is_some() && it.identity() == dir.identity() {
+        if it.identity() == Some(identity) {
             return true;
         }
         above = it.above();

@@ -136,7 +136,7 @@ fn a_link_that_leads_back_is_not_followed_around() {
         options.follow = Follow::Always;
         let back = dir.path().join("a/b/back").into_os_string();
         assert_eq!(problems(dir.path(), &options), [(back, ProblemKind::Loop)]);
-        assert_eq!(options.meter.entries(), 4);
+        assert_eq!(options.meter.entries(), 3, "it is not seen");
     }
 }
 

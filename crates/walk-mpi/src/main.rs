@@ -10,6 +10,7 @@ use pandofs_types::limits::WALK_LONGEST_SILENCE;
 use pandofs_walk_fs::{Link, Processes};
 use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
 use pandofs_walk_tools::{Crew, Outcome, Tool};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         print(panic);
         std::process::abort();
     }));
+    prepare_open_mpi();
     // One thread speaks for the walk, and another one says that this process is there.
     let Some((universe, threads)) = mpi::initialize_with_threading(Threading::Multiple) else {
         eprintln!("pandofs-mpi: MPI cannot be initialized");
@@ -80,6 +82,25 @@ fn main() -> ExitCode {
             world.abort(outcome.code().into())
         }
     }
+}
+
+/// Where Open MPI's launcher tells of all processes that they are on one host, they speak through memory (`ob1`). Left to
+/// itself Open MPI asks each library for networks first whether it knows a better way, which took 0.2 s of each start, and a
+/// third of the processor time of eight. Who has said something about it is not overruled.
+fn prepare_open_mpi() {
+    let own = |name: &str| std::env::var_os(name);
+    if let Some((name, value)) = way_of_messages(own) {
+        // SAFETY: this is the only thread: nobody reads the environment meanwhile.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+/// What Open MPI is to be told with such an environment, if anything.
+fn way_of_messages(own: impl Fn(&str) -> Option<OsString>) -> Option<(&'static str, &'static str)> {
+    const NAME: &str = "OMPI_MCA_pml";
+    let here = own("OMPI_COMM_WORLD_LOCAL_SIZE")?;
+    let is_one_host = own("OMPI_COMM_WORLD_SIZE")? == here;
+    (is_one_host && own(NAME).is_none()).then_some((NAME, "ob1"))
 }
 
 /// How it ended, and what is to be said.
@@ -173,5 +194,25 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn open_mpi_is_told_of_one_host_what_nobody_else_has_told_it() {
+        let told = |pairs: &[(&str, &str)]| {
+            way_of_messages(|name| {
+                let found = pairs.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            })
+        };
+        let (all, here) = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE");
+        let ob1 = Some(("OMPI_MCA_pml", "ob1"));
+        assert_eq!(told(&[(all, "8"), (here, "8")]), ob1);
+        assert_eq!(told(&[(all, "8"), (here, "4")]), None);
+        assert_eq!(
+            told(&[(all, "8"), (here, "8"), ("OMPI_MCA_pml", "ucx")]),
+            None
+        );
+        assert_eq!(told(&[(all, "8")]), None);
+        assert_eq!(told(&[]), None);
     }
 }

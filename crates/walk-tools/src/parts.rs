@@ -222,11 +222,12 @@ pub struct Parts {
 
 impl Parts {
     /// `asked` is what makes the walk this one and no other. `files` are those that are appended to, of which what is not
-    /// in the checkpoint is cut off. Also what was found before, by all, if it goes on: at the first process.
+    /// in the checkpoint is cut off. Also what was found before, by all, if it goes on: at the first process, and `None` where
+    /// nothing was.
     ///
     /// # Errors
     /// When it cannot go on.
-    pub fn begin<T: DeserializeOwned>(
+    pub fn begin<T: Serialize + DeserializeOwned>(
         resumable: &Resumable,
         crew: &Crew<'_>,
         meter: &Meter,
@@ -256,8 +257,11 @@ impl Parts {
         let here = std::env::current_dir().unwrap_or_default();
         let checkpoint = Checkpoint::new(path, format!("{asked}, in {here:?}"));
         let mut found = None;
-        if resumable.resume {
-            let (done, rest) = checkpoint.read::<Done<T>>()?;
+        if !resumable.resume {
+            // It may be killed before it writes down anything that it has done.
+            checkpoint.begin()?;
+            checkpoint.write(None::<Done<T>>)?;
+        } else if let (Some(done), rest) = checkpoint.read::<Option<Done<T>>>()? {
             if done.lengths.len() != parts.files.len() {
                 bail!("{} is of another walk", path.display());
             }
@@ -272,6 +276,10 @@ impl Parts {
             parts.seconds = done.seconds;
             parts.rest = Some(Box::new(rest));
             found = Some(done.found);
+        } else {
+            for file in &parts.files {
+                file.set_len(0)?;
+            }
         }
         parts.checkpoint = Some(checkpoint);
         Ok((parts, found))
@@ -363,13 +371,13 @@ impl Parts {
             {
                 // Now that what others have handed over is there as well.
                 longest(&mut told.done.lengths, &self.lengths()?);
-                checkpoint.write(told.done)?;
+                checkpoint.write(Some(told.done))?;
             }
             if !verdict.is_left || ran.interrupted {
                 return Ok(ran);
             }
             self.rest = Some(match &self.checkpoint {
-                Some(checkpoint) => Box::new(checkpoint.read::<Done<IgnoredAny>>()?.1),
+                Some(checkpoint) => Box::new(checkpoint.read::<IgnoredAny>()?.1),
                 None => nothing(),
             });
         }

@@ -8,7 +8,7 @@ use crate::text::{count, shown};
 use anyhow::{Context, Result};
 use pandofs_walk_fs::{Dir, Meter, Options, Problem, Saved, Visitor, WalkError, Walked, walk};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
@@ -147,7 +147,7 @@ pub fn attended<R>(
     work: impl FnOnce() -> R,
 ) -> Result<Attended<R>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot take signals")?;
+    let mut signals = Signals::new(taken()).context("cannot take signals")?;
     let handle = signals.handle();
     let listener = {
         let (meter, interrupted) = (Arc::clone(meter), Arc::clone(&interrupted));
@@ -182,6 +182,26 @@ pub fn attended<R>(
     })
 }
 
+/// Signals that end a walk as Ctrl-C does: also the end of the terminal or of the connection that it was started from, but
+/// under nohup.
+fn taken() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !ignores(&status, SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether a `/proc/PID/status` says that the process ignores the signal (proc_pid_status(5)).
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Whether there was a Ctrl-C, also between two walks, where nobody attends to it.
 pub struct Interrupts {
     was_one: Arc<AtomicBool>,
@@ -196,7 +216,7 @@ impl Interrupts {
             was_one: Arc::default(),
             taken: Vec::new(),
         };
-        for signal in [SIGINT, SIGTERM] {
+        for signal in taken() {
             let was_one = Arc::clone(&interrupts.was_one);
             let taken = signal_hook::flag::register(signal, was_one);
             interrupts.taken.push(taken.context("cannot take signals")?);
@@ -243,4 +263,17 @@ pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
 
 fn tell(line: &str) {
     let _ = apart(|| std::io::stderr().lock().write_all(line.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nohup_has_ignored_stays_so() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0\n";
+        assert!(ignores(status, SIGHUP));
+        assert!(!ignores(status, SIGINT) && !ignores(status, SIGTERM));
+        assert!(!ignores("", SIGHUP));
+    }
 }

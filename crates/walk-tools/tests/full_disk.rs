@@ -112,6 +112,21 @@ fn no_checkpoint_claims_lines_that_were_not_written() {
 }
 
 #[test]
+fn a_walk_that_got_to_no_checkpoint_begins_anew() {
+    let (dir, _) = tree();
+    let dir = dir.path();
+    let expected = expected(dir);
+    let output = without_room(dir, &[&LIST[..], &["tree"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(listed(dir), None);
+    let there = dir.join("all.csv");
+    assert!(std::fs::metadata(&there).unwrap().len() > 0);
+    let output = ours(dir, &[&LIST[..], &["--resume", "tree"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(lines(&there), expected);
+}
+
+#[test]
 fn a_list_that_is_gone_or_shorter_than_the_checkpoint_says_is_refused() {
     let (dir, _) = tree();
     let dir = dir.path();

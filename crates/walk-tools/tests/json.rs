@@ -187,3 +187,71 @@ fn what_a_copy_does_comes_before_what_was_counted() {
     assert!(found.iter().all(|line| line["done"] == "+"), "{found:?}");
     assert_eq!(found.len(), 4);
 }
+
+#[test]
+fn du_tells_bytes_of_each_directory_and_of_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in ["tree", "tree/a", "tree/a/b"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    std::fs::write(dir.join("tree/a/b/large"), [1; 5_000]).unwrap();
+    let du = |options: &[&str]| {
+        let output = ours(dir, &[&["du", "--json", "-c"], options, &["tree"]].concat());
+        assert_eq!(code(&output), (String::new(), Some(0)));
+        lines(&output.stdout)
+    };
+    let (found, total) = du(&["--inodes"]);
+    let inodes = |path, inodes| json!({"path": path, "inodes": inodes});
+    assert_eq!(
+        found,
+        [
+            inodes("tree", 4),
+            inodes("tree/a", 3),
+            inodes("tree/a/b", 2)
+        ]
+    );
+    assert_eq!(total, json!({"inodes": 4}));
+    // As GNU du has it, whatever unit is asked for.
+    let (found, total) = du(&["-d", "1", "-h", "--time"]);
+    let gnu = run_in(dir, "du", &["-B1", "-d", "1", "tree"]);
+    let gnu = String::from_utf8(gnu.stdout).unwrap();
+    for line in &found {
+        let told = format!("{}\t{}\n", line["bytes"], line["path"].as_str().unwrap());
+        assert!(gnu.contains(&told), "{told}");
+        assert!(line["mtime_ns"].as_i64().unwrap() > 1_000_000_000_000_000_000);
+    }
+    assert_eq!((found.len(), &total["bytes"]), (2, &found[0]["bytes"]));
+    assert_eq!(total.get("path"), None);
+}
+
+#[test]
+fn rm_tells_what_is_removed_and_how_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    made(dir);
+    let rm = |options: &[&str]| {
+        let output = ours(dir, &[&["rm", "--json"], options, &["one"]].concat());
+        assert_eq!(code(&output), (String::new(), Some(0)));
+        lines(&output.stdout)
+    };
+    let (would, counts) = rm(&["-r", "--dry-run"]);
+    assert_eq!(would.len(), 4);
+    assert_eq!(would[0], json!({"path": "one"}));
+    assert_eq!(
+        (&counts["removed"], &counts["dry_run"]),
+        (&json!(4), &json!(true))
+    );
+    let (said, counts) = rm(&["-r"]);
+    assert_eq!(said, [] as [Value; 0]);
+    for (name, value) in [
+        ("removed", json!(4)),
+        ("kept", json!(0)),
+        ("problems", json!(0)),
+        ("dry_run", json!(false)),
+        ("interrupted", json!(false)),
+    ] {
+        assert_eq!(counts[name], value, "{name}");
+    }
+    assert!(!dir.join("one").exists());
+}

@@ -448,7 +448,7 @@ impl Supervisor<'_> {
                 return Ok(killed);
             }
             match self.next(Some(deadline))? {
-                Wake::Ended(role, pid, status) if !status.success() && killed.is_empty() => {
+                Wake::Ended(role, pid, status) if !stopped_well(status) && killed.is_empty() => {
                     let end = describe_end(status);
                     self.voice
                         .problem(&format!("{role} (pid {pid}) {end} while stopping"));
@@ -478,6 +478,13 @@ fn has_failed(status: ExitStatus, served: Option<Duration>) -> bool {
     served.is_none_or(|served| served < PROBATION && status.code().is_some())
 }
 
+/// Whether a child that was told to stop ended as it should: by itself, or of the signal that told it, which it does not
+/// catch before it serves.
+fn stopped_well(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    status.success() || status.signal() == Some(Kill::TERM.as_raw())
+}
+
 /// What a shell would make of it.
 fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
@@ -492,6 +499,13 @@ fn code_of(status: ExitStatus) -> u8 {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn who_dies_of_the_signal_that_stops_it_has_stopped() {
+        let ended = |status| stopped_well(ExitStatus::from_raw(status));
+        assert!(ended(0) && ended(15));
+        assert!(!ended(9) && !ended(1 << 8));
+    }
 
     #[test]
     fn a_server_that_gives_up_soon_has_failed() {

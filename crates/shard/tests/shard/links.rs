@@ -1,19 +1,10 @@
 //! Names of one file, as many as there may be, in a directory that all shards have a part of.
 
-use crate::support::{Cluster, create_file, name};
+use crate::support::{Cluster, create_file, link, name};
 use pandofs_api::{Refusal, Reply, Request};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_types::limits::MAX_LINKS;
 use pandofs_types::{FsError, Ino, ShardId};
-
-fn link(ino: Ino, text: &str) -> Request {
-    Request::Link {
-        dir: Ino::ROOT,
-        name: name(text),
-        ino,
-        inode_shard: ShardId(0),
-    }
-}
 
 #[test]
 fn a_file_has_as_many_names_as_it_may_have_and_no_more() {
@@ -31,7 +22,7 @@ fn a_file_has_as_many_names_as_it_may_have_and_no_more() {
     };
     for number in 2..=MAX_LINKS {
         let text = number.to_string();
-        let answer = ask(link(ino, &text), &text);
+        let answer = ask(link(Ino::ROOT, &text, ino), &text);
         let Ok(Reply::Entry(entry)) = answer else {
             panic!("name {number}: {answer:?}");
         };
@@ -40,7 +31,7 @@ fn a_file_has_as_many_names_as_it_may_have_and_no_more() {
     }
     let too_many = Err(Refusal::Fs(FsError::TooManyLinks));
     for text in ["one more", "another"] {
-        assert_eq!(ask(link(ino, text), text), too_many);
+        assert_eq!(ask(link(Ino::ROOT, text, ino), text), too_many);
         let lookup = Request::Lookup {
             dir: Ino::ROOT,
             name: name(text),
@@ -53,8 +44,8 @@ fn a_file_has_as_many_names_as_it_may_have_and_no_more() {
         name: name("7"),
     };
     assert!(matches!(ask(unlink, "7"), Ok(Reply::Removed { .. })));
-    assert!(ask(link(ino, "one more"), "one more").is_ok());
-    assert_eq!(ask(link(ino, "another"), "another"), too_many);
+    assert!(ask(link(Ino::ROOT, "one more", ino), "one more").is_ok());
+    assert_eq!(ask(link(Ino::ROOT, "another", ino), "another"), too_many);
 
     let refused = create_file(Ino::ROOT, name("another"));
     assert!(

@@ -1,6 +1,6 @@
 //! A directory grows over several shards while it is in use.
 
-use crate::support::{Cluster, create_file, name};
+use crate::support::{Cluster, create_file, link, name};
 use pandofs_api::{
     CommitMessage, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step, XattrMode,
 };
@@ -296,15 +296,6 @@ fn made(reply: Result<Reply, Refusal>) -> Ino {
     match reply {
         Ok(Reply::Entry(entry)) => entry.ino,
         other => panic!("{other:?}"),
-    }
-}
-
-fn link(dir: Ino, text: &str, ino: Ino) -> Request {
-    Request::Link {
-        dir,
-        name: name(text),
-        ino,
-        inode_shard: ShardId(0),
     }
 }
 

@@ -334,6 +334,16 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
     }
 }
 
+/// A name for an inode of shard 0.
+pub fn link(dir: Ino, text: &str, ino: Ino) -> Request {
+    Request::Link {
+        dir,
+        name: name(text),
+        ino,
+        inode_shard: ShardId(0),
+    }
+}
+
 /// What makes a file, and leaves it closed.
 pub fn create_file(dir: Ino, name: Name) -> Request {
     Request::Create {

@@ -1,6 +1,6 @@
 //! Files that are made without a name.
 
-use crate::support::{Cluster, name, sent};
+use crate::support::{Cluster, link, name, sent};
 use pandofs_api::{
     Ask, CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
 };
@@ -52,15 +52,6 @@ fn made(cluster: &mut Cluster, may_be_named: bool) -> Ino {
     entry(ask(cluster, OWNER, 0, create(may_be_named))).ino
 }
 
-fn link(ino: Ino, text: &str) -> Request {
-    Request::Link {
-        dir: Ino::ROOT,
-        name: name(text),
-        ino,
-        inode_shard: ShardId(0),
-    }
-}
-
 fn links(cluster: &mut Cluster, ino: Ino) -> Option<u32> {
     match cluster.call(0, Request::GetAttr { ino }) {
         Ok(Reply::Inode(inode)) => Some(inode.attr.nlink),
@@ -96,7 +87,7 @@ fn it_is_gone_when_it_is_closed() {
 fn it_is_gone_with_its_session_unless_it_has_a_name_by_then() {
     let mut cluster = one_shard();
     let (one, two) = (made(&mut cluster, true), made(&mut cluster, true));
-    let linked = entry(cluster.call(0, link(two, "two")));
+    let linked = entry(cluster.call(0, link(Ino::ROOT, "two", two)));
     assert_eq!(linked.ino, two);
     let session = SessionId(OWNER);
     let ended = false;
@@ -115,8 +106,8 @@ fn it_gets_a_first_name_once() {
     let ino = made(&mut cluster, true);
     let dir_before = cluster.call(0, Request::GetAttr { ino: Ino::ROOT });
     assert!(dir_before.is_ok());
-    entry(cluster.call(0, link(ino, "first")));
-    entry(cluster.call(0, link(ino, "second")));
+    entry(cluster.call(0, link(Ino::ROOT, "first", ino)));
+    entry(cluster.call(0, link(Ino::ROOT, "second", ino)));
     assert_eq!(links(&mut cluster, ino), Some(2));
     for text in ["first", "second"] {
         let request = Request::Unlink {
@@ -126,7 +117,7 @@ fn it_gets_a_first_name_once() {
         cluster.call(0, request).unwrap();
     }
     assert_eq!(links(&mut cluster, ino), Some(0), "it is open");
-    assert_eq!(cluster.call(0, link(ino, "third")), NOT_FOUND);
+    assert_eq!(cluster.call(0, link(Ino::ROOT, "third", ino)), NOT_FOUND);
     release(&mut cluster, ino);
     assert_eq!(links(&mut cluster, ino), None);
 }
@@ -135,7 +126,7 @@ fn it_gets_a_first_name_once() {
 fn one_that_may_not_be_named_never_is() {
     let mut cluster = one_shard();
     let ino = made(&mut cluster, false);
-    assert_eq!(cluster.call(0, link(ino, "name")), NOT_FOUND);
+    assert_eq!(cluster.call(0, link(Ino::ROOT, "name", ino)), NOT_FOUND);
     assert_eq!(links(&mut cluster, ino), Some(0));
 }
 
@@ -165,7 +156,7 @@ fn one_that_was_cut_may_be_named_still() {
         done(&mut cluster, step.outputs);
     }
     assert_eq!(links(&mut cluster, ino), Some(0));
-    entry(cluster.call(0, link(ino, "name")));
+    entry(cluster.call(0, link(Ino::ROOT, "name", ino)));
     release(&mut cluster, ino);
     assert_eq!(links(&mut cluster, ino), Some(1));
 }
@@ -181,7 +172,7 @@ fn after_a_restart_it_is_kept_for_who_comes_back() {
     cluster.pass(SESSION_TIMEOUT);
     assert_eq!(links(&mut cluster, one), Some(0));
     assert_eq!(links(&mut cluster, two), None);
-    entry(cluster.call(0, link(one, "one")));
+    entry(cluster.call(0, link(Ino::ROOT, "one", one)));
     release(&mut cluster, one);
     assert_eq!(links(&mut cluster, one), Some(1));
 }

@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::parts::{Parts, Resumable};
 use crate::roots;
 use crate::session;
-use crate::text::{count, human, shown};
+use crate::text::{JsonPath, count, human, json_line, shown};
 use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -37,6 +37,7 @@ Examples:
   pandofs du --by user /scratch
       who has how much, with a chart
   pandofs du --by age --json /scratch | jq .groups
+  pandofs du --json -d 1 /scratch | jq 'select(.bytes > 1e12).path'
   pandofs du --html usage.html /scratch
       a page with a map of the directories, and tables by user, group, age and size
   mpirun -n 20 pandofs du -sh /scratch
@@ -133,8 +134,8 @@ pub struct Du {
     /// A table of all trees together, rather than of directories
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
-    /// Print JSON
-    #[arg(long, requires = "by")]
+    /// Print JSON: a table, or an object in a line for each directory, sizes in bytes
+    #[arg(long, conflicts_with_all = ["html", "null"])]
     json: bool,
     /// Write a page for browsers to this file, rather than printing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "summarize", "max_depth", "all"])]
@@ -155,6 +156,27 @@ struct Linked {
     identity: (u64, u64),
     groups: Vec<Option<u64>>,
     bytes: u64,
+}
+
+/// What `--json` prints of a directory. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Line<'p> {
+    /// None: the sum of all roots.
+    #[serde(flatten)]
+    path: Option<JsonPath<'p>>,
+    /// On disk, or what files hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// With `--inodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inodes: Option<u64>,
+    /// With `--time`: the latest below, nanoseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtime_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atime_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ctime_ns: Option<i64>,
 }
 
 /// What was found so far.
@@ -316,6 +338,12 @@ impl Du {
         } else if let Some(path) = &self.html {
             let html = self.page(&found, &wanted, &named, &ran);
             std::fs::write(path, html).with_context(|| path.display().to_string())?;
+        } else if self.total && self.json {
+            let line = Line {
+                path: None,
+                ..self.json_of(b"", found.total, found.moment)
+            };
+            json_line(&line, last.part().bytes());
         } else if self.total {
             let end = if self.null { '\0' } else { '\n' };
             let mut line = wanted.unit.shown(found.total);
@@ -387,6 +415,19 @@ impl Du {
             stat.size()
         } else {
             stat.blocks() * 512
+        }
+    }
+
+    /// What was summed up below a path, in JSON.
+    fn json_of<'p>(&self, path: &'p [u8], sum: u64, moment: i64) -> Line<'p> {
+        let named = |which| (self.time == Some(which)).then_some(moment);
+        Line {
+            path: Some(JsonPath::new(path)),
+            bytes: (!self.inodes).then_some(sum),
+            inodes: self.inodes.then_some(sum),
+            mtime_ns: named(TimeOf::Mtime),
+            atime_ns: named(TimeOf::Atime),
+            ctime_ns: named(TimeOf::Ctime),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::roots::is_slash;
 use crate::session::{self, complain, say};
-use crate::text::{count, show, shown};
+use crate::text::{JsonPath, count, json_line, show, shown};
 use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{
@@ -14,6 +14,7 @@ use pandofs_walk_fs::{
 };
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,9 +71,24 @@ pub struct Rm {
     /// Is so unless --no-preserve-root is given
     #[arg(long, overrides_with = "no_preserve_root")]
     preserve_root: bool,
+    /// Print what was done as JSON, one object in a line: what is removed, if it is to be said, and counts at the end
+    #[arg(long)]
+    json: bool,
     /// What to remove
     #[arg(required_unless_present = "force", value_name = "PATH")]
     roots: Vec<OsString>,
+}
+
+/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+#[derive(Serialize)]
+struct Counts {
+    /// Or would have been, in a dry run.
+    removed: u64,
+    kept: u64,
+    problems: u64,
+    seconds: f64,
+    dry_run: bool,
+    interrupted: bool,
 }
 
 impl Rm {
@@ -137,6 +153,19 @@ impl Rm {
                 "were"
             };
             session::interrupted("rm", format_args!("{removed} entries {would} removed"));
+        }
+        if self.json {
+            let counts = Counts {
+                removed: all.iter().map(|(removed, _)| removed).sum(),
+                kept: all.iter().map(|(_, kept)| kept).sum(),
+                problems: ran.meter.problems(),
+                seconds: ran.elapsed.as_secs_f64(),
+                dry_run: self.dry_run,
+                interrupted: ran.interrupted,
+            };
+            let last = Output::last(&ran.meter);
+            json_line(&counts, last.part().bytes());
+            last.finish()?;
         }
         let mut outcome = ran.outcome();
         if outcome == Outcome::Done && all.iter().any(|(_, kept)| *kept > 0) {
@@ -217,11 +246,16 @@ impl Remover<'_> {
         if !self.rm.dry_run && !self.rm.verbose {
             return;
         }
-        self.line.clear();
-        show(&path(), &mut self.line);
-        let bytes = self.out.bytes();
-        bytes.extend_from_slice(self.line.as_bytes());
-        bytes.push(b'\n');
+        let path = path();
+        if self.rm.json {
+            json_line(&JsonPath::new(&path), self.out.bytes());
+        } else {
+            self.line.clear();
+            show(&path, &mut self.line);
+            let bytes = self.out.bytes();
+            bytes.extend_from_slice(self.line.as_bytes());
+            bytes.push(b'\n');
+        }
         self.out.end_record();
     }
 

@@ -107,9 +107,10 @@ impl Walk {
         );
         let (mut parts, found) =
             Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+        let is_new = found.is_none();
         let mut found = found.unwrap_or_default();
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
-        if self.list == Some(Format::Csv) && crew.is_first() && !self.resumable.goes_on() {
+        if self.list == Some(Format::Csv) && crew.is_first() && is_new {
             place.output.print(header);
         }
         let lists = self.list.is_some();

@@ -8,6 +8,7 @@ use crate::du::tables::Tables;
 use crate::du::times;
 use crate::output::Part;
 use crate::session::complain;
+use crate::text::json_line;
 use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Problem, Stat, Visitor};
 use std::sync::atomic::Ordering;
 
@@ -29,6 +30,12 @@ impl Summer<'_> {
         let threshold = self.du.threshold;
         let shown = threshold.is_none_or(|threshold| threshold.shows(bytes));
         if !shown {
+            return;
+        }
+        if self.du.json {
+            let line = self.du.json_of(path, bytes, moment);
+            json_line(&line, self.out.bytes());
+            self.out.end_record();
             return;
         }
         let size = self.wanted.unit.shown(bytes);
