@@ -1,6 +1,7 @@
 //! Connections to servers that answer, refuse or hang.
 
 use super::*;
+use pandofs_wire::buffer::Progress;
 use pandofs_wire::hello::HelloRefusal;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -60,7 +61,8 @@ fn who_is_turned_away_before_it_has_said_who_it_is_says_why() {
     let refused = HelloAnswer::Refused(HelloRefusal::TooManyConnections { limit: 22 });
     let mut answer = WriteBuffer::default();
     answer.push(&refused).unwrap();
-    answer.write_to(&mut far).unwrap();
+    let written = answer.write_to(&mut far).unwrap();
+    assert_eq!(written, Progress::Done);
     drop(far);
     let who = Identity {
         fs: FsId(1),
