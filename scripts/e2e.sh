@@ -2,7 +2,8 @@
 # e2e.sh PANDOFS [NAME...]: runs the end-to-end tests in tests/e2e, or those named (without .sh), as many at once as
 # there are processors, PANDOFS_JOBS=N at once if that is set. Each is a script that gets the binary's path in
 # $PANDOFS and an empty scratch folder in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs
-# something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). A test
+# something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). With
+# PANDOFS_TELL=1 what a test that passes has said is printed, too. A test
 # with a line '# alone' and the reason runs when no other does. Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
 # Each test is a process group of its own, so that it can be ended with all that it started, and is told of
@@ -67,6 +68,7 @@ run_test() {
     if [[ $code -eq 0 ]]; then
         result=passed
         printf 'ok      %-32s %4d s\n' "${test%.sh}" $((SECONDS - started))
+        [[ -z ${PANDOFS_TELL:-} ]] || sed 's/^/        /' "$log"
     elif [[ $code -eq 77 ]]; then
         result=skipped
         printf 'skipped %-32s %s\n' "${test%.sh}" "$(tail -n 1 "$log")"
