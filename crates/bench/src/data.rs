@@ -12,9 +12,9 @@
 //!   every file of a target after all is on the disk).
 //!
 //! Files are small by default. A virtual machine may have given memory that is free back to its host, which takes
-//! microseconds for each page that is used again. Where the host leaves it 1 GiB, four jobs that write 512 MiB through the
-//! mount (as much for the kernel's cache of the mount, as much for ext4's of the servers' files, and sockets) got beyond it and bindfs
-//! did not: 0.3 of its rate, and 0.8 to 0.9 with 256 MiB.
+//! microseconds for each page that is used again. Where one kept 1 GiB, four jobs that wrote 512 MiB through the mount (as
+//! much for the kernel's cache of the mount, as much for ext4's of the servers' files, and sockets) got beyond it, and bindfs did
+//! not: 0.3 of its rate, and 0.8 to 0.9 with 256 MiB.
 
 use crate::data_report::DataReport;
 use crate::target::{Kind, Setup, Target};

@@ -75,10 +75,11 @@ impl Caller {
     }
 
     /// Who writes to a file that is open. It takes no right but to keep the file's set-id bits, and the kernel says
-    /// whether the caller has that. `groups_decide`: what becomes of the bits depends on the caller's groups, too.
-    pub fn writing(self, flags: WriteFlags, groups_decide: bool) -> Credentials {
+    /// whether the caller has that. `groups_decide` is asked of those who do not: whether what becomes of the bits
+    /// depends on their groups, too.
+    pub fn writing(self, flags: WriteFlags, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            if groups_decide {
+            if groups_decide() {
                 self.grouped()
             } else {
                 self.alone()
@@ -351,7 +352,7 @@ mod tests {
         };
         let kills = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
         let keeps = |who: Caller, flags| {
-            let writer = who.writing(flags, false);
+            let writer = who.writing(flags, || false);
             writer.has(Capabilities::FSETID)
         };
         assert!(keeps(root, WriteFlags::empty()) && !keeps(root, kills));

@@ -346,7 +346,7 @@ impl Filesystem for PandoFs {
         reply: ReplyWrite,
     ) {
         let ino = ino(number);
-        let groups_decide = self.client.groups_decide(ino);
+        let groups_decide = || self.client.groups_decide(ino);
         let caller = Caller::from(request).writing(write_flags, groups_decide);
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);

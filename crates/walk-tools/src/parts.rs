@@ -277,6 +277,7 @@ impl Parts {
             parts.rest = Some(Box::new(rest));
             found = Some(done.found);
         } else {
+            // What the files have is in no checkpoint.
             for file in &parts.files {
                 file.set_len(0)?;
             }
