@@ -144,6 +144,11 @@ fn is_cut(known: Option<u32>, now: Option<u32>) -> bool {
     matches!((known, now), (Some(known), Some(now)) if known < now)
 }
 
+/// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
+pub(crate) fn groups_decide(mode: u16) -> bool {
+    mode & 0o2010 == 0o2000
+}
+
 /// What is known at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
@@ -220,9 +225,8 @@ impl File {
         known.forget_cut(Some(inode.cuts));
     }
 
-    /// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
     pub fn groups_decide(&self) -> bool {
-        self.known().mode & 0o2010 == 0o2000
+        groups_decide(self.known().mode)
     }
 
     /// The file is striped.

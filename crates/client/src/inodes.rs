@@ -4,7 +4,7 @@ use crate::asker;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
-use crate::file::{File, Token};
+use crate::file::{File, Token, groups_decide};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
@@ -127,10 +127,14 @@ impl Client {
     }
 
     /// Whether the groups of who writes to this file decide what becomes of its set-id bits, as far as this client
-    /// knows: false if it is not open.
+    /// knows: true if it knows nothing of it.
     pub fn groups_decide(&self, ino: Ino) -> bool {
-        let file = self.core().opens.file(ino);
-        file.is_some_and(|file| file.groups_decide())
+        let core = self.core();
+        if let Some(file) = core.opens.file(ino) {
+            return file.groups_decide();
+        }
+        let believed = core.beliefs.attr(ino);
+        believed.is_none_or(|(attr, until)| until <= Instant::now() || groups_decide(attr.mode))
     }
 
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its

@@ -88,17 +88,19 @@ impl Caller {
             self.alone().with(Capabilities::FSETID)
         } else {
             // An older kernel never says so.
-            self.cutting()
+            self.cutting(groups_decide)
         }
     }
 
     /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that,
-    /// or else the groups, which may decide what becomes of them.
-    pub fn cutting(self) -> Credentials {
+    /// or else the groups, if they decide what becomes of them.
+    pub fn cutting(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if self.capabilities().has(Capabilities::FSETID) {
             self.alone().with(Capabilities::FSETID)
-        } else {
+        } else if groups_decide() {
             self.grouped()
+        } else {
+            self.alone()
         }
     }
 
@@ -143,15 +145,16 @@ impl Callers {
         self.ask_with(caller, caller.alone(), Caller::complete, ask)
     }
 
-    /// As [`Self::ask`] for what may cut a file: whether it does.
+    /// As [`Self::ask`] for what may cut a file: whether it does, and as for [`Caller::cutting`].
     pub fn ask_to_cut<T>(
         &self,
         caller: Caller,
         cuts: bool,
+        groups_decide: impl FnOnce() -> bool,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let least = if cuts {
-            caller.cutting()
+            caller.cutting(groups_decide)
         } else {
             caller.alone()
         };

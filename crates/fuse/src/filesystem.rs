@@ -245,9 +245,12 @@ impl Filesystem for PandoFs {
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (access, truncate) = (convert::access(flags), convert::truncates(flags));
-        let opened = self.callers.ask_to_cut(request.into(), truncate, |c| {
-            self.client.open_node(c, ino(number), access, truncate)
-        });
+        let groups_decide = || self.client.groups_decide(ino(number));
+        let opened = self
+            .callers
+            .ask_to_cut(request.into(), truncate, groups_decide, |c| {
+                self.client.open_node(c, ino(number), access, truncate)
+            });
         match opened {
             Ok(_) if fuser::is_answered_early() => {
                 self.close_for_nobody(ino(number));

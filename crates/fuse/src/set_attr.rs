@@ -61,12 +61,12 @@ fn set_attr(
         };
     }
     // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
-    let groups_decide = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-    if groups_decide {
+    if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
         return client.setattr(&caller.complete(), ino, set);
     }
     let cuts = set.size.is_some();
-    match callers.ask_to_cut(caller, cuts, |caller| {
+    let groups_decide = || client.groups_decide(ino);
+    match callers.ask_to_cut(caller, cuts, groups_decide, |caller| {
         client.setattr(caller, ino, set.clone())
     }) {
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may

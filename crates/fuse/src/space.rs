@@ -72,7 +72,7 @@ impl PandoFs {
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
         self.left.changes(vec![Changed::Inode(ino)])?;
-        let caller = &caller.cutting();
+        let caller = &caller.cutting(|| self.client.groups_decide(ino));
         let done = self
             .client
             .allocate(caller, ino, offset, length, allocation);
