@@ -108,11 +108,12 @@ const ONLY_IN: [(&str, &str); 4] = [
 
 /// Libraries that pure crates may use: data structures, encodings and arithmetic. One that touches
 /// files, sockets, clocks, threads or random numbers does not belong here.
-const PURE_LIBRARIES: [&str; 10] = [
+const PURE_LIBRARIES: [&str; 11] = [
     "bytes",
     "crc32c",
     "crc32fast",
     "hashbrown",
+    "indexmap",
     "postcard",
     "serde",
     "serde_bytes",

@@ -25,7 +25,8 @@ use crate::router::Target;
 use changes::takes_names;
 use grips::Grip;
 pub use grips::{Begun, Hold};
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
@@ -42,8 +43,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
-/// as long ago as of the last that is forgotten.
-const REMEMBERED_EVENTS: usize = 16_384;
+/// as long ago as of the last that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and in
+/// which much comes and goes, doubles.
+const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
+
+/// Its values stand side by side and their memory is not touched before they come, so there can be room for all of them
+/// from the start. A table whose places are spread has the old and the new one at once while it grows, and doubles
+/// when it is nearly full and much comes and goes: three times the memory of what it holds.
+type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 
 /// How it is with one request that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +130,8 @@ struct DirLease {
 
 #[derive(Debug, Default)]
 struct State {
-    entries: HashMap<(Ino, Position), Entry>,
-    inodes: HashMap<Ino, Inode>,
+    entries: Table<(Ino, Position), Entry>,
+    inodes: Table<Ino, Inode>,
     parts: HashMap<Ino, Vec<Part>>,
     /// Those of each term in the order in which they end; what was learnt again stands here more than once.
     ends: [VecDeque<(Instant, LeaseKey)>; Term::COUNT],
@@ -161,23 +168,21 @@ impl State {
     fn forget(&mut self, key: LeaseKey) {
         match key {
             LeaseKey::Entry { dir, position } => {
-                self.entries.remove(&(dir, position));
+                self.entries.swap_remove(&(dir, position));
             }
             LeaseKey::Inode(ino) => {
-                self.inodes.remove(&ino);
+                self.inodes.swap_remove(&ino);
             }
             LeaseKey::Parts(dir) => {
                 // The home's part is in its inode.
-                self.inodes.remove(&dir);
+                self.inodes.swap_remove(&dir);
                 self.parts.remove(&dir);
             }
         }
     }
 
     fn note(&mut self, key: LeaseKey, event: u64) {
-        self.heard.insert(key, event);
-        self.heard_order.push_back((event, key));
-        while self.heard_order.len() > REMEMBERED_EVENTS {
+        while self.heard_order.len() >= REMEMBERED_EVENTS {
             if let Some((event, key)) = self.heard_order.pop_front() {
                 self.floor = self.floor.max(event);
                 if self.heard.get(&key) == Some(&event) {
@@ -188,6 +193,8 @@ impl State {
                 }
             }
         }
+        self.heard.insert(key, event);
+        self.heard_order.push_back((event, key));
     }
 
     /// Whether the key was not recalled since then.
@@ -235,7 +242,7 @@ impl State {
                         .get(&(dir, position))
                         .is_some_and(|e| e.until <= now)
                     {
-                        self.entries.remove(&(dir, position));
+                        self.entries.swap_remove(&(dir, position));
                     }
                 }
                 LeaseKey::Inode(ino) => {
@@ -244,7 +251,7 @@ impl State {
                         .get(&ino)
                         .is_some_and(|inode| inode.until <= now)
                     {
-                        self.inodes.remove(&ino);
+                        self.inodes.swap_remove(&ino);
                     }
                     self.drop_ended_dir(ino, now);
                 }

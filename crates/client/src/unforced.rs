@@ -130,13 +130,17 @@ impl Unforced {
                 |changes: &&mut Changes| changes.place == place && changes.machine == machine;
             match all.iter_mut().find(same) {
                 Some(changes) => (changes.last, changes.at) = (number, now),
-                None => all.push(Changes {
-                    place,
-                    machine,
-                    first: number,
-                    last: number,
-                    at: now,
-                }),
+                None => {
+                    // Nearly every inode has one, and a vector would begin with room for four.
+                    all.reserve_exact(1);
+                    all.push(Changes {
+                        place,
+                        machine,
+                        first: number,
+                        last: number,
+                        at: now,
+                    });
+                }
             }
         }
         table.inodes.len() >= table.look_at

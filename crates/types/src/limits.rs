@@ -329,8 +329,8 @@ pub const MOUNT_KEPT_FRACTION: usize = 5;
 /// Directories of which one mount remembers attributes.
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave
-/// some.
-pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 65_536;
+/// some. Half of what a hash table with 131,072 places holds, as [`MAX_UNFORCED_INODES`].
+pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 131_072 / 8 * 7 / 2;
 /// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
 /// reads at once, with names of about 20 bytes.
 pub const MOUNT_LISTING_ENTRIES: usize = 768;
@@ -532,8 +532,8 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
-/// Entries that one client believes in at once, and as many attributes; more are not believed. A hash table with as
-/// many has 65,536 places, and with one more would take twice the memory.
+/// Entries that one client believes in at once, and as many attributes; more are not believed. The index of as many
+/// has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
 /// When it believes in one in so many of what it may, what it learns of anything but directories is believed for as long
 /// as a brief lease lasts: the time in which `ls -l` or `find` look at what they have just been told.
@@ -545,8 +545,9 @@ pub const LEASE_ENDS_PER_LEASE: usize = 4;
 /// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
 /// Servers force their logs, and data objects that are left alone, much sooner.
 pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
-/// Inodes that are not open of which one client remembers that, some 150 bytes each.
-pub const MAX_UNFORCED_INODES: usize = 32_768;
+/// Inodes that are not open of which one client remembers that, some 100 bytes each: a little fewer than half of what
+/// a hash table with 65,536 places holds: one that is fuller, and in which much comes and goes, doubles.
+pub const MAX_UNFORCED_INODES: usize = 28_000;
 
 /// Bytes of a recording of a mount that wait to be written; as many more are being written. Programs wait when it
 /// is full.

@@ -1,6 +1,6 @@
 //! What an answer teaches.
 
-use super::{DirLease, Entry, Found, Inode, Part, State};
+use super::{DirLease, Entry, Found, Inode, Part, State, Table};
 use pandofs_api::{DirPart, EntryReply, InodeReply};
 use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Term};
 use std::time::Instant;
@@ -21,6 +21,13 @@ impl<'a> Named<'a> {
         };
         let inode = entry.inode.as_ref();
         Named { leads_to, inode }
+    }
+}
+
+/// Before something is put into a table that will hold no more than `most`.
+fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
+    if table.capacity() < most {
+        table.reserve_exact(most - table.len());
     }
 }
 
@@ -96,6 +103,7 @@ impl Learning<'_> {
             let leads_to = named.map(|named| named.leads_to);
             let known = state.entries.get(&(dir, position));
             let longer = self.longer(known.map(|known| (known.until, known.server)), until);
+            make_room(&mut state.entries, state.most);
             state.entries.insert(
                 (dir, position),
                 Entry {
@@ -132,6 +140,7 @@ impl Learning<'_> {
             }
             let known = state.inodes.get(&ino);
             let longer = self.longer(known.map(|known| (known.until, known.server)), until);
+            make_room(&mut state.inodes, state.most);
             state.inodes.insert(
                 ino,
                 Inode {
