@@ -10,6 +10,7 @@
 
 mod branches;
 mod dump;
+mod inode;
 mod oracles;
 mod places;
 mod problem;
@@ -19,6 +20,7 @@ mod testing;
 
 pub use branches::Branches;
 pub use dump::{ClusterDump, ShardPairs};
+pub use inode::{Holds, Inode};
 pub use places::Places;
 pub use problem::{Lasting, Problem, lasting};
 pub use tables::Tables;

@@ -2,7 +2,6 @@
 
 use crate::Tables;
 use pandofs_api::Layout;
-use pandofs_namespace::records::Body;
 use pandofs_types::limits::MAX_DIRECTORY_DEPTH;
 use pandofs_types::{Ino, Name, ServerId};
 use std::collections::BTreeMap;
@@ -22,8 +21,7 @@ impl Places {
             names.push((key.dir, key.name.clone()));
         }
         for (&(_, ino), inode) in &tables.inodes {
-            if let Body::Striped(layout) | Body::Sparse(layout) | Body::Inline { layout, .. } =
-                &inode.body
+            if let Some(layout) = inode.holds.layout()
                 && layout.is_valid()
             {
                 places.layouts.insert(ino, *layout);

@@ -1,6 +1,7 @@
 //! A dump, decoded.
 
 use crate::dump::ClusterDump;
+use crate::inode::Inode;
 use crate::problem::Problem;
 use pandofs_api::{SplitId, Step};
 use pandofs_commit::{Coordination, Decision, Participation, ParticipationState};
@@ -14,14 +15,15 @@ use pandofs_placement::ClusterMap;
 use pandofs_types::{Ino, Name, Position, ServerId, SessionId, ShardId, SlotId, TxId};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The stored state of all shards, by what it is about and where it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
-    pub map: ClusterMap,
+    pub map: Arc<ClusterMap>,
     pub metas: BTreeMap<ShardId, Meta>,
-    pub inodes: BTreeMap<(ShardId, Ino), InodeRecord>,
+    pub inodes: BTreeMap<(ShardId, Ino), Inode>,
     pub entries: BTreeMap<EntryKey, EntryRecord>,
     pub parts: BTreeMap<(ShardId, Ino), PartsRecord>,
     pub forwarding: BTreeMap<(ShardId, Ino), ShardId>,
@@ -63,7 +65,7 @@ pub struct Transaction {
 
 impl Tables {
     /// No shard has anything.
-    pub fn empty(map: ClusterMap) -> Tables {
+    pub fn empty(map: Arc<ClusterMap>) -> Tables {
         Tables {
             map,
             metas: BTreeMap::new(),
@@ -85,26 +87,55 @@ impl Tables {
 
     /// Decodes a dump; what cannot be decoded is a problem, and left out.
     pub fn decode(dump: &ClusterDump, problems: &mut Vec<Problem>) -> Tables {
-        let mut tables = Tables::empty(dump.map.clone());
+        let mut tables = Tables::empty(Arc::new(dump.map.clone()));
         for (&shard, pairs) in &dump.shards {
             for (key, value) in pairs {
-                if let Err(text) = tables.add(shard, key, value) {
-                    let subject = format!("shard {shard}, key {}", hex(key));
-                    problems.push(Problem {
-                        oracle: "readable",
-                        subject,
-                        text,
-                        patience: Duration::ZERO,
-                    });
-                }
+                tables.take(shard, key, value, problems);
             }
         }
         for (&server, objects) in &dump.objects {
-            tables
-                .objects
-                .extend(objects.iter().map(|&(ino, bytes)| ((server, ino), bytes)));
+            tables.take_objects(server, objects);
         }
         tables
+    }
+
+    /// Takes in one stored pair of a shard; one that cannot be decoded is a problem, and left out.
+    pub fn take(&mut self, shard: ShardId, key: &[u8], value: &[u8], problems: &mut Vec<Problem>) {
+        if let Err(text) = self.add(shard, key, value) {
+            let subject = format!("shard {shard}, key {}", hex(key));
+            problems.push(Problem {
+                oracle: "readable",
+                subject,
+                text,
+                patience: Duration::ZERO,
+            });
+        }
+    }
+
+    /// Takes in data objects of a server, and their bytes.
+    pub fn take_objects(&mut self, server: ServerId, objects: &[(Ino, u64)]) {
+        let objects = objects.iter();
+        self.objects
+            .extend(objects.map(|&(ino, bytes)| ((server, ino), bytes)));
+    }
+
+    /// Takes in all that `other` has, which is of other shards and servers. Maps that are joined are packed anew: they
+    /// take half of what those do that were filled in the order of their keys.
+    pub fn join(&mut self, mut other: Tables) {
+        self.metas.append(&mut other.metas);
+        self.inodes.append(&mut other.inodes);
+        self.entries.append(&mut other.entries);
+        self.parts.append(&mut other.parts);
+        self.forwarding.append(&mut other.forwarding);
+        self.xattrs.append(&mut other.xattrs);
+        self.reclaim.append(&mut other.reclaim);
+        self.splits.append(&mut other.splits);
+        self.staging.append(&mut other.staging);
+        self.staged.append(&mut other.staged);
+        self.transactions.append(&mut other.transactions);
+        self.handing.append(&mut other.handing);
+        self.slots.append(&mut other.slots);
+        self.objects.append(&mut other.objects);
     }
 
     fn add(&mut self, shard: ShardId, key: &[u8], value: &[u8]) -> Result<(), String> {
@@ -120,8 +151,8 @@ impl Tables {
                     .insert(shard, read("the shard's figures", value)?);
             }
             Kind::Inode => {
-                self.inodes
-                    .insert((shard, ino(rest)?), read("an inode", value)?);
+                let record: InodeRecord = read("an inode", value)?;
+                self.inodes.insert((shard, ino(rest)?), record.into());
             }
             Kind::Entry => {
                 let (dir, position, name) = keys::parse_entry(key).ok_or(SHORT)?;
@@ -201,13 +232,21 @@ impl Tables {
         Ok(())
     }
 
-    /// The shards that have an inode record of this number.
-    pub fn shards_with_inode(&self) -> BTreeMap<Ino, Vec<ShardId>> {
-        let mut shards: BTreeMap<Ino, Vec<ShardId>> = BTreeMap::new();
-        for &(shard, ino) in self.inodes.keys() {
-            shards.entry(ino).or_default().push(shard);
+    /// All inodes in the order of their numbers, with the shards that have a record of each.
+    pub fn whereabouts(&self) -> Vec<(Ino, ShardId)> {
+        let keys = self.inodes.keys();
+        let mut all: Vec<_> = keys.map(|&(shard, ino)| (ino, shard)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// What shards have of each directory.
+    pub fn holders(&self) -> BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> {
+        let mut holders: BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> = BTreeMap::new();
+        for (&(shard, dir), parts) in &self.parts {
+            holders.entry(dir).or_default().push((shard, parts));
         }
-        shards
+        holders
     }
 
     /// A readable name for an entry.

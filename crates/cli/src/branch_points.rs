@@ -6,7 +6,7 @@ use crate::source::Cluster;
 use crate::table::{Align, Table};
 use crate::units;
 use anyhow::Result;
-use pandofs_check::{Branches, Tables};
+use pandofs_check::Branches;
 use pandofs_types::ServerId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,10 +30,9 @@ impl BranchPoints {
     /// # Errors
     /// When a server is away, or cannot read its store.
     pub fn count(cluster: &Cluster) -> Result<BranchPoints> {
-        let (dump, _) = dump::online(&cluster.map, &mut |_| {})?;
         // What is wrong with it is fsck's to say.
-        let tables = Tables::decode(&dump, &mut Vec::new());
-        Ok(BranchPoints(Branches::by_server(&tables)))
+        let picture = dump::online(&cluster.map, &mut |_| {})?;
+        Ok(BranchPoints(Branches::by_server(&picture.tables)))
     }
 
     pub fn report(&self) -> Vec<BranchReport> {

@@ -3,11 +3,13 @@
 use crate::admin::{AdminConnection, AdminError, unexpected};
 use anyhow::{Context, Result, bail};
 use pandofs_api::{AdminReply, AdminRequest};
-use pandofs_check::{ClusterDump, ShardPairs};
+use pandofs_check::{ClusterDump, Problem, ShardPairs, Tables, check_tables};
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_types::limits::MAX_DUMP_BYTES;
 use pandofs_types::{Ino, ServerId, ShardId};
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,18 +35,70 @@ pub struct Unreadable {
     pub why: String,
 }
 
-/// One server's part.
-struct Part {
-    shards: Vec<(ShardId, ShardPairs)>,
-    objects: Vec<(Ino, u64)>,
+/// What was read. It is decoded as it comes: the bytes of millions of records take several times as much memory as what
+/// there is to know of them.
+pub struct Picture {
+    pub tables: Tables,
+    /// What could not be decoded.
+    pub unreadable: Vec<Problem>,
+    pub records: u64,
 }
 
-/// Asks all servers at once. The dump, and how many records it has.
+impl Picture {
+    fn empty(map: &Arc<ClusterMap>) -> Picture {
+        Picture {
+            tables: Tables::empty(Arc::clone(map)),
+            unreadable: Vec::new(),
+            records: 0,
+        }
+    }
+
+    fn take(&mut self, shard: ShardId, key: &[u8], value: &[u8]) {
+        self.tables.take(shard, key, value, &mut self.unreadable);
+        self.records += 1;
+    }
+
+    fn take_objects(&mut self, server: ServerId, objects: &[(Ino, u64)]) {
+        self.tables.take_objects(server, objects);
+        self.records += objects.len() as u64;
+    }
+
+    fn join(&mut self, other: Picture) {
+        self.tables.join(other.tables);
+        self.unreadable.extend(other.unreadable);
+        self.records += other.records;
+    }
+
+    /// All of them in one, each record moved about as often as their number can be halved.
+    fn joined(map: &Arc<ClusterMap>, parts: impl IntoIterator<Item = Picture>) -> Picture {
+        let mut parts: VecDeque<Picture> = parts.into_iter().collect();
+        while let Some(mut one) = parts.pop_front() {
+            match parts.pop_front() {
+                Some(other) => {
+                    one.join(other);
+                    parts.push_back(one);
+                }
+                None => return one,
+            }
+        }
+        Picture::empty(map)
+    }
+
+    /// All that is wrong with it.
+    pub fn check(&self) -> Vec<Problem> {
+        let mut problems = self.unreadable.clone();
+        check_tables(&self.tables, &mut problems);
+        problems
+    }
+}
+
+/// Asks all servers at once.
 ///
 /// # Errors
 /// [`ServerAway`] and [`Unreadable`].
-pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(ClusterDump, u64)> {
+pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<Picture> {
     let records = AtomicU64::new(0);
+    let map = &Arc::new(map.clone());
     let parts = std::thread::scope(|scope| {
         let asking: Vec<_> = map
             .servers
@@ -60,14 +114,10 @@ pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(Cluste
             .map(|thread| thread.join())
             .collect::<Vec<_>>()
     });
-    let mut dump = ClusterDump {
-        map: map.clone(),
-        shards: Default::default(),
-        objects: Default::default(),
-    };
+    let mut pictures = Vec::new();
     for (server, part) in map.servers.iter().zip(parts) {
-        let part = match part {
-            Ok(Ok(part)) => part,
+        match part {
+            Ok(Ok(part)) => pictures.push(part),
             Ok(Err(AdminError::Failed(why))) => {
                 let server = server.id;
                 return Err(Unreadable { server, why }.into());
@@ -77,13 +127,11 @@ pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<(Cluste
                 return Err(ServerAway { server, error }.into());
             }
             Err(_) => bail!("the thread that asked server {} panicked", server.id),
-        };
-        dump.shards.extend(part.shards);
-        dump.objects.insert(server.id, part.objects);
+        }
     }
-    let records = records.into_inner();
-    progress(records);
-    Ok((dump, records))
+    let picture = Picture::joined(map, pictures);
+    progress(picture.records);
+    Ok(picture)
 }
 
 /// The servers' processes, by which it shows that one was started again.
@@ -103,46 +151,51 @@ pub fn pids(map: &ClusterMap) -> Result<Vec<u32>> {
     map.servers.iter().map(pid).collect()
 }
 
-fn ask(map: &ClusterMap, server: &ServerInfo, records: &AtomicU64) -> Result<Part, AdminError> {
+fn ask(
+    map: &Arc<ClusterMap>,
+    server: &ServerInfo,
+    records: &AtomicU64,
+) -> Result<Picture, AdminError> {
     let mut connection = AdminConnection::open(map.fs, server)?;
-    let mut shards = Vec::new();
+    let mut of_shards = Vec::new();
     for shard in map.shards_of(server.id) {
-        shards.push((shard, ask_shard(&mut connection, shard, records)?));
+        let mut picture = Picture::empty(map);
+        ask_shard(&mut connection, shard, records, &mut picture)?;
+        of_shards.push(picture);
     }
-    let objects = ask_objects(&mut connection, records)?;
-    Ok(Part { shards, objects })
+    let mut picture = Picture::joined(map, of_shards);
+    ask_objects(&mut connection, server.id, records, &mut picture)?;
+    Ok(picture)
 }
 
 fn ask_shard(
     connection: &mut AdminConnection,
     shard: ShardId,
     records: &AtomicU64,
-) -> Result<ShardPairs, AdminError> {
-    let mut all = ShardPairs::new();
+    picture: &mut Picture,
+) -> Result<(), AdminError> {
+    let mut after = Vec::new();
     loop {
-        let after = all.last().map(|(key, _)| key.clone()).unwrap_or_default();
         let max_bytes = MAX_DUMP_BYTES as u32;
         match connection.ask(AdminRequest::Dump {
             shard,
-            after,
+            after: std::mem::take(&mut after),
             max_bytes,
         })? {
             AdminReply::Pairs { pairs, more } => {
                 records.fetch_add(pairs.len() as u64, Ordering::Relaxed);
-                let stuck = more && pairs.is_empty();
-                all.extend(
-                    pairs
-                        .into_iter()
-                        .map(|(key, value)| (key.into_vec(), value.into_vec())),
-                );
-                if stuck {
+                for (key, value) in &pairs {
+                    picture.take(shard, key, value);
+                }
+                if !more {
+                    return Ok(());
+                }
+                let Some((last, _)) = pairs.into_iter().next_back() else {
                     return Err(AdminError::Protocol(
                         "there is more, and nothing came".into(),
                     ));
-                }
-                if !more {
-                    return Ok(all);
-                }
+                };
+                after = last.into_vec();
             }
             other => return Err(unexpected("Dump", &other)),
         }
@@ -151,27 +204,32 @@ fn ask_shard(
 
 fn ask_objects(
     connection: &mut AdminConnection,
+    server: ServerId,
     records: &AtomicU64,
-) -> Result<Vec<(Ino, u64)>, AdminError> {
-    let mut all: Vec<(Ino, u64)> = Vec::new();
+    picture: &mut Picture,
+) -> Result<(), AdminError> {
+    let mut after = 0;
     loop {
-        let after = all.last().map_or(0, |(ino, _)| ino.0);
         match connection.ask(AdminRequest::Objects {
             after,
             max: OBJECTS_AT_ONCE,
         })? {
             AdminReply::Objects { objects, more } => {
                 records.fetch_add(objects.len() as u64, Ordering::Relaxed);
-                let stuck = more && objects.is_empty();
-                all.extend(objects.into_iter().map(|(ino, bytes)| (Ino(ino), bytes)));
-                if stuck {
+                let objects: Vec<(Ino, u64)> = objects
+                    .into_iter()
+                    .map(|(ino, bytes)| (Ino(ino), bytes))
+                    .collect();
+                picture.take_objects(server, &objects);
+                if !more {
+                    return Ok(());
+                }
+                let Some((last, _)) = objects.last() else {
                     return Err(AdminError::Protocol(
                         "there is more, and nothing came".into(),
                     ));
-                }
-                if !more {
-                    return Ok(all);
-                }
+                };
+                after = last.0;
             }
             other => return Err(unexpected("Objects", &other)),
         }
@@ -182,24 +240,41 @@ fn ask_objects(
 ///
 /// # Errors
 /// When one cannot be read, or is in use.
-pub fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<(ClusterDump, u64)> {
+pub fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<Picture> {
+    let map = &Arc::new(map.clone());
+    let mut parts = Vec::new();
+    for (server, directory) in map.servers.iter().zip(directories) {
+        let mut take = |shard, pairs: ShardPairs| {
+            let mut picture = Picture::empty(map);
+            for (key, value) in &pairs {
+                picture.take(shard, key, value);
+            }
+            parts.push(picture);
+        };
+        let objects = pandofs_server::stored(directory, map, server.id, &mut take)
+            .with_context(|| format!("cannot read server {}", server.id))?;
+        let mut picture = Picture::empty(map);
+        picture.take_objects(server.id, &objects);
+        parts.push(picture);
+    }
+    Ok(Picture::joined(map, parts))
+}
+
+/// The same as it is stored, all of it in memory, for who wants to go on from there.
+///
+/// # Errors
+/// As [`offline`].
+pub fn offline_as_stored(map: &ClusterMap, directories: &[PathBuf]) -> Result<ClusterDump> {
     let mut dump = ClusterDump {
         map: map.clone(),
         shards: Default::default(),
         objects: Default::default(),
     };
-    let mut records = 0;
     for (server, directory) in map.servers.iter().zip(directories) {
-        let stored = pandofs_server::stored(directory, map, server.id)
+        let mut take = |shard, pairs| drop(dump.shards.insert(shard, pairs));
+        let objects = pandofs_server::stored(directory, map, server.id, &mut take)
             .with_context(|| format!("cannot read server {}", server.id))?;
-        records += stored
-            .shards
-            .iter()
-            .map(|(_, pairs)| pairs.len() as u64)
-            .sum::<u64>();
-        records += stored.objects.len() as u64;
-        dump.shards.extend(stored.shards);
-        dump.objects.insert(server.id, stored.objects);
+        dump.objects.insert(server.id, objects);
     }
-    Ok((dump, records))
+    Ok(dump)
 }

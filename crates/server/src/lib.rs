@@ -59,5 +59,5 @@ pub use error::{ServerError, StartError};
 pub use faults::FOLDER_VARIABLE;
 pub use recovery::Replayed;
 pub use server::{Options, Server, ServerHandle, Stopper};
-pub use stored::{Pairs, Stored, stored};
+pub use stored::{Pairs, stored};
 pub use unlogged::UNLOGGED_VARIABLE;

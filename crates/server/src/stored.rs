@@ -22,37 +22,31 @@ use std::sync::Arc;
 /// Keys and values in the order of the keys.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a server's directory holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
-    /// Keys and values of each of its shards, with what the log has and the store has not.
-    pub shards: Vec<(ShardId, Pairs)>,
-    /// Data objects and their bytes.
-    pub objects: Vec<(Ino, u64)>,
-}
-
-/// Reads all that the stopped server in `dir` has stored. Its directory is held meanwhile; records that
-/// the log has beyond the store are applied in memory only.
+/// Reads all that the stopped server in `dir` has stored: gives the keys and values of each of its shards to `take`, with
+/// what the log has and the store has not, and answers with its data objects and their bytes. Its directory is held
+/// meanwhile; records that the log has beyond the store are applied in memory only.
 ///
 /// # Errors
 /// [`StartError::InUse`] while the server runs; whatever else would keep it from starting.
-pub fn stored(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<Stored, StartError> {
+pub fn stored(
+    dir: &Path,
+    map: &ClusterMap,
+    id: ServerId,
+    take: &mut dyn FnMut(ShardId, Pairs),
+) -> Result<Vec<(Ino, u64)>, StartError> {
     check_map(map, id)?;
     let directory = ServerDirectory::open(dir, map.fs, id)?;
     // In the order of `Server::start`.
     let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
     let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
-    let mut stored = Stored {
-        shards: Vec::new(),
-        objects: objects(&directory.data())?,
-    };
+    let objects = objects(&directory.data())?;
     // What the log holds was made by the map that the server went by.
     let by = directory.kept_map()?.unwrap_or_else(|| map.clone());
     for config in configs(&Arc::new(by), id) {
         let shard = config.shard;
-        stored.shards.push((shard, pairs(config, &store, &log)?));
+        take(shard, pairs(config, &store, &log)?);
     }
-    Ok(stored)
+    Ok(objects)
 }
 
 /// All keys of a shard as they are after the last record of the log.

@@ -7,8 +7,8 @@ mod common;
 use common::{Connection, FS, ID, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest};
 use pandofs_log::LogError;
-use pandofs_server::{Options, Server, ServerHandle, StartError, Stored, stored};
-use pandofs_types::{FsId, Ino, ServerId};
+use pandofs_server::{Options, Pairs, Server, ServerHandle, StartError, stored};
+use pandofs_types::{FsId, Ino, ServerId, ShardId};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -72,23 +72,25 @@ fn it_comes_back_with_its_data() {
     assert_eq!(server.replayed().records, 0, "the last one was stopped");
 }
 
+/// Shards with what they have stored, and data objects with their bytes.
+type Stored = (Vec<(ShardId, Pairs)>, Vec<(Ino, u64)>);
+
 #[test]
 fn what_a_stopped_server_has_stored_can_be_read_with_what_only_its_log_has() {
     let dir = TempDir::new().unwrap();
     let options = options(dir.path());
     Server::format(&options.dir, &options.map, ID).unwrap();
-    let read = || stored(&options.dir, &options.map, ID);
-    let keys = |stored: &Stored| {
-        stored.shards[0]
-            .1
-            .iter()
-            .map(|pair| pair.0.clone())
-            .collect()
+    let read = || {
+        let mut shards = Vec::new();
+        let mut take = |shard, pairs| shards.push((shard, pairs));
+        let objects = stored(&options.dir, &options.map, ID, &mut take)?;
+        Ok((shards, objects))
     };
+    let keys = |(shards, _): &Stored| shards[0].1.iter().map(|pair| pair.0.clone()).collect();
     let before: BTreeSet<Vec<u8>> = keys(&read().unwrap());
 
     let server = start(dir.path());
-    let error = read().unwrap_err();
+    let error: StartError = read().unwrap_err();
     assert!(matches!(error, StartError::InUse { .. }), "{error}");
     let mut client = Connection::client(server.address(), 1);
     client.create("a").unwrap();
@@ -104,8 +106,8 @@ fn what_a_stopped_server_has_stored_can_be_read_with_what_only_its_log_has() {
 
     for _ in 0..2 {
         let stored = read().unwrap();
-        assert_eq!(stored.shards.len(), 8);
-        assert_eq!(stored.objects, [(Ino(5), 3)]);
+        assert_eq!(stored.0.len(), 8);
+        assert_eq!(stored.1, [(Ino(5), 3)]);
         let after = keys(&stored);
         assert!(after.len() > before.len() && after.is_superset(&before));
     }

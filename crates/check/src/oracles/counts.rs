@@ -40,7 +40,30 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     check_totals(tables, report);
 }
 
+/// What a shard has.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    entries: u64,
+    inodes: u64,
+    partitions: u64,
+}
+
+fn totals(tables: &Tables) -> BTreeMap<ShardId, Totals> {
+    let mut totals: BTreeMap<ShardId, Totals> = BTreeMap::new();
+    for key in tables.entries.keys() {
+        totals.entry(key.shard).or_default().entries += 1;
+    }
+    for (shard, _) in tables.inodes.keys() {
+        totals.entry(*shard).or_default().inodes += 1;
+    }
+    for ((shard, _), parts) in &tables.parts {
+        totals.entry(*shard).or_default().partitions += parts.parts.len() as u64;
+    }
+    totals
+}
+
 fn check_totals(tables: &Tables, report: &mut Report<'_>) {
+    let totals = totals(tables);
     for number in 0..tables.map.shard_count() {
         let shard = ShardId(number);
         let Some(meta) = tables.metas.get(&shard) else {
@@ -56,31 +79,14 @@ fn check_totals(tables: &Tables, report: &mut Report<'_>) {
                 format!("it belongs to the file system {}", meta.fs),
             );
         }
-        let on_shard = |at: &ShardId| *at == shard;
-        let parts = tables.parts.iter().filter(|((at, _), _)| on_shard(at));
+        let has = totals.get(&shard).copied().unwrap_or_default();
         let totals = [
-            (
-                "entries",
-                meta.entries,
-                tables
-                    .entries
-                    .keys()
-                    .filter(|key| on_shard(&key.shard))
-                    .count(),
-            ),
-            (
-                "inodes",
-                meta.inodes,
-                tables.inodes.keys().filter(|(at, _)| on_shard(at)).count(),
-            ),
-            (
-                "partitions",
-                meta.partitions,
-                parts.map(|(_, parts)| parts.parts.len()).sum(),
-            ),
+            ("entries", meta.entries, has.entries),
+            ("inodes", meta.inodes, has.inodes),
+            ("partitions", meta.partitions, has.partitions),
         ];
         for (what, counted, found) in totals {
-            if counted != found as u64 {
+            if counted != found {
                 report.add(
                     format!("the {what} of shard {shard}"),
                     format!("it counts {counted} and has {found}"),

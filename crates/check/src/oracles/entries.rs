@@ -3,16 +3,11 @@
 
 use super::Report;
 use crate::tables::{EntryKey, Tables};
-use pandofs_types::{Ino, Name, ShardId};
-use std::collections::BTreeMap;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let mut owners: BTreeMap<(Ino, &Name), ShardId> = BTreeMap::new();
+    check_owners(tables, report);
     for (key, entry) in &tables.entries {
         let subject = || Tables::describe(key);
-        if let Some(other) = owners.insert((key.dir, &key.name), key.shard) {
-            report.add(subject(), format!("shard {other} has this name too"));
-        }
         check_place(tables, key, report);
         match tables.inodes.get(&(entry.shard, entry.ino)) {
             None => report.add(
@@ -30,6 +25,20 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 ),
             ),
             Some(_) => {}
+        }
+    }
+}
+
+/// No two shards have the same name of a directory.
+fn check_owners(tables: &Tables, report: &mut Report<'_>) {
+    let mut keys: Vec<&EntryKey> = tables.entries.keys().collect();
+    keys.sort_unstable_by_key(|key| (key.dir, &key.name, key.shard));
+    for pair in keys.windows(2) {
+        let (one, other) = (pair[0], pair[1]);
+        // At another position the same shard could have it, too.
+        if (one.dir, &one.name) == (other.dir, &other.name) {
+            let text = format!("shard {} has this name too", one.shard);
+            report.add(Tables::describe(other), text);
         }
     }
 }

@@ -8,7 +8,12 @@ use pandofs_types::{Ino, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let shards = tables.shards_with_inode();
+    let whereabouts = tables.whereabouts();
+    let is_there = |ino: Ino| {
+        whereabouts
+            .binary_search_by_key(&ino, |(ino, _)| *ino)
+            .is_ok()
+    };
     for &(shard, ino) in tables.inodes.keys() {
         if ino.birth_shard() != shard {
             let subject = format!("inode {ino} on shard {shard}");
@@ -30,19 +35,18 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
     for &(shard, ino) in tables.forwarding.keys() {
         let subject = format!("forwarding record of inode {ino} on shard {shard}");
-        match shards.get(&ino) {
-            Some(_) => {
-                if let Err(text) = follow(tables, ino, shard) {
-                    report.add(subject, text);
-                }
-            }
-            None if dying
+        let is_dying = || {
+            dying
                 .get(&ino)
-                .is_some_and(|shards| shards.contains(&shard)) => {}
-            None => report.add(
-                subject,
-                "the inode is gone, and nobody will remove this".into(),
-            ),
+                .is_some_and(|shards| shards.contains(&shard))
+        };
+        if is_there(ino) {
+            if let Err(text) = follow(tables, ino, shard) {
+                report.add(subject, text);
+            }
+        } else if !is_dying() {
+            let text = "the inode is gone, and nobody will remove this".into();
+            report.add(subject, text);
         }
     }
 }

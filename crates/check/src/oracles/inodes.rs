@@ -5,20 +5,20 @@ use super::Report;
 use crate::tables::Tables;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_types::{Ino, ShardId};
-use std::collections::BTreeSet;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let named: BTreeSet<(ShardId, Ino)> = tables
+    let mut named: Vec<(ShardId, Ino)> = tables
         .entries
         .values()
         .map(|entry| (entry.shard, entry.ino))
         .collect();
+    named.sort_unstable();
     for (&(shard, ino), inode) in &tables.inodes {
         let subject = || format!("inode {ino} on shard {shard}");
         let reclaim = tables.reclaim.get(&(shard, ino));
         let orphan = matches!(reclaim, Some(ReclaimRecord::Orphan));
         let kept = orphan || matches!(reclaim, Some(ReclaimRecord::Cut { .. }));
-        let has_name = named.contains(&(shard, ino));
+        let has_name = named.binary_search(&(shard, ino)).is_ok();
         if !has_name && !kept && ino != Ino::ROOT {
             report.add(subject(), format!("no name leads to this {:?}", inode.kind));
         }
@@ -43,9 +43,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
             );
         }
     }
-    for (ino, shards) in tables.shards_with_inode() {
-        if shards.len() > 1 {
-            let shards: Vec<String> = shards.iter().map(ToString::to_string).collect();
+    let whereabouts = tables.whereabouts();
+    for of_one in whereabouts.chunk_by(|one, other| one.0 == other.0) {
+        if let [(ino, _), _, ..] = of_one {
+            let shards: Vec<String> = of_one.iter().map(|(_, shard)| shard.to_string()).collect();
             report.add(
                 format!("inode {ino}"),
                 format!("it is on the shards {}", shards.join(", ")),

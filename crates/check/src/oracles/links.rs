@@ -3,16 +3,17 @@
 use super::Report;
 use crate::tables::Tables;
 use pandofs_types::{FileKind, Ino};
-use std::collections::BTreeMap;
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let mut names: BTreeMap<Ino, u64> = BTreeMap::new();
-    for entry in tables.entries.values() {
-        *names.entry(entry.ino).or_default() += 1;
-    }
+    let mut names: Vec<Ino> = tables.entries.values().map(|entry| entry.ino).collect();
+    names.sort_unstable();
+    let count = |ino: Ino| {
+        let from = names.partition_point(|of| *of < ino);
+        names[from..].iter().take_while(|of| **of == ino).count() as u64
+    };
     for (&(shard, ino), inode) in &tables.inodes {
         let subject = || format!("inode {ino} on shard {shard}");
-        let has = names.get(&ino).copied().unwrap_or(0);
+        let has = count(ino);
         let limit = if ino == Ino::ROOT { 0 } else { 1 };
         if inode.kind == FileKind::Dir {
             if has > limit {

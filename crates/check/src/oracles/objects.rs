@@ -4,22 +4,22 @@
 use super::Report;
 use crate::tables::Tables;
 use pandofs_api::Layout;
-use pandofs_namespace::records::{Body, ReclaimRecord};
+use pandofs_namespace::records::ReclaimRecord;
 use pandofs_types::{Ino, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
+    // Most files have none, and what is not needed is not gathered.
+    let with_objects: BTreeSet<Ino> = tables.objects.keys().map(|(_, ino)| *ino).collect();
     let mut allowed: BTreeMap<Ino, BTreeSet<ServerId>> = BTreeMap::new();
     let mut allow = |ino: Ino, layout: &Layout| {
-        if layout.is_valid() {
+        if layout.is_valid() && with_objects.contains(&ino) {
             allowed.entry(ino).or_default().extend(layout.servers());
         }
     };
     for (&(shard, ino), inode) in &tables.inodes {
         // An inline file's objects are written before its inode says that it is striped.
-        if let Body::Striped(layout) | Body::Sparse(layout) | Body::Inline { layout, .. } =
-            &inode.body
-        {
+        if let Some(layout) = inode.holds.layout() {
             let is_over_known = usize::from(layout.servers) <= tables.map.servers.len();
             if !layout.is_valid() || !is_over_known {
                 let text = format!("its layout makes no sense: {layout:?}");
@@ -69,9 +69,10 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::inode::Holds;
     use crate::testing::{self, STRIPED, found};
     use pandofs_api::LayoutChoice;
-    use pandofs_namespace::records::{Body, ReclaimRecord};
+    use pandofs_namespace::records::ReclaimRecord;
     use pandofs_types::{Ino, ServerId, ShardId};
 
     #[test]
@@ -96,7 +97,7 @@ mod tests {
     fn layouts_over_servers_that_there_are_not_are_found() {
         let mut tables = testing::sound();
         for inode in tables.inodes.values_mut() {
-            if let Body::Inline { layout, .. } = &mut inode.body {
+            if let Holds::Inline(layout) = &mut inode.holds {
                 layout.servers = 5;
             }
         }

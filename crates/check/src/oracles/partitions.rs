@@ -7,19 +7,15 @@ use pandofs_namespace::records::PartsRecord;
 use pandofs_placement::PartitionIndex;
 use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{FileKind, Ino, Position, ShardId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a home may take to hear of a merge, once it can be reached.
 const PATIENCE: Duration = RESEND_INTERVAL.saturating_mul(20);
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
-    let mut directories: BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> = BTreeMap::new();
-    for (&(shard, dir), parts) in &tables.parts {
-        directories.entry(dir).or_default().push((shard, parts));
-    }
-    for (&dir, holders) in &directories {
-        check_directory(tables, dir, holders, report);
+    for (dir, holders) in tables.holders() {
+        check_directory(tables, dir, &holders, report);
     }
     for (&(shard, ino), inode) in &tables.inodes {
         if inode.kind == FileKind::Dir && !tables.parts.contains_key(&(shard, ino)) {

@@ -4,6 +4,7 @@
 
 use super::Report;
 use crate::tables::Tables;
+use pandofs_namespace::records::PartsRecord;
 use pandofs_placement::DirMap;
 use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{FileKind, Ino, Position, ShardId};
@@ -14,16 +15,17 @@ use std::time::Duration;
 const PATIENCE: Duration = RESEND_INTERVAL.saturating_mul(20);
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
+    let holders = tables.holders();
     for (&(home, dir), inode) in &tables.inodes {
         if inode.kind != FileKind::Dir || home != dir.birth_shard() {
             continue;
         }
+        let records = holders.get(&dir).map_or(&[][..], Vec::as_slice);
         let mut knowledge = vec![(DirMap::single(home), 2)];
-        let holders = tables.parts.range((ShardId(0), Ino(0))..);
-        let maps = holders.filter(|((_, of), _)| *of == dir);
-        knowledge.extend(maps.map(|(_, record)| (record.map.clone(), usize::MAX)));
+        let maps = records.iter().map(|(_, record)| record.map.clone());
+        knowledge.extend(maps.map(|map| (map, usize::MAX)));
         for (map, most) in knowledge {
-            if let Err(text) = probes(tables, dir, &map, most) {
+            if let Err(text) = probe_all(tables, dir, records, &map, most) {
                 report.add_if_it_lasts(PATIENCE, format!("directory {dir}"), text);
             }
         }
@@ -36,15 +38,26 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
 /// # Errors
 /// What went wrong on the way.
 pub fn probes(tables: &Tables, dir: Ino, map: &DirMap, most: usize) -> Result<(), String> {
+    let of_it = tables.parts.iter().filter(|((_, of), _)| *of == dir);
+    let records: Vec<_> = of_it.map(|((shard, _), record)| (*shard, record)).collect();
+    probe_all(tables, dir, &records, map, most)
+}
+
+/// The same, where it is known already which shards have `records` of the directory.
+fn probe_all(
+    tables: &Tables,
+    dir: Ino,
+    records: &[(ShardId, &PartsRecord)],
+    map: &DirMap,
+    most: usize,
+) -> Result<(), String> {
     let mut positions = BTreeSet::new();
-    for ((_, of), record) in &tables.parts {
-        if *of == dir {
-            let starts = record
-                .parts
-                .iter()
-                .filter(|part| record.map.is_active(part.index));
-            positions.extend(starts.map(|part| record.map.range_of(part.index).0));
-        }
+    for (_, record) in records {
+        let starts = record
+            .parts
+            .iter()
+            .filter(|part| record.map.is_active(part.index));
+        positions.extend(starts.map(|part| record.map.range_of(part.index).0));
     }
     positions.into_iter().try_for_each(|position| {
         let asked = probe(tables, dir, map.clone(), position)?;

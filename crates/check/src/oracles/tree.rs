@@ -2,19 +2,19 @@
 //! the way up ends at the root.
 
 use super::Report;
+use crate::inode::Holds;
 use crate::tables::Tables;
-use pandofs_namespace::records::Body;
 use pandofs_types::{FileKind, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut parents: BTreeMap<Ino, Ino> = BTreeMap::new();
     for (&(_, ino), inode) in &tables.inodes {
-        match (&inode.kind, &inode.body) {
-            (FileKind::Dir, &Body::Dir { parent }) => {
+        match (inode.kind, inode.holds) {
+            (FileKind::Dir, Holds::Dir { parent }) => {
                 parents.insert(ino, parent);
             }
-            (FileKind::Dir, _) | (_, Body::Dir { .. }) => report.add(
+            (FileKind::Dir, _) | (_, Holds::Dir { .. }) => report.add(
                 format!("inode {ino}"),
                 format!("it is {:?} and holds what another kind holds", inode.kind),
             ),
@@ -62,14 +62,15 @@ fn report_detached(parents: &BTreeMap<Ino, Ino>, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::inode::Holds;
     use crate::testing::{self, INNER, SHARED, found};
-    use pandofs_namespace::records::Body;
     use pandofs_types::{Ino, ShardId};
 
     #[test]
     fn a_wrong_parent_is_found() {
         let mut tables = testing::sound();
-        tables.inodes.get_mut(&(ShardId(3), INNER)).unwrap().body = Body::Dir { parent: Ino::ROOT };
+        tables.inodes.get_mut(&(ShardId(3), INNER)).unwrap().holds =
+            Holds::Dir { parent: Ino::ROOT };
         let said = found(&tables, "tree", &format!("directory {INNER}"));
         assert!(said.contains("its name is in"), "{said}");
     }
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn a_circle_is_found() {
         let mut tables = testing::sound();
-        tables.inodes.get_mut(&(ShardId(1), SHARED)).unwrap().body = Body::Dir { parent: INNER };
+        tables.inodes.get_mut(&(ShardId(1), SHARED)).unwrap().holds = Holds::Dir { parent: INNER };
         for dir in [SHARED, INNER] {
             let said = found(&tables, "tree", &format!("directory {dir}"));
             assert!(said.contains("in a circle of directories"), "{said}");

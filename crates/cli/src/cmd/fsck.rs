@@ -184,13 +184,17 @@ impl Fsck {
                 directories.len()
             );
         }
-        let (dump, records) = dump::offline(&cluster.map, &directories)?;
-        let (mut problems, mut passing): (Vec<_>, Vec<_>) = check(&dump)
+        let picture = dump::offline(&cluster.map, &directories)?;
+        let records = picture.records;
+        let (mut problems, mut passing): (Vec<_>, Vec<_>) = picture
+            .check()
             .into_iter()
             // It goes away by itself once the servers run.
             .partition(|problem| problem.patience.is_zero());
-        if !problems.is_empty() && is_unfinished(&dump) {
+        if !problems.is_empty() && is_unfinished(&picture.tables) {
             let first = problems;
+            drop(picture);
+            let dump = dump::offline_as_stored(&cluster.map, &directories)?;
             problems = after_settling(dump, &first);
             let of_operations = first.into_iter().filter(|found| !problems.contains(found));
             passing.extend(of_operations);
@@ -206,8 +210,7 @@ impl Fsck {
 }
 
 /// Whether operations over several shards were under way when the servers stopped.
-fn is_unfinished(dump: &ClusterDump) -> bool {
-    let tables = Tables::decode(dump, &mut Vec::new());
+fn is_unfinished(tables: &Tables) -> bool {
     tables.transactions.iter().any(|of| !of.ended)
 }
 
@@ -284,9 +287,10 @@ pub fn check_online(
     let mut checks = Vec::new();
     let mut records = 0;
     loop {
-        let (dump, count) = dump::online(&cluster.map, &mut |read| progress(records + read))?;
-        records += count;
-        let (awaited, mut passing): (Vec<_>, Vec<_>) = check(&dump)
+        let picture = dump::online(&cluster.map, &mut |read| progress(records + read))?;
+        records += picture.records;
+        let (awaited, mut passing): (Vec<_>, Vec<_>) = picture
+            .check()
             .into_iter()
             .partition(|problem| problem.patience <= patience);
         checks.push(awaited);
@@ -307,7 +311,7 @@ pub fn check_online(
                 .partition(|problem| problem.patience > all_ran_since.elapsed());
             passing.extend(young);
             let (reports, mut away) = damage::reports(&cluster.map);
-            let places = || Places::new(&Tables::decode(&dump, &mut Vec::new()));
+            let places = || Places::new(&picture.tables);
             problems.extend(damage::problems(&reports, places));
             // What was found is told nevertheless.
             match problems.is_empty() {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pandofs_api::{ScrubOrder, ScrubReport, ScrubState};
-use pandofs_check::{Places, Tables};
+use pandofs_check::Places;
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_types::{Ino, ServerId};
 use serde::Serialize;
@@ -248,7 +248,7 @@ fn damage(cluster: &Cluster, ends: &[(ServerId, End)]) -> Damage {
 /// None when it cannot be had: then blocks go by the numbers of their inodes.
 fn places(cluster: &Cluster) -> Places {
     match dump::online(&cluster.map, &mut |_| {}) {
-        Ok((dump, _)) => Places::new(&Tables::decode(&dump, &mut Vec::new())),
+        Ok(picture) => Places::new(&picture.tables),
         Err(error) => {
             eprintln!("pandofs: the paths of damaged files are not known: {error}");
             Places::default()
