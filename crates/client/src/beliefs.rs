@@ -47,9 +47,9 @@ use std::time::Instant;
 /// which much comes and goes, doubles.
 const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 
-/// Its values stand side by side and their memory is not touched before they come, so there can be room for all of them
-/// from the start. A table whose places are spread has the old and the new one at once while it grows, and doubles
-/// when it is nearly full and much comes and goes: three times the memory of what it holds.
+/// Its values stand side by side, and their memory is not touched before they come, so that there can be room for all of
+/// them early. A table whose places are spread has the old and the new one at once while it grows, and doubles when it is
+/// nearly full and much comes and goes: three times the memory of what it holds.
 type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 
 /// How it is with one request that was sent.

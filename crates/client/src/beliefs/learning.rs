@@ -5,6 +5,9 @@ use pandofs_api::{DirPart, EntryReply, InodeReply};
 use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Term};
 use std::time::Instant;
 
+/// A table with less than one in so many of what it may hold is small.
+const SMALL_TABLE_FRACTION: usize = 16;
+
 /// What a name was found to lead to, and its inode if that was told.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
@@ -24,10 +27,13 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Before something is put into a table that will hold no more than `most`.
+/// Before something is put into a table that will hold no more than `most`: one that grows beyond a small part of it is
+/// given room for all of it, so that the old one and the new one are never both large. Many clients of one process have
+/// small ones.
 fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
-    if table.capacity() < most {
-        table.reserve_exact(most - table.len());
+    let len = table.len();
+    if len == table.capacity() && len >= most / SMALL_TABLE_FRACTION {
+        table.reserve_exact(most.saturating_sub(len));
     }
 }
 
