@@ -168,6 +168,23 @@ impl Node<'_> {
     }
 }
 
+const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
+
+/// Whether somebody is to be told that a copy is without this attribute. Others only root may set, and the other file
+/// system may have none of their kind. One without its access control list lets others in: the permissions of its
+/// group are those that the list gives at most.
+pub(crate) fn is_missed(attribute: &[u8]) -> bool {
+    attribute.starts_with(b"user.") || attribute.starts_with(ACCESS_LISTS)
+}
+
+/// What this attribute is called in messages.
+pub(crate) fn what(attribute: &[u8]) -> &'static str {
+    match attribute.starts_with(ACCESS_LISTS) {
+        true => "access control list",
+        false => "extended attributes",
+    }
+}
+
 fn extended(from: &Node<'_>, to: &Node<'_>) -> Result<(), Failed> {
     let failed = |error| Failed("extended attributes", error);
     let wanted = names(from).map_err(failed)?;
@@ -175,12 +192,10 @@ fn extended(from: &Node<'_>, to: &Node<'_>) -> Result<(), Failed> {
     let had = names(to).map_err(failed)?;
     let mut first = Ok(());
     let mut done = |name: &CStr, result| match result {
-        // Only root may, and the other file system may have none of its kind.
-        Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)
-            if !name.to_bytes().starts_with(b"user.") => {}
+        Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) if !is_missed(name.to_bytes()) => {}
         // It was removed meanwhile.
         Ok(()) | Err(Errno::NODATA) => {}
-        Err(error) => first = first.and(Err(failed(error))),
+        Err(error) => first = first.and(Err(Failed(what(name.to_bytes()), error))),
     };
     for name in each(&had) {
         if !each(&wanted).any(|it| it == name) {
@@ -227,7 +242,7 @@ pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
     }
     let may_be_set = |name: &CStr| {
         let name = name.to_bytes();
-        is_root || name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_")
+        is_root || is_missed(name)
     };
     let of = |node: Node<'_>| -> Result<Listed, Errno> {
         let names = names(&node)?;

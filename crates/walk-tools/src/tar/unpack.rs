@@ -1,6 +1,6 @@
 //! Makes what is in an archive: the threads that the reader of the headers hands jobs to.
 
-use crate::copy::attributes::set_at;
+use crate::copy::attributes::{is_missed, set_at, what};
 use crate::copy::data::{Copying, DataError, Methods};
 use crate::session::say;
 use crate::tar::acl::Malformed;
@@ -245,17 +245,14 @@ impl Shared<'_> {
             let (uid, gid) = (Uid::from_raw(member.uid), Gid::from_raw(member.gid));
             fchown(fd, Some(uid), Some(gid)).map_err(failed("owner"))?;
         }
-        for (name, value) in &member.extended {
-            match fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
-                Err(Errno::PERM | Errno::OPNOTSUPP) if !name.starts_with(b"user.") => {}
-                done => done.map_err(failed("extended attributes"))?,
-            }
-        }
+        let extended = extended(member, |name, value| {
+            fsetxattr(fd, name, value, XattrFlags::empty())
+        });
         fchmod(fd, self.keeping.mode(member)).map_err(failed("permissions"))?;
         if self.keeping.times {
             futimens(fd, &times(member)).map_err(failed("times"))?;
         }
-        Ok(())
+        extended
     }
 
     pub fn attributes_at(&self, spot: &Spot, member: &Member) -> Result<(), Trouble> {
@@ -266,12 +263,9 @@ impl Shared<'_> {
             let (uid, gid) = (Uid::from_raw(member.uid), Gid::from_raw(member.gid));
             chownat(dir, name, Some(uid), Some(gid), flags).map_err(failed("owner"))?;
         }
-        for (attribute, value) in &member.extended {
-            match set_at(dir, name, attribute, value) {
-                Err(Errno::PERM | Errno::OPNOTSUPP) if !attribute.starts_with(b"user.") => {}
-                done => done.map_err(failed("extended attributes"))?,
-            }
-        }
+        let extended = extended(member, |attribute, value| {
+            set_at(dir, name, attribute, value)
+        });
         if member.kind != Kind::Symlink {
             let mode = self.keeping.mode(member);
             chmod_at(dir, name, mode).map_err(failed("permissions"))?;
@@ -279,7 +273,7 @@ impl Shared<'_> {
         if self.keeping.times {
             utimensat(dir, name, &times(member), flags).map_err(failed("times"))?;
         }
-        Ok(())
+        extended
     }
 
     /// Makes a file in the place of what may be there.
@@ -331,7 +325,10 @@ impl Shared<'_> {
     }
 
     pub fn failed(&self, path: &[u8], trouble: &Trouble) {
-        self.not_made.fetch_add(1, Ordering::Relaxed);
+        // It is there without an attribute.
+        if !matches!(trouble, Trouble::Attribute(..)) {
+            self.not_made.fetch_add(1, Ordering::Relaxed);
+        }
         self.tell(path, trouble);
     }
 
@@ -342,6 +339,22 @@ impl Shared<'_> {
         self.meter.add_problem();
         say("tar", path, trouble);
     }
+}
+
+/// Gives a member its extended attributes. When one cannot be set, the others are all the same; the first is told.
+fn extended(
+    member: &Member,
+    set: impl Fn(&[u8], &[u8]) -> Result<(), Errno>,
+) -> Result<(), Trouble> {
+    let mut first = Ok(());
+    for (name, value) in &member.extended {
+        match set(name, value) {
+            Err(Errno::PERM | Errno::OPNOTSUPP) if !is_missed(name) => {}
+            Err(error) => first = first.and(Err(Trouble::Attribute(what(name), error))),
+            Ok(()) => {}
+        }
+    }
+    first
 }
 
 fn times(member: &Member) -> Timestamps {

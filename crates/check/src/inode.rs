@@ -1,0 +1,61 @@
+//! What is kept of an inode: what oracles ask for. The bytes of a small file, a link's target and the times are not, so that
+//! millions of them fit in the memory of whoever checks.
+
+use pandofs_api::Layout;
+use pandofs_namespace::records::{Body, InodeRecord};
+use pandofs_types::{FileKind, Ino};
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inode {
+    pub kind: FileKind,
+    /// It was made without a name and has never had one.
+    pub may_be_named: bool,
+    /// Extended attributes that it counts, and the bytes of their names and values.
+    pub xattrs: u16,
+    pub xattr_bytes: u32,
+    pub nlink: u32,
+    pub holds: Holds,
+}
+
+/// What an inode holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// A link's target, or nothing.
+    Nothing,
+    Dir {
+        parent: Ino,
+    },
+    /// A file's bytes, and the layout of its data objects when there are some.
+    Inline(Layout),
+    Objects(Layout),
+}
+
+impl Holds {
+    /// The layout of a file's data objects, if there are any yet or not.
+    pub fn layout(&self) -> Option<&Layout> {
+        match self {
+            Holds::Inline(layout) | Holds::Objects(layout) => Some(layout),
+            Holds::Nothing | Holds::Dir { .. } => None,
+        }
+    }
+}
+
+impl From<InodeRecord> for Inode {
+    fn from(record: InodeRecord) -> Inode {
+        let holds = match record.body {
+            Body::Nothing | Body::Symlink(_) => Holds::Nothing,
+            Body::Dir { parent } => Holds::Dir { parent },
+            Body::Inline { layout, .. } => Holds::Inline(layout),
+            Body::Striped(layout) | Body::Sparse(layout) => Holds::Objects(layout),
+        };
+        Inode {
+            kind: record.kind,
+            may_be_named: record.may_be_named,
+            xattrs: record.xattrs,
+            xattr_bytes: record.xattr_bytes,
+            nlink: record.nlink,
+            holds,
+        }
+    }
+}
