@@ -9,15 +9,12 @@ ENTRIES=${PANDOFS_RUNS:-100000}
 WORKERS=4
 # What a server may take, in MiB: 45 of its own, as much for caches that fill with any work, some 30 to spare, and 350
 # bytes for each entry of its quarter; but never more than 1,024. So 100,000 entries may not take what millions may.
-# They took 96 at most; 5,000,000 took 308 until they were listed, and 383 while they were removed.
+# They took 96 at most; 5,000,000 took 314 until they were listed, and 407 while they were removed.
 SERVER=$((120 + ENTRIES / 4 * 350 / (1 << 20)))
 [[ $SERVER -lt 1024 ]] || SERVER=1024
-# The mount: some 30 MiB of its own and 50 for what it believes (README.md), and what its threads and the heap need besides.
-# 100,000 entries took 80 and are to take less than the 100 that are promised; 5,000,000 took 97. While they are removed
-# it took 84 and 101.
+# The mount: some 30 MiB of its own, and what it believes (README.md) and needs besides. 100 are promised, however many there
+# are: 100,000 entries took 89 at most, 5,000,000 took 86.
 MOUNT=100
-[[ $ENTRIES -le 1000000 ]] || MOUNT=115
-MOUNT_THAT_REMOVES=$((MOUNT + 20))
 # Anything may take as long here.
 PATIENCE=$((120 + ENTRIES / 250))
 
@@ -99,7 +96,6 @@ end 'checked'
 
 begin
 rm -r "$MNT/huge"
-MOUNT=$MOUNT_THAT_REMOVES
 end 'removed'
 expect_equal 'what is left' "$(ls -A "$MNT")" ''
 stop_cluster
