@@ -34,6 +34,9 @@ for source in "$DATA/cluster.json" "pandofs:$DATA/cluster.json" "$DATA"; do
     expect "mount -t fuse.pandofs $source" mount -t fuse.pandofs -o "nosuid,log=$SCRATCH/second-log.txt" "$source" "$second"
     expect_equal 'a file on the second mount' "$(cat "$second/file")" content
     expect_contains 'its options' ",$(options_of "$second")," ,nosuid,
+    expect_equal 'its source' "$(findmnt --noheadings --output SOURCE --mountpoint "$second")" "$source"
+    expect_contains 'the cluster, found by the mount' "$("$PANDOFS" dir "$second/directory")" '0 entries'
+    expect_refused 'is mounted on' mount -t fuse.pandofs "$source" "$second"
     expect_contains 'its log' "$(cat "$SCRATCH/second-log.txt")" mounted
     expect 'umount' "$PANDOFS" umount "$second"
 done
@@ -167,6 +170,16 @@ expect_refused 'there is no cluster map' mount -t fuse.pandofs "$SCRATCH/no-map.
 printf '%s %s fuse.pandofs defaults,nofail,_netdev,x-systemd.automount,attr_timeout=0 0 0\n' "$DATA/cluster.json" "$second" >"$SCRATCH/fstab"
 expect 'mount by a table' mount --fstab "$SCRATCH/fstab" "$second"
 expect_equal 'a file on the mount by a table' "$(cat "$second/file")" content
+for source in "$DATA/cluster.json" "pandofs:$DATA/cluster.json" "$DATA"; do
+    expect 'umount' "$PANDOFS" umount "$second"
+    printf '%s %s fuse.pandofs defaults 0 0\n' "$source" "$second" >"$SCRATCH/all"
+    # It knows the second time that there is nothing to do.
+    expect 'mount --all' mount --all --fstab "$SCRATCH/all"
+    expect 'mount --all once more' mount --all --fstab "$SCRATCH/all"
+    expect_equal 'mounts by a table' "$(findmnt --noheadings --output TARGET | grep -c "$second\$")" 1
+done
+expect 'umount' "$PANDOFS" umount "$second"
+expect 'mount by a table' mount --fstab "$SCRATCH/fstab" "$second"
 
 # 3. Changed while it is mounted.
 expect 'remount,ro' mount -o remount,ro "$second"

@@ -385,9 +385,12 @@ fn fuse_options(
     options: &MountOptions,
     memory: Memory,
 ) -> Result<pandofs_fuse::Options> {
-    let fs_name = mounts::source_of(&cluster.map_path)
-        .into_string()
-        .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?;
+    let fs_name = match &options.shown_as {
+        Some(source) => source.clone(),
+        None => mounts::source_of(&cluster.map_path)
+            .into_string()
+            .map_err(|path| anyhow::anyhow!("the path {} is not in UTF-8", path.display()))?,
+    };
     let defaults = pandofs_fuse::Options::default();
     let caching = options.caching()?;
     let options = &MountOptions {

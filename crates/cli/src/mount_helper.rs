@@ -4,8 +4,8 @@
 //! [-t TYPE]` if that is there (a link to this program), else to fuse3's `/sbin/mount.fuse`, which looks for a
 //! program of the type's name and calls `pandofs SOURCE DIR -o OPTIONS`. Either becomes `pandofs mount`.
 //!
-//! SOURCE is the cluster map or the directory of a cluster made by `up`, with or without `pandofs:` before
-//! it, which is what such mounts show as their source.
+//! SOURCE is the cluster map or the directory of a cluster made by `up`, with or without `pandofs:` before it. The mount
+//! shows it as it was given: `mount -a` knows by the source of a line that what it names is mounted already.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -57,6 +57,10 @@ pub fn arguments(given: &[OsString]) -> Option<Vec<OsString>> {
     } else {
         "--cluster"
     };
+    // A name that is no text is shown as `pandofs mount` shows it.
+    if source.to_str().is_some() {
+        mount.extend(["--shown-as".into(), (*source).clone()]);
+    }
     mount.extend([option.into(), path.to_owned(), (*point).clone()]);
     Some(mount)
 }
@@ -93,6 +97,8 @@ mod tests {
             "--by-mount",
             "-o",
             "rw,noexec",
+            "--shown-as",
+            "pandofs:/etc/pando/cluster.json",
             "--cluster",
             "/etc/pando/cluster.json",
             "/mnt",
@@ -108,6 +114,8 @@ mod tests {
                 "--by-mount",
                 "-o",
                 "ro",
+                "--shown-as",
+                "/tmp",
                 "--data",
                 "/tmp",
                 "/mnt"

@@ -70,6 +70,9 @@ pub struct MountOptions {
     /// What SELinux makes of the mount (`context=LABEL` and the like).
     #[arg(long = "label", value_name = "NAME=LABEL", hide = true)]
     pub labels: Vec<String>,
+    /// What the system is to show as the mount's source; it leads to the cluster map.
+    #[arg(long, value_name = "SOURCE", hide = true)]
+    pub shown_as: Option<String>,
 }
 
 /// What the kernel sees to by itself.
@@ -214,6 +217,9 @@ impl MountOptions {
         option("--atime", self.flags.atime.name().to_owned());
         for label in &self.labels {
             option("--label", label.clone());
+        }
+        if let Some(source) = &self.shown_as {
+            option("--shown-as", source.clone());
         }
         if let Some(memory) = self.memory {
             option("-o", format!("memory={memory}"));

@@ -1,5 +1,6 @@
 //! What is mounted, from `/proc/self/mountinfo`.
 
+use crate::datadir::DataDir;
 use anyhow::{Context, Result};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -10,10 +11,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What the source of a PandoFS mount begins with in the system's list; its cluster map follows.
+/// What the source of a PandoFS mount begins with in the system's list, unless `mount(8)` was given another; its cluster map
+/// follows, or the directory of a cluster made by `up`.
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
+/// The type that mounts have in it.
+const FS_TYPE: &str = "fuse.pandofs";
 
-/// The source that a mount of the file system with this cluster map is to have.
+/// The source that a mount of the file system with this cluster map is to have, unless it is told.
 pub fn source_of(cluster_map: &Path) -> OsString {
     let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
     source.push(cluster_map);
@@ -25,21 +29,33 @@ pub fn source_of(cluster_map: &Path) -> OsString {
 pub struct Mount {
     pub point: PathBuf,
     pub fs_type: String,
-    /// What was mounted; of PandoFS as [`source_of`] gives it.
+    /// What was mounted.
     pub source: OsString,
 }
 
 impl Mount {
     pub fn is_pandofs(&self) -> bool {
-        self.cluster_map().is_some()
+        self.named().is_some()
     }
 
-    /// The cluster map of a PandoFS mount. Its type is `fuse` or, when fuse3's helper mounted it,
-    /// `fuse.pandofs`.
-    pub fn cluster_map(&self) -> Option<&Path> {
-        let map = self.source.as_bytes().strip_prefix(SOURCE_PREFIX)?;
+    /// What the source of a PandoFS mount names.
+    fn named(&self) -> Option<&Path> {
+        let source = self.source.as_bytes();
         let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");
-        is_fuse.then(|| Path::new(OsStr::from_bytes(map)))
+        let named = match source.strip_prefix(SOURCE_PREFIX) {
+            Some(named) => is_fuse.then_some(named),
+            None => (self.fs_type == FS_TYPE).then_some(source),
+        };
+        named.map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// The cluster map of a PandoFS mount.
+    pub fn cluster_map(&self) -> Option<PathBuf> {
+        let named = self.named()?;
+        Some(match named.is_dir() {
+            true => DataDir::new(named.to_owned()).cluster_map(),
+            false => named.to_owned(),
+        })
     }
 }
 
@@ -164,9 +180,16 @@ mod tests {
         let line = br"36 35 0:41 / /mnt/a\040b rw,nosuid shared:1 master:2 - fuse pandofs:/d\134x/cluster.json rw,user_id=0";
         let mount = parse_line(line).unwrap();
         assert_eq!(mount.point, Path::new("/mnt/a b"));
-        assert_eq!(mount.cluster_map(), Some(Path::new(r"/d\x/cluster.json")));
+        let map = Path::new(r"/d\x/cluster.json");
+        assert_eq!(mount.cluster_map().as_deref(), Some(map));
         assert_eq!(mount.source, source_of(Path::new(r"/d\x/cluster.json")));
         let other = parse_line(b"36 35 0:41 / /mnt rw - ext4 pandofs:/x rw").unwrap();
+        assert!(!other.is_pandofs());
+        // As somebody has told mount(8), which knows by it what is mounted.
+        let told = parse_line(b"36 35 0:41 / /mnt rw - fuse.pandofs /etc/map.json rw").unwrap();
+        let map = Path::new("/etc/map.json");
+        assert_eq!(told.cluster_map().as_deref(), Some(map));
+        let other = parse_line(b"36 35 0:41 / /mnt rw - fuse.sshfs /etc/map.json rw").unwrap();
         assert!(!other.is_pandofs());
         assert_eq!(parse_line(b""), None);
         assert_eq!(parse_line(b"1 2 3 / /x rw"), None);

@@ -68,7 +68,7 @@ impl Source {
             None => None,
         };
         if let Some(map) = found.and_then(mounts::Mount::cluster_map) {
-            return read_cluster(map, None);
+            return read_cluster(&map, None);
         }
         if let Some(path) = inside {
             bail!(

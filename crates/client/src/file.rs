@@ -144,9 +144,18 @@ fn is_cut(known: Option<u32>, now: Option<u32>) -> bool {
     matches!((known, now), (Some(known), Some(now)) if known < now)
 }
 
+const SET_UID: u16 = 0o4000;
+const SET_GID: u16 = 0o2000;
+const GROUP_EXECUTES: u16 = 0o0010;
+
 /// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
 pub(crate) fn groups_decide(mode: u16) -> bool {
-    mode & 0o2010 == 0o2000
+    mode & (SET_GID | GROUP_EXECUTES) == SET_GID
+}
+
+/// Whether somebody may act as the file's owner or group by running it.
+pub(crate) fn has_set_id(mode: u16) -> bool {
+    mode & (SET_UID | SET_GID) != 0
 }
 
 /// What is known at one moment.
@@ -225,8 +234,9 @@ impl File {
         known.forget_cut(Some(inode.cuts));
     }
 
-    pub fn groups_decide(&self) -> bool {
-        groups_decide(self.known().mode)
+    /// The permission bits when they were heard of last.
+    pub fn mode(&self) -> u16 {
+        self.known().mode
     }
 
     /// The file is striped.
@@ -489,11 +499,11 @@ mod tests {
             inode
         };
         let file = File::new(Ino(5), &with(0o2755));
-        assert!(!file.groups_decide());
+        assert!(!groups_decide(file.mode()));
         file.learn(file.token(), &with(0o2745));
-        assert!(file.groups_decide());
+        assert!(groups_decide(file.mode()));
         file.learn(file.token(), &with(0o745));
-        assert!(!file.groups_decide());
+        assert!(!groups_decide(file.mode()));
     }
 
     #[test]

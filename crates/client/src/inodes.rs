@@ -4,7 +4,7 @@ use crate::asker;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
-use crate::file::{File, Token, groups_decide};
+use crate::file::{File, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
@@ -129,12 +129,22 @@ impl Client {
     /// Whether the groups of who writes to this file decide what becomes of its set-id bits, as far as this client
     /// knows: true if it knows nothing of it.
     pub fn groups_decide(&self, ino: Ino) -> bool {
+        self.known_mode(ino).is_none_or(groups_decide)
+    }
+
+    /// Whether the file has set-id bits, as far as this client knows: true if it knows nothing of it.
+    pub fn may_have_set_id(&self, ino: Ino) -> bool {
+        self.known_mode(ino).is_none_or(has_set_id)
+    }
+
+    /// The permission bits that an open file had when it was heard of last, or as they are believed.
+    fn known_mode(&self, ino: Ino) -> Option<u16> {
         let core = self.core();
         if let Some(file) = core.opens.file(ino) {
-            return file.groups_decide();
+            return Some(file.mode());
         }
-        let believed = core.beliefs.attr(ino);
-        believed.is_none_or(|(attr, until)| until <= Instant::now() || groups_decide(attr.mode))
+        let (attr, until) = core.beliefs.attr(ino)?;
+        (until > Instant::now()).then_some(attr.mode)
     }
 
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its

@@ -354,10 +354,19 @@ impl Filesystem for PandoFs {
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
+        // The kernel asks again for what a write changes, and takes set-id bits not to be of it: after one with O_DIRECT it
+        // would run the file with bits that the write took off.
+        let loses_set_id = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            && self.client.may_have_set_id(ino);
         let length = data.len() as u32;
-        let answer = |written: Result<(), ClientError>| match written.map_err(errno) {
-            Ok(()) => reply.written(length),
-            Err(error) => reply.error(error),
+        let answer = |written: Result<(), ClientError>| {
+            if loses_set_id {
+                self.kernel.forget_attr(ino);
+            }
+            match written.map_err(errno) {
+                Ok(()) => reply.written(length),
+                Err(error) => reply.error(error),
+            }
         };
         if let Err(error) = self.client.check_locks(ino, handle.0) {
             return answer(Err(error));

@@ -118,7 +118,7 @@ pub(crate) fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
     };
     // Its map may have been moved since, or be another user's: then what was named is taken to be it.
     if let Some(map) = mount.cluster_map()
-        && let Ok(mounted) = read_cluster(map, None)
+        && let Ok(mounted) = read_cluster(&map, None)
     {
         ensure!(
             mounted.map.fs == fs,

@@ -265,7 +265,7 @@ fn wait_for_old_mount(point: &Path, dir: &DataDir, voice: &mut Voice) -> Result<
     while Instant::now() < deadline {
         let mounts = mounts::all()?;
         let mount = mounts::at(&mounts, point);
-        if mount.and_then(mounts::Mount::cluster_map) != Some(&map) {
+        if mount.and_then(mounts::Mount::cluster_map).as_ref() != Some(&map) {
             break;
         }
         let serving = processes::serving_mount(point);

@@ -31,6 +31,10 @@ pub fn fstatat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<Stat> {
 
 pub fn statx(path: impl Text, flags: At) -> Call<Statx> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    statx_some(path, flags, mask)
+}
+
+fn statx_some(path: impl Text, flags: At, mask: StatxFlags) -> Call<Statx> {
     call!(
         "statx",
         [path, flags, mask],
@@ -194,9 +198,11 @@ impl std::fmt::Debug for Shown {
     }
 }
 
-/// The permission bits, set-id bits and the sticky bit of what is at the path.
+/// The permission bits, set-id bits and the sticky bit of what is at the path. Nothing else is asked for: of that the
+/// kernel may know that it has changed, and it would find out the mode with it.
 pub fn mode_of(path: impl Text) -> crate::case::Outcome<u32> {
-    Ok(lstat(path).ok()?.st_mode & 0o7777)
+    let found = statx_some(path, At::SYMLINK_NOFOLLOW, StatxFlags::MODE).ok()?;
+    Ok(u32::from(found.stx_mode) & 0o7777)
 }
 
 /// Whether nothing is at the path.
