@@ -73,7 +73,7 @@ enum What {
     /// A mount of its own is recorded for as long as the command runs, whoever uses it. To record for longer, mount with
     /// 'pandofs mount --trace FILE'. Written down are names, numbers and sizes, and nothing of what files hold. Where the
     /// trace's disk is full the recording ends and the command goes on.
-    Record(Record),
+    Record(Box<Record>),
     /// Count what is in a trace
     Summarize {
         /// Print JSON
