@@ -354,10 +354,7 @@ impl Filesystem for PandoFs {
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
-        // The kernel asks again for what a write changes, and takes set-id bits not to be of it: after one with O_DIRECT it
-        // would run the file with bits that the write took off.
-        let loses_set_id = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-            && self.client.may_have_set_id(ino);
+        let loses_set_id = self.loses_set_id(ino, write_flags);
         let length = data.len() as u32;
         let answer = |written: Result<(), ClientError>| {
             if loses_set_id {

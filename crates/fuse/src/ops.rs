@@ -14,7 +14,7 @@ use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Cache, Options};
 use crate::remount::Flags;
 use crate::space;
-use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs};
+use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs, WriteFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
 use pandofs_types::limits::{MAX_NAME_BYTES, MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
@@ -454,6 +454,12 @@ impl PandoFs {
             self.ends.reached(handle, last);
         }
         Ok(())
+    }
+
+    /// Whether the kernel has to be told that a write has taken set-id bits off: after one with `O_DIRECT` it asks for size
+    /// and times again, not for the mode, and would run the file with bits that are gone.
+    pub fn loses_set_id(&self, ino: Ino, flags: WriteFlags) -> bool {
+        flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) && self.client.may_have_set_id(ino)
     }
 
     /// It was read: a file, a link or a directory.
