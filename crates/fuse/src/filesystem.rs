@@ -7,7 +7,7 @@ use crate::left::{self, Changed, Left};
 use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
 use crate::options::negotiate_with;
-use crate::reply::{GENERATION, reply_empty};
+use crate::reply::{GENERATION, reply_empty, reply_written};
 use crate::xattr;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
@@ -360,10 +360,7 @@ impl Filesystem for PandoFs {
             if loses_set_id {
                 self.kernel.forget_attr(ino);
             }
-            match written.map_err(errno) {
-                Ok(()) => reply.written(length),
-                Err(error) => reply.error(error),
-            }
+            reply_written(reply, length, written.map_err(errno));
         };
         if let Err(error) = self.client.check_locks(ino, handle.0) {
             return answer(Err(error));

@@ -5,7 +5,9 @@ use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
 use crate::left::Changed;
 use crate::ops::{PandoFs, Result, added};
-use fuser::{Errno, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry};
+use fuser::{
+    Errno, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyWrite,
+};
 use pandofs_client::{ClientError, Node};
 use pandofs_types::{Attr, Credentials, Ino, Name};
 use std::ffi::OsStr;
@@ -16,6 +18,14 @@ pub(crate) const GENERATION: Generation = Generation(0);
 pub(crate) fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
     match result {
         Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+/// So many bytes were written, or none.
+pub(crate) fn reply_written(reply: ReplyWrite, bytes: u32, result: Result<()>) {
+    match result {
+        Ok(()) => reply.written(bytes),
         Err(error) => reply.error(error),
     }
 }
