@@ -1,4 +1,4 @@
-//! A dump, decoded.
+//! A dump, decoded: all at once, or pair by pair as it is read.
 
 use crate::dump::ClusterDump;
 use crate::inode::Inode;

@@ -7,6 +7,7 @@
 //! SOURCE is the cluster map or the directory of a cluster made by `up`, with or without `pandofs:` before it. The mount
 //! shows it as it was given: `mount -a` knows by the source of a line that what it names is mounted already.
 
+use crate::mounts;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -48,20 +49,13 @@ pub fn arguments(given: &[OsString]) -> Option<Vec<OsString>> {
         mount.extend(operands.into_iter().cloned());
         return Some(mount);
     };
-    let path = source
-        .as_bytes()
-        .strip_prefix(b"pandofs:")
-        .map_or(source.as_os_str(), OsStr::from_bytes);
-    let option = if Path::new(path).is_dir() {
-        "--data"
-    } else {
-        "--cluster"
-    };
+    let path = mounts::named_by(source);
+    let option = if path.is_dir() { "--data" } else { "--cluster" };
     // A name that is no text is shown as `pandofs mount` shows it.
     if source.to_str().is_some() {
         mount.extend(["--shown-as".into(), (*source).clone()]);
     }
-    mount.extend([option.into(), path.to_owned(), (*point).clone()]);
+    mount.extend([option.into(), path.into(), (*point).clone()]);
     Some(mount)
 }
 

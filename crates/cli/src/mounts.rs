@@ -2,6 +2,7 @@
 
 use crate::datadir::DataDir;
 use anyhow::{Context, Result};
+use pandofs_fuse::FS_TYPE;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,14 +15,20 @@ use std::time::Duration;
 /// What the source of a PandoFS mount begins with in the system's list, unless `mount(8)` was given another; its cluster map
 /// follows, or the directory of a cluster made by `up`.
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
-/// The type that mounts have in it.
-const FS_TYPE: &str = "fuse.pandofs";
 
 /// The source that a mount of the file system with this cluster map is to have, unless it is told.
 pub fn source_of(cluster_map: &Path) -> OsString {
     let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
     source.push(cluster_map);
     source
+}
+
+/// What a source names, with the prefix or without: a cluster map, or the directory of a cluster made by `up`.
+pub fn named_by(source: &OsStr) -> &Path {
+    let bytes = source.as_bytes();
+    Path::new(OsStr::from_bytes(
+        bytes.strip_prefix(SOURCE_PREFIX).unwrap_or(bytes),
+    ))
 }
 
 /// A mounted file system.
@@ -40,13 +47,10 @@ impl Mount {
 
     /// What the source of a PandoFS mount names.
     fn named(&self) -> Option<&Path> {
-        let source = self.source.as_bytes();
+        let named = named_by(&self.source);
         let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");
-        let named = match source.strip_prefix(SOURCE_PREFIX) {
-            Some(named) => is_fuse.then_some(named),
-            None => (self.fs_type == FS_TYPE).then_some(source),
-        };
-        named.map(|path| Path::new(OsStr::from_bytes(path)))
+        let has_prefix = named.as_os_str() != self.source;
+        (is_fuse && has_prefix || self.fs_type == FS_TYPE).then_some(named)
     }
 
     /// The cluster map of a PandoFS mount.

@@ -349,15 +349,13 @@ impl Filesystem for PandoFs {
         reply: ReplyWrite,
     ) {
         let ino = ino(number);
-        let groups_decide = || self.client.groups_decide(ino);
-        let caller = Caller::from(request).writing(write_flags, groups_decide);
+        let (caller, may_lose_set_id) = self.writing(request.into(), ino, write_flags);
         if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
-        let loses_set_id = self.loses_set_id(ino, write_flags);
         let length = data.len() as u32;
         let answer = |written: Result<(), ClientError>| {
-            if loses_set_id {
+            if may_lose_set_id {
                 self.kernel.forget_attr(ino);
             }
             reply_written(reply, length, written.map_err(errno));

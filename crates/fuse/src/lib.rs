@@ -64,6 +64,7 @@ mod told;
 mod xattr;
 
 pub use credentials::own_capabilities;
+pub use direct::FS_TYPE;
 pub use memory::{Memory, TooLittle};
 pub use mount::{MountError, Mounted, mount, serve};
 pub use options::{Atime, Cache, KernelFlags, LocalLocks, Options, negotiate};

@@ -456,10 +456,15 @@ impl PandoFs {
         Ok(())
     }
 
-    /// Whether the kernel has to be told that a write has taken set-id bits off: after one with `O_DIRECT` it asks for size
-    /// and times again, not for the mode, and would run the file with bits that are gone.
-    pub fn loses_set_id(&self, ino: Ino, flags: WriteFlags) -> bool {
-        flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) && self.client.may_have_set_id(ino)
+    /// Who writes, and whether that may take set-id bits off, of which the kernel has to be told then: after a write past
+    /// its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times again, not for the mode, and would run
+    /// the file with bits that are gone.
+    pub fn writing(&self, caller: Caller, ino: Ino, flags: WriteFlags) -> (Credentials, bool) {
+        // An older kernel never says whether the caller may keep them.
+        let may_take_off = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) || caller.uid != 0;
+        let may_lose = may_take_off && self.client.may_have_set_id(ino);
+        let groups_decide = || may_lose && self.client.groups_decide(ino);
+        (caller.writing(flags, groups_decide), may_lose)
     }
 
     /// It was read: a file, a link or a directory.

@@ -545,7 +545,7 @@ pub const LEASE_ENDS_PER_LEASE: usize = 4;
 /// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
 /// Servers force their logs, and data objects that are left alone, much sooner.
 pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
-/// Inodes that are not open of which one client remembers that, some 100 bytes each: a little fewer than half of what
+/// Inodes that are not open of which one client remembers that, some 130 bytes each: a little fewer than half of what
 /// a hash table with 65,536 places holds: one that is fuller, and in which much comes and goes, doubles.
 pub const MAX_UNFORCED_INODES: usize = 28_000;
 
