@@ -1,8 +1,8 @@
 //! What must hold of a whole file system, checked on what its shards have stored: the oracles behind
 //! `pandofs fsck`, which a simulator can ask too.
 //!
-//! Invariant: pure functions of a [`ClusterDump`], or of [`Tables`] that were filled as it was read; nothing in here reads a store, a socket or a clock,
-//! and nothing is ever repaired.
+//! Invariant: pure functions of a [`ClusterDump`], or of [`Tables`] that were filled as it was read; nothing in here
+//! reads a store, a socket or a clock, and nothing is ever repaired.
 //!
 //! One oracle, one file in `oracles`, with a planted problem for each that it must catch. A dump taken
 //! while the file system is in use is no picture of one moment: an operation over two shards may be seen
