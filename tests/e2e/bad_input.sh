@@ -8,7 +8,8 @@ GOLDEN=../../crates/wire/tests/golden
 # An administrator, server 1, and the client whose session the golden messages have.
 ADMIN=02
 SERVER_1=0101
-CLIENT=00ef9bafcdf8acd19101
+SESSION=ef9bafcdf8acd19101
+CLIENT=00${SESSION}01
 # The first four letters and the version of an answer to a hello, and what says that it is welcome.
 PREAMBLE=504e444f0100
 WELCOME=${PREAMBLE}00
@@ -91,7 +92,7 @@ expect_contains 'the answer to a proper hello' "$(talk "$address" "hello:$fs:$AD
 
 # 3. No messages. What a lookup of NAME in the root looks like; first one that is right, so that it is the
 # name that is refused below.
-session=${CLIENT#00}
+session=$SESSION
 look_up() {
     printf 'frame:01000001%s000100000000%s%02x%s' "$session" 0001 "$((${#1} / 2))" "$1"
 }

@@ -15,7 +15,7 @@ pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
 pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;
 pub use data::Extent;
-pub use data::{DataReply, DataRequest, Layout};
+pub use data::{DataReply, DataRequest, FIRST_CUTS, Layout};
 pub use layout::LayoutChoice;
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
 pub use reply::{DirReply, EntriesReply};

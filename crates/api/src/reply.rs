@@ -51,8 +51,9 @@ pub struct InodeReply {
     pub body: FileBody,
     /// For a directory: its map as its home knows it.
     pub dir: Option<Box<DirReply>>,
-    /// How often the file was given a size while it had data objects. Who writes to these under a lease of the attributes
-    /// says with [`WroteData`](crate::Request::WroteData) which of them it knew.
+    /// How often the file was cut: once when it got its data objects, and whenever it was given a size since that these
+    /// have to follow. Who changes them says which count it goes by ([`DataRequest`](crate::DataRequest)). It stays at
+    /// `u32::MAX`.
     pub cuts: u32,
 }
 

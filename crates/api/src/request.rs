@@ -154,16 +154,16 @@ pub enum Request {
     /// striped when this is answered. Answers `Inode`.
     Stripe { ino: Ino },
     /// Data objects were written from byte `start` of the file on, and up to `end` (0: nothing grew).
-    /// `sparse`: that may have left holes, or space beyond the file's end. `cuts`: all of it was written while
-    /// the session had a lease of the inode's attributes and knew of so many [cuts](crate::InodeReply::cuts). If
-    /// there was another since, it took away what was written, and nothing is changed. Answers `Inode`.
+    /// `sparse`: that may have left holes, or space beyond the file's end. `cuts`: the data objects had followed so
+    /// many [cuts](crate::InodeReply::cuts) then. If there was another since, it took away what was written, and nothing is
+    /// changed. Answers `Inode`.
     WroteData {
         ino: Ino,
         start: u64,
         end: u64,
         mtime: Time,
         sparse: bool,
-        cuts: Option<u32>,
+        cuts: u32,
     },
     /// Answers `Value`.
     GetXattr {
@@ -311,6 +311,11 @@ pub enum Request {
     /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
     /// [`MAX_SPREAD_DIRS`]: pandofs_types::limits::MAX_SPREAD_DIRS
     Spread { dir: Ino, entries_per_second: u32 },
+
+    // By inode, the last.
+    /// As `GetAttr`, once the file's data objects have followed all of its cuts: `Refusal::TryAgain` before. Answers
+    /// `Inode`.
+    Followed { ino: Ino },
 }
 
 /// What [`Request::Create`] makes.
@@ -367,7 +372,8 @@ impl Request {
             | Request::Sync
             | Request::ReadDir { .. }
             | Request::DirPart { .. }
-            | Request::Spread { .. } => false,
+            | Request::Spread { .. }
+            | Request::Followed { .. } => false,
             Request::SetLock { .. }
             | Request::Unlock { .. }
             | Request::GetLock { .. }

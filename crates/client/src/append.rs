@@ -3,7 +3,7 @@
 use crate::Client;
 use crate::call::Target;
 use crate::core::Core;
-use crate::data::{now, written};
+use crate::data::{check_layout, now, out_of_step, write_calls, written};
 use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
@@ -54,6 +54,7 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
+                    check_layout(&layout)?;
                     let _alone = file.appending()?;
                     let token = file.token();
                     let length = data.len() as u64;
@@ -65,15 +66,17 @@ impl Core {
                     file.learn(token, &inode);
                     let end = inode.attr.size;
                     let offset = end.saturating_sub(length);
-                    let hold = self.hold(caller, file);
-                    let written = self.write_objects(file.ino, &layout, offset, data);
-                    let cuts = self.let_go(file, hold);
-                    written?;
-                    // If it was cut before the lease was had, nobody has cut this away.
-                    let cuts = cuts.filter(|&cuts| cuts == inode.cuts);
+                    let calls = write_calls(file.ino, &layout, inode.cuts, offset, data);
+                    if let Some(others) = self.try_objects(calls)? {
+                        // The file was cut between the two, and ends elsewhere now.
+                        if self.followed(caller, file)? == inode.cuts {
+                            return Err(out_of_step(file.ino, inode.cuts, others));
+                        }
+                        continue;
+                    }
                     // Again, after the data: another mount that has read the zeros drops them when it sees
-                    // a later time; and if the file was cut in between, it ends here after all.
-                    file.wrote(Written::Granted(offset..end), cuts, now(), caller);
+                    // a later time.
+                    file.wrote(Written::Granted(offset..end), inode.cuts, now(), caller);
                     return Ok(offset);
                 }
             }

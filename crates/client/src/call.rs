@@ -62,6 +62,8 @@ pub(crate) struct Call<'d> {
     pub answered_by: Option<(Arc<Server>, u64)>,
     /// In which start of its machine.
     pub machine: Machine,
+    /// Of the connection over which it was sent last.
+    pub generation: u64,
 }
 
 impl Call<'static> {
@@ -92,10 +94,17 @@ impl Call<'static> {
 }
 
 impl<'d> Call<'d> {
-    /// Writes these bytes, one after the other, to a data object from `offset` on.
-    pub fn write(server: ServerId, ino: Ino, offset: u64, bytes: Vec<&'d [u8]>) -> Call<'d> {
+    /// Writes these bytes, one after the other, to a data object that has followed so many cuts, from `offset` on.
+    pub fn write(
+        server: ServerId,
+        ino: Ino,
+        cuts: u32,
+        offset: u64,
+        bytes: Vec<&'d [u8]>,
+    ) -> Call<'d> {
         let request = DataRequest::Write {
             ino,
+            cuts,
             offset,
             data: Vec::new(),
         };
@@ -127,6 +136,7 @@ impl<'d> Call<'d> {
             leased: Vec::new(),
             answered_by: None,
             machine: Machine::default(),
+            generation: 0,
         }
     }
 
@@ -174,12 +184,18 @@ impl<'d> Call<'d> {
                     | DataRequest::Truncate { .. }
                     | DataRequest::Remove { .. }
                     | DataRequest::Allocate { .. }
+                    | DataRequest::Fill { .. }
             ),
             RequestBody::Admin(_)
             | RequestBody::Ping
             | RequestBody::Goodbye { .. }
             | RequestBody::AwaitRecalls { .. } => false,
         }
+    }
+
+    /// Whether it changes a data object: what it was sent over is not to bring it after something newer.
+    pub fn changes_objects(&self) -> bool {
+        matches!(self.frame.body, RequestBody::Data(_)) && self.is_mutation()
     }
 
     /// Whether its doing would be noticed even if its answer was not: it changes something, or what a shard remembers of
@@ -268,6 +284,7 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_api::FIRST_CUTS;
     use pandofs_types::Ino;
 
     #[test]
@@ -289,7 +306,7 @@ mod tests {
             length: 7,
         };
         assert!(!Call::data(ServerId(0), read).is_mutation());
-        let write = Call::write(ServerId(0), Ino(5), 0, vec![&[1], &[2]]);
+        let write = Call::write(ServerId(0), Ino(5), FIRST_CUTS, 0, vec![&[1], &[2]]);
         assert!(write.is_mutation() && write.leaves_something());
         assert_eq!(write.data_bytes(), 2);
     }

@@ -16,9 +16,7 @@ use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::watch::{Came, What};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
-use pandofs_types::limits::{
-    GRIP_RECALLED, MAX_FILE_BYTES, MAX_GRIP_PAUSE, MIN_GRIP_PAUSE, MIN_WRITE_BEHIND_BYTES,
-};
+use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -283,10 +281,8 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
-                    let hold = self.hold(caller, file);
-                    let written = self.write_objects(file.ino, &layout, offset, data);
-                    let cuts = self.let_go(file, hold);
-                    written?;
+                    let calls = |cuts| write_calls(file.ino, &layout, cuts, offset, data);
+                    let cuts = self.change_objects(caller, file, &layout, calls)?;
                     file.wrote(Written::Bytes(offset..end), cuts, now(), caller);
                     return Ok(());
                 }
@@ -294,26 +290,20 @@ impl Core {
         }
     }
 
-    /// A lease of the inode's attributes under which to write to its data objects, if there is one to be had
+    /// A lease of the inode's attributes under which a write may be answered early, if there is one to be had
     /// (`beliefs::grips` says what for).
-    pub(crate) fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
-        let give_up = Instant::now() + GRIP_RECALLED;
+    fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
-        let mut pause = MIN_GRIP_PAUSE;
         loop {
             let now = Instant::now();
             match self.beliefs.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Some(hold),
                 Begun::Without => return None,
-                Begun::Ask | Begun::AskLater if !has_asked => has_asked = true,
-                Begun::AskLater if now < give_up => {
-                    std::thread::sleep(pause);
-                    pause = MAX_GRIP_PAUSE.min(pause * 2);
-                }
-                Begun::Ask | Begun::AskLater => {
+                Begun::Ask if has_asked => {
                     self.beliefs.asked_in_vain(file.ino, now);
                     return None;
                 }
+                Begun::Ask => has_asked = true,
             }
             let token = file.token();
             let request = Request::GetAttr { ino: file.ino };
@@ -323,20 +313,15 @@ impl Core {
         }
     }
 
-    /// The write has ended: how often the file had been cut, if it was under a lease all the time.
-    pub(crate) fn let_go(&self, file: &File, hold: Option<Hold>) -> Option<u32> {
-        self.beliefs.end_write(file.ino, hold?, Instant::now())
-    }
-
-    /// Begins to write something that is answered before the servers have it: the layout of the file, and the lease
-    /// under which it is written, if that may be.
+    /// Begins to write something that is answered before the servers have it, if that may be: the layout of the file, and
+    /// the lease under which it is written.
     fn begin_behind(
         &self,
         caller: &Credentials,
         file: &File,
         offset: u64,
         data: &[u8],
-    ) -> Option<(Layout, Option<Hold>)> {
+    ) -> Option<(Layout, Hold)> {
         let end = offset.checked_add(data.len() as u64)?;
         let Body::Striped(layout) = file.snapshot().body else {
             return None;
@@ -345,12 +330,15 @@ impl Core {
         if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
             return None;
         }
-        let hold = self.hold(caller, file);
+        let Some(hold) = self.hold(caller, file) else {
+            self.behind.end(true);
+            return None;
+        };
         // Who does not wait here is told by the write that is not answered early.
         if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
             return Some((layout, hold));
         }
-        self.let_go(file, hold);
+        self.beliefs.end_write(file.ino, hold);
         self.behind.end(true);
         None
     }
@@ -359,12 +347,27 @@ impl Core {
         &self,
         file: &File,
         layout: &Layout,
-        hold: Option<Hold>,
+        hold: Hold,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        let written = self.write_objects(file.ino, layout, offset, data);
-        let cuts = self.let_go(file, hold);
+        let cuts = hold.cuts;
+        let calls = write_calls(file.ino, layout, cuts, offset, data);
+        let written = match self.try_objects(calls) {
+            Ok(None) => Ok(()),
+            // It was answered before that cut, and nobody knows what of it would be left.
+            Ok(Some(_)) => {
+                let ino = file.ino;
+                tracing::error!(
+                    "bytes {offset} to {} of inode {ino} are lost: it took too long to write them, and the file was cut \
+                     meanwhile",
+                    offset + data.len() as u64 - 1
+                );
+                Err(FsError::Io.into())
+            }
+            Err(error) => Err(error),
+        };
+        self.beliefs.end_write(file.ino, hold);
         self.behind.end(written.is_ok());
         file.end_behind(offset, written.clone().map(|()| cuts));
         written
@@ -431,19 +434,56 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn write_objects(
+    /// Has data objects changed by `calls`, which go by the number of cuts that they are given, until all of them go by
+    /// the same one as the objects; which that is. If one of them has to be repeated all are: a cut comes before the whole
+    /// change or after it.
+    ///
+    /// # Errors
+    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of: a disk has forgotten
+    /// what was forced.
+    pub(crate) fn change_objects<'d>(
         &self,
-        ino: Ino,
+        caller: &Credentials,
+        file: &File,
         layout: &Layout,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<()> {
+        calls: impl Fn(u32) -> Vec<Call<'d>>,
+    ) -> Result<u32> {
         check_layout(layout)?;
-        let write = |run: &Run| Call::write(run.server, ino, run.offset, gather(run, data));
-        let mut calls: Vec<Call> = runs(layout, offset, data.len()).iter().map(write).collect();
-        self.run_all(&mut calls)
-            .into_iter()
-            .try_for_each(expect_done)
+        let mut cuts = file.snapshot().cuts;
+        let mut is_certain = false;
+        loop {
+            let Some(others) = self.try_objects(calls(cuts))? else {
+                return Ok(cuts);
+            };
+            let now = self.followed(caller, file)?;
+            if is_certain && now == cuts {
+                return Err(out_of_step(file.ino, cuts, others));
+            }
+            (cuts, is_certain) = (now, true);
+        }
+    }
+
+    /// How often the file was cut, once its data objects have followed.
+    pub(crate) fn followed(&self, caller: &Credentials, file: &File) -> Result<u32> {
+        let token = file.token();
+        let request = Request::Followed { ino: file.ino };
+        let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
+        file.learn(token, &inode);
+        Ok(inode.cuts)
+    }
+
+    /// Has data objects changed: none when that is done, or the number of cuts that one of them has followed if that is
+    /// another one than the calls go by.
+    pub(crate) fn try_objects(&self, mut calls: Vec<Call<'_>>) -> Result<Option<u32>> {
+        let mut others = None;
+        for answer in self.run_all(&mut calls) {
+            match answer? {
+                AnswerBody::Data(DataReply::Done) => {}
+                AnswerBody::Data(DataReply::OtherCuts { cuts }) => others = Some(cuts),
+                other => return Err(not_about_data(&other)),
+            }
+        }
+        Ok(others)
     }
 
     fn sync(&self, caller: &Credentials, file: &File) -> Result<()> {
@@ -458,6 +498,27 @@ impl Core {
         let shard = self.inodes.shard_of(file.ino);
         self.force(caller, file.ino, objects, vec![shard])
     }
+}
+
+/// Writes `data` to data objects that have followed so many cuts.
+pub(crate) fn write_calls<'d>(
+    ino: Ino,
+    layout: &Layout,
+    cuts: u32,
+    offset: u64,
+    data: &'d [u8],
+) -> Vec<Call<'d>> {
+    let write = |run: &Run| Call::write(run.server, ino, cuts, run.offset, gather(run, data));
+    runs(layout, offset, data.len()).iter().map(write).collect()
+}
+
+/// The shard and a data object contradict one another.
+pub(crate) fn out_of_step(ino: Ino, cuts: u32, followed: u32) -> ClientError {
+    tracing::error!(
+        "inode {ino} was cut {cuts} times and one of its data objects has followed {followed} cuts: a disk has \
+         forgotten what was forced; give the file its size once more (truncate), or write it anew"
+    );
+    FsError::Io.into()
 }
 
 /// The range of a file kept in its inode, which may be longer than the bytes it has there.

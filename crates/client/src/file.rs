@@ -4,7 +4,7 @@
 mod turns;
 
 use crate::error::ClientError;
-use pandofs_api::{FileBody, InodeReply, Layout};
+use pandofs_api::{FIRST_CUTS, FileBody, InodeReply, Layout};
 use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
 use std::ops::Range;
@@ -54,8 +54,8 @@ pub(crate) struct Pending {
     pub sparse: bool,
     /// All of it was written where the shard had made the file longer for it.
     pub granted: bool,
-    /// All of it was written under leases, and its writers knew of so many cuts of the file.
-    pub cuts: Option<u32>,
+    /// The data objects had followed so many cuts of the file when they took the last of it.
+    pub cuts: u32,
     pub mtime: Time,
     /// Who wrote first of those who may not keep the file's set-id bits; the last if all may.
     pub caller: Credentials,
@@ -88,6 +88,8 @@ struct Known {
     certain: bool,
     /// Grows with every answer; starts at 1 so that no default token fits.
     generation: u64,
+    /// Of the file, when it was heard of last.
+    cuts: u32,
     pending: Option<Pending>,
     /// No two of them overlap.
     behind: Vec<Behind>,
@@ -109,13 +111,9 @@ impl Known {
     /// come back as zeros.)
     fn add_pending(&mut self, write: Pending) {
         self.forget_cut(write.cuts);
-        let is_older = |pending: &Pending| is_cut(write.cuts, pending.cuts);
-        if self.pending.as_ref().is_some_and(is_older) {
-            return;
-        }
         match &mut self.pending {
+            Some(pending) if pending.cuts > write.cuts => {}
             Some(pending) => {
-                pending.cuts = pending.cuts.filter(|_| pending.cuts == write.cuts);
                 pending.start = pending.start.min(write.start);
                 pending.end = pending.end.max(write.end);
                 pending.sparse |= write.sparse;
@@ -131,17 +129,9 @@ impl Known {
     }
 
     /// Forgets what was cut away since it was written: the shard would change nothing for a report of it.
-    fn forget_cut(&mut self, now: Option<u32>) {
-        let is_gone = |pending: &Pending| is_cut(pending.cuts, now);
-        if self.pending.as_ref().is_some_and(is_gone) {
-            self.pending = None;
-        }
+    fn forget_cut(&mut self, now: u32) {
+        self.pending.take_if(|pending| pending.cuts < now);
     }
-}
-
-/// Whether what was written when `known` cuts had been made was written before the last of `now`.
-fn is_cut(known: Option<u32>, now: Option<u32>) -> bool {
-    matches!((known, now), (Some(known), Some(now)) if known < now)
 }
 
 const SET_UID: u16 = 0o4000;
@@ -165,6 +155,8 @@ pub(crate) struct Snapshot {
     pub certain: bool,
     /// Where the file ends, counting what was written and not reported.
     pub end: u64,
+    /// Cuts of the file when it was heard of last.
+    pub cuts: u32,
     pub token: Token,
 }
 
@@ -184,6 +176,7 @@ impl File {
             size: inode.attr.size,
             certain: true,
             generation: 1,
+            cuts: inode.cuts,
             pending: None,
             behind: Vec::new(),
             failure: None,
@@ -206,6 +199,7 @@ impl File {
             body: known.body,
             certain: known.certain,
             end: known.end(),
+            cuts: known.cuts,
             token: Token(known.generation),
         }
     }
@@ -231,7 +225,8 @@ impl File {
             }
         }
         known.generation += 1;
-        known.forget_cut(Some(inode.cuts));
+        known.cuts = inode.cuts;
+        known.forget_cut(inode.cuts);
     }
 
     /// The permission bits when they were heard of last.
@@ -241,7 +236,9 @@ impl File {
 
     /// The file is striped.
     pub fn striped(&self, layout: Layout) {
-        self.known().body = Body::Striped(layout);
+        let mut known = self.known();
+        known.body = Body::Striped(layout);
+        known.cuts = known.cuts.max(FIRST_CUTS);
     }
 
     /// Whether anything was written that the shard was not told of before.
@@ -281,7 +278,7 @@ impl File {
 
     /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
     /// was so to whoever looked since it began, so that the file never ends sooner in between.
-    pub fn end_behind(&self, start: u64, result: Result<Option<u32>, ClientError>) {
+    pub fn end_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known.behind.iter().position(|w| w.range.start == start);
         let Some(write) = place.map(|place| known.behind.swap_remove(place)) else {
@@ -331,8 +328,8 @@ impl File {
         }
     }
 
-    /// Data objects were written to, under a lease while so many cuts had been made.
-    pub fn wrote(&self, written: Written, cuts: Option<u32>, mtime: Time, caller: &Credentials) {
+    /// Data objects were written to that had followed so many cuts.
+    pub fn wrote(&self, written: Written, cuts: u32, mtime: Time, caller: &Credentials) {
         let mut known = self.known();
         let known_end = known.end();
         let granted = matches!(written, Written::Granted(_));
@@ -462,12 +459,12 @@ mod tests {
     #[test]
     fn what_was_written_during_a_report_stays_pending() {
         let file = File::new(Ino(5), &striped(100));
-        file.wrote(Written::Bytes(0..500), None, Time(20), &Credentials::ROOT);
-        file.wrote(Written::Bytes(0..300), None, Time(30), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), 1, Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..300), 1, Time(30), &Credentials::ROOT);
         assert_eq!(file.snapshot().end, 500);
         let report = file.pending().unwrap();
         assert_eq!((report.end, report.mtime), (500, Time(30)));
-        file.wrote(Written::Bytes(0..600), None, Time(31), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..600), 1, Time(31), &Credentials::ROOT);
         file.reported(&report);
         let report = file.pending().unwrap();
         assert_eq!(report.end, 600);
@@ -482,7 +479,7 @@ mod tests {
         let by = |writers: &[&Credentials]| {
             let file = File::new(Ino(5), &striped(100));
             for writer in writers {
-                file.wrote(Written::Bytes(0..500), None, Time(20), writer);
+                file.wrote(Written::Bytes(0..500), 1, Time(20), writer);
             }
             file.pending().unwrap().caller
         };
@@ -511,7 +508,7 @@ mod tests {
         let pending = |writes: &[Written]| {
             let file = File::new(Ino(5), &striped(100));
             for written in writes {
-                file.wrote(written.clone(), None, Time(20), &Credentials::ROOT);
+                file.wrote(written.clone(), 1, Time(20), &Credentials::ROOT);
             }
             file.pending().unwrap()
         };
@@ -528,20 +525,10 @@ mod tests {
     fn only_what_the_shard_knows_of_need_not_be_reported_before_an_append() {
         let file = File::new(Ino(5), &striped(100));
         assert!(!file.has_unknown_writes());
-        file.wrote(
-            Written::Granted(100..110),
-            None,
-            Time(20),
-            &Credentials::ROOT,
-        );
+        file.wrote(Written::Granted(100..110), 1, Time(20), &Credentials::ROOT);
         assert!(!file.has_unknown_writes());
-        file.wrote(Written::Bytes(0..5), None, Time(20), &Credentials::ROOT);
-        file.wrote(
-            Written::Granted(110..120),
-            None,
-            Time(20),
-            &Credentials::ROOT,
-        );
+        file.wrote(Written::Bytes(0..5), 1, Time(20), &Credentials::ROOT);
+        file.wrote(Written::Granted(110..120), 1, Time(20), &Credentials::ROOT);
         assert!(file.has_unknown_writes());
     }
 
@@ -561,13 +548,13 @@ mod tests {
         file.correct(&mut attr);
         assert_eq!((attr.size, attr.mtime), (300, Time(21)));
         // The later one is there first: that leaves no hole.
-        file.end_behind(200, Ok(None));
-        file.end_behind(100, Ok(None));
+        file.end_behind(200, Ok(1));
+        file.end_behind(100, Ok(1));
         let report = file.pending().unwrap();
         assert_eq!((report.start, report.end), (100, 300));
         assert!(!report.sparse);
         assert!(begin(301..400, 22));
-        file.end_behind(301, Ok(None));
+        file.end_behind(301, Ok(1));
         assert!(file.pending().unwrap().sparse);
     }
 
@@ -582,7 +569,7 @@ mod tests {
             assert!(begin(at));
         }
         assert!(!begin(50));
-        file.end_behind(1, Ok(None));
+        file.end_behind(1, Ok(1));
         assert!(begin(50));
     }
 
@@ -618,7 +605,7 @@ mod tests {
                 file.pending().is_some()
             });
             turns::await_waiting(&file, 1);
-            file.end_behind(0, Ok(None));
+            file.end_behind(0, Ok(1));
             assert!(waiting.join().unwrap(), "it did not wait");
         });
     }
@@ -650,18 +637,15 @@ mod tests {
             file.learn(file.token(), &inode);
             file.snapshot().end
         };
-        assert_eq!(wrote(500, Some(7)), Some((500, Some(7))));
-        assert_eq!(wrote(400, Some(7)), Some((500, Some(7))));
+        assert_eq!(wrote(500, 7), Some((500, 7)));
+        assert_eq!(wrote(400, 7), Some((500, 7)));
         assert_eq!(learn(7), 500);
         assert_eq!(learn(8), 100);
         assert_eq!(file.pending(), None);
         // It may also be heard of by a later write.
-        assert_eq!(wrote(500, Some(8)), Some((500, Some(8))));
-        assert_eq!(wrote(300, Some(9)), Some((300, Some(9))));
-        // Of what was written without a lease nobody knows when that was.
-        assert_eq!(wrote(200, None), Some((300, None)));
-        assert_eq!(wrote(600, Some(10)), Some((600, None)));
-        assert_eq!(learn(11), 600);
+        assert_eq!(wrote(500, 8), Some((500, 8)));
+        assert_eq!(wrote(300, 9), Some((300, 9)));
+        assert_eq!(wrote(600, 8), Some((300, 9)));
     }
 
     /// It stood still between the end of the write and here.
@@ -674,11 +658,11 @@ mod tests {
         let file = File::new(Ino(5), &striped(100));
         let begun = file.begin_behind(400..500, Time(20), &Credentials::ROOT);
         assert!(begun.unwrap());
-        wrote(&file, 300, Some(8));
-        wrote(&file, 500, Some(7));
-        assert_eq!(ended(&file), Some((300, Some(8))));
-        file.end_behind(400, Ok(Some(7)));
-        assert_eq!(ended(&file), Some((300, Some(8))));
+        wrote(&file, 300, 8);
+        wrote(&file, 500, 7);
+        assert_eq!(ended(&file), Some((300, 8)));
+        file.end_behind(400, Ok(7));
+        assert_eq!(ended(&file), Some((300, 8)));
     }
 
     #[test]
@@ -687,7 +671,7 @@ mod tests {
         let mut attr = striped(100).attr;
         file.correct(&mut attr);
         assert_eq!(attr, striped(100).attr);
-        file.wrote(Written::Bytes(0..500), None, Time(20), &Credentials::ROOT);
+        file.wrote(Written::Bytes(0..500), 1, Time(20), &Credentials::ROOT);
         file.correct(&mut attr);
         assert_eq!(
             (attr.size, attr.mtime, attr.ctime),

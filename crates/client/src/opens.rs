@@ -462,7 +462,7 @@ mod tests {
         let opens = Opens::default();
         open(&opens, 5, 1);
         let written = open(&opens, 6, 1);
-        written.wrote(Written::Bytes(0..10), None, Time(1), &Credentials::ROOT);
+        written.wrote(Written::Bytes(0..10), 1, Time(1), &Credentials::ROOT);
         let found: Vec<Ino> = opens
             .unreported(Instant::now())
             .iter()

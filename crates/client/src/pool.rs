@@ -95,6 +95,8 @@ pub(crate) struct Connection {
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
+    /// As it was said in the handshake ([`Server::abandoned`]).
+    pub generation: u64,
     /// In which start of its machine the server runs.
     pub machine: Machine,
 }
@@ -107,6 +109,7 @@ impl Connection {
         address: &Address,
         server: ServerId,
         who: &Identity,
+        generation: u64,
     ) -> Result<(Connection, Boot), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
@@ -124,12 +127,12 @@ impl Connection {
         })?;
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
-        Connection::on(stream, left)
+        Connection::on(stream, left, generation)
             .map_err(lost)?
             .greet(address, server, who)
     }
 
-    fn on(stream: Stream, patience: Duration) -> io::Result<Connection> {
+    fn on(stream: Stream, patience: Duration, generation: u64) -> io::Result<Connection> {
         let mut connection = Connection {
             incoming: ReadBuffer::of(&stream),
             outgoing: WriteBuffer::of(&stream),
@@ -138,6 +141,7 @@ impl Connection {
             patience,
             asked: Instant::now(),
             registration: 0,
+            generation,
             machine: Machine::default(),
         };
         connection.be_patient(patience)?;
@@ -157,6 +161,7 @@ impl Connection {
             fs: who.fs,
             peer: Peer::Client {
                 session: who.session,
+                generation: self.generation,
             },
         };
         self.outgoing.push(&hello).map_err(broken)?;
@@ -375,6 +380,8 @@ pub(crate) struct Server {
     /// How often it was begun to register the opens. A connection of an earlier count reached an
     /// earlier process.
     pub registrations: AtomicU64,
+    /// What the next connection says in its handshake.
+    generation: AtomicU64,
     /// Answers received since the client began.
     pub answers: AtomicU64,
     /// When the last came, in milliseconds after `begun`.
@@ -413,6 +420,7 @@ impl Server {
             buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
             registered: Mutex::new(None),
             registrations: AtomicU64::new(0),
+            generation: AtomicU64::new(1),
             answers: AtomicU64::new(0),
             last_answer: AtomicU64::new(0),
             begun: Instant::now(),
@@ -460,7 +468,9 @@ impl Server {
         let mut idle = self.idle();
         // Under the lock: otherwise it could be put back just after `close_idle`.
         let current = self.registrations.load(Ordering::SeqCst);
-        if connection.registration == current && idle.len() < MAX_IDLE_CONNECTIONS {
+        let is_current = connection.registration == current
+            && connection.generation == self.generation.load(Ordering::SeqCst);
+        if is_current && idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
             let buffered = self.buffered.load(Ordering::Relaxed);
             if let Some(last) = idle.len().checked_sub(buffered + 1) {
@@ -472,6 +482,13 @@ impl Server {
     /// Lets so many of its connections that nobody uses keep their buffers.
     pub fn keep_buffers(&self, connections: usize) {
         self.buffered.store(connections, Ordering::Relaxed);
+    }
+
+    /// A connection of this generation was given up before a change of a data object was answered that it carried. What
+    /// the network still delivers of it must not be done after what is sent from now on: the server closes it, and all
+    /// others that were made before, when the next one is made.
+    pub fn abandoned(&self, generation: u64) {
+        self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }
 
     /// Closes the connections nobody uses: when one is lost the others are, too, as a rule.
@@ -503,7 +520,8 @@ impl Server {
     pub fn connect(&self, who: &Identity) -> Result<(Connection, Boot), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {
-            match Connection::open(address, self.id, who) {
+            let generation = self.generation.load(Ordering::SeqCst);
+            match Connection::open(address, self.id, who, generation) {
                 Ok(opened) => return Ok(opened),
                 Err(ConnectError::Unreachable(cause)) => causes.push(cause),
                 Err(error) => return Err(error),

@@ -37,6 +37,9 @@ impl Core {
                     count(&self.counts.resent);
                 }
                 if let Some(server) = self.clusters.current().server(server) {
+                    if sent && call.changes_objects() {
+                        server.abandoned(call.generation);
+                    }
                     server.close_idle();
                 }
                 // A server that stands still takes a request and never answers: the time that this took counts.

@@ -202,7 +202,7 @@ fn run(core: &Weak<Core>, id: ServerId) {
             };
             // Or nobody could ever write under a lease of these again.
             for recall in waiting {
-                core.beliefs.recall(&recall.keys, Instant::now(), false);
+                core.beliefs.recall(&recall.keys, false);
             }
             core.beliefs.lost(id);
             core.listening.tell(Recall::Everything);
@@ -246,7 +246,7 @@ fn next(
     while !waiting.is_empty() {
         let core = core.upgrade().ok_or(End::Session)?;
         let now = Instant::now();
-        let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now, now < recall.until);
+        let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now < recall.until);
         // These before answers: there may always be a next answer.
         if let Some(place) = waiting.iter().position(is_over) {
             return Ok(Next::LetGo(waiting.swap_remove(place).number));
@@ -261,8 +261,8 @@ fn next(
 }
 
 /// Nobody believes these any more; false if first a write is to end that began under them.
-fn let_go(core: &Core, keys: &[LeaseKey], now: Instant, waits: bool) -> bool {
-    let Some(own) = core.beliefs.recall(keys, now, waits) else {
+fn let_go(core: &Core, keys: &[LeaseKey], waits: bool) -> bool {
+    let Some(own) = core.beliefs.recall(keys, waits) else {
         return false;
     };
     let others = |key: &LeaseKey| !own.contains(key);
@@ -316,7 +316,7 @@ fn converse(
             core.beliefs.subscribed(server.id, now);
         }
         done = Some(number);
-        if !keys.is_empty() && !let_go(&core, &keys, now, true) {
+        if !keys.is_empty() && !let_go(&core, &keys, true) {
             done = Some(ABOUT_NOTHING);
             let until = now + MAX_GRIP_WAIT;
             waiting.push(Waiting {

@@ -200,7 +200,7 @@ impl Core {
             server.put_back(connection);
             return Outcome::Hopeless(error.to_string());
         }
-        self.sends(call);
+        self.sends(call, &connection);
         if let Err(error) = connection.send_with(&call.payload) {
             // A request that was not sent whole is not executed, and this is the only one.
             return unsent(&server, error, false);
@@ -268,7 +268,7 @@ impl Core {
             }
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
-                    self.sends(call);
+                    self.sends(call, &connection);
                     cannot_be_given_up(call);
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
@@ -328,8 +328,9 @@ impl Core {
     }
 
     /// A request is about to be sent.
-    fn sends(&self, call: &mut Call) {
+    fn sends(&self, call: &mut Call, connection: &Connection) {
         count(&self.counts.requests);
+        call.generation = connection.generation;
         let is_on = self.beliefs.is_on();
         call.sent = is_on.then(|| self.beliefs.sent(Instant::now()));
     }

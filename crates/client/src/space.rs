@@ -4,7 +4,7 @@
 use crate::Client;
 use crate::call::{Call, Target};
 use crate::core::Core;
-use crate::data::{check_layout, expect_done, not_about_data, now};
+use crate::data::{check_layout, not_about_data, now};
 use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
@@ -13,6 +13,7 @@ use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layo
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Attr, Credentials, FsError, Ino};
 use pandofs_wire::message::AnswerBody;
+use std::ops::Range;
 
 /// What is looked for in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +93,9 @@ impl Core {
                     }
                 }
                 Body::Striped(layout) => {
-                    let hold = self.hold(caller, file);
-                    let done = self.allocate_objects(file.ino, &layout, offset, end, allocation);
-                    let cuts = self.let_go(file, hold);
-                    done?;
+                    let calls =
+                        |cuts| allocate_calls(file.ino, &layout, cuts, offset..end, allocation);
+                    let cuts = self.change_objects(caller, file, &layout, calls)?;
                     let grown = if allocation.extends() { end } else { 0 };
                     file.wrote(Written::Space { end: grown }, cuts, now(), caller);
                     return Ok(());
@@ -127,30 +127,6 @@ impl Core {
             }
             Err(failure) => self.out_of_inode(caller, file, failure).map(|()| false),
         }
-    }
-
-    fn allocate_objects(
-        &self,
-        ino: Ino,
-        layout: &Layout,
-        start: u64,
-        end: u64,
-        allocation: Allocation,
-    ) -> Result<()> {
-        check_layout(layout)?;
-        let ask = |(server, offset, length)| {
-            let request = DataRequest::Allocate {
-                ino,
-                offset,
-                length,
-                allocation,
-            };
-            Call::data(server, request)
-        };
-        let mut calls: Vec<Call> = layout.object_ranges(start, end).map(ask).collect();
-        self.run_all(&mut calls)
-            .into_iter()
-            .try_for_each(expect_done)
     }
 
     pub fn seek(
@@ -242,6 +218,30 @@ impl Core {
             }
         }
     }
+}
+
+/// Does this to a range of the file, in data objects that have followed so many cuts.
+fn allocate_calls(
+    ino: Ino,
+    layout: &Layout,
+    cuts: u32,
+    range: Range<u64>,
+    allocation: Allocation,
+) -> Vec<Call<'static>> {
+    let ask = |(server, offset, length)| {
+        let request = DataRequest::Allocate {
+            ino,
+            cuts,
+            offset,
+            length,
+            allocation,
+        };
+        Call::data(server, request)
+    };
+    layout
+        .object_ranges(range.start, range.end)
+        .map(ask)
+        .collect()
 }
 
 fn blocks_of(answer: std::result::Result<AnswerBody, Failure>) -> Option<u64> {

@@ -286,6 +286,7 @@ pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
     match request {
         DataRequest::Write { ino, .. }
         | DataRequest::Truncate { ino, .. }
+        | DataRequest::Fill { ino, .. }
         | DataRequest::Allocate { ino, .. } => Some(*ino),
         _ => None,
     }

@@ -4,7 +4,9 @@
 mod common;
 
 use common::*;
-use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Refusal, Reply, Request};
+use pandofs_api::{
+    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply, Request,
+};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::limits::MAX_INLINE_BYTES;
 use pandofs_types::{FsError, Ino, ServerId, SetAttr, SetTime, ShardId, Time};
@@ -30,6 +32,8 @@ struct Stored {
     mtime: Time,
     inline: Vec<u8>,
     striped: bool,
+    /// Of the file, since it is striped; its objects have followed.
+    cuts: u32,
     objects: HashMap<u16, Vec<u8>>,
     /// A server, and where in its object a block begins that cannot be read.
     damaged: Option<(u16, u64)>,
@@ -57,6 +61,7 @@ impl Stored {
             }
         };
         let mut inode = file(FILE);
+        inode.cuts = self.cuts;
         inode.attr.size = self.size;
         inode.attr.mtime = self.mtime;
         InodeReply { body, ..inode }
@@ -105,6 +110,7 @@ impl Stored {
                 let inline = std::mem::take(&mut self.inline);
                 self.objects.insert(LAYOUT.server_of(0).0, inline);
                 self.striped = true;
+                self.cuts = FIRST_CUTS;
             }
             Request::WroteData { end, mtime, .. } => {
                 self.size = self.size.max(*end);
@@ -113,6 +119,7 @@ impl Stored {
             Request::SetAttr { set, .. } => {
                 if let Some(size) = set.size {
                     self.size = size;
+                    self.cuts += u32::from(self.striped);
                     self.inline.truncate(size as usize);
                     for (index, server) in LAYOUT.servers().enumerate() {
                         if let Some(object) = self.objects.get_mut(&server.0) {
@@ -124,7 +131,7 @@ impl Stored {
                     self.mtime = time;
                 }
             }
-            Request::GetAttr { .. } | Request::Open { .. } => {}
+            Request::GetAttr { .. } | Request::Open { .. } | Request::Followed { .. } => {}
             Request::Sync | Request::Release { .. } => return Some(ok(Reply::Done)),
             _ => return None,
         }
@@ -141,6 +148,9 @@ impl Stored {
                 }) =>
             {
                 DataReply::Failed(FsError::Io)
+            }
+            DataRequest::Write { cuts, .. } if *cuts != self.cuts => {
+                DataReply::OtherCuts { cuts: self.cuts }
             }
             DataRequest::Write { .. } if self.full => DataReply::Failed(FsError::NoSpace),
             DataRequest::Read { offset, length, .. } => {
@@ -167,6 +177,7 @@ fn kind(request: &RequestBody) -> &'static str {
             Request::Stripe { .. } => "stripe",
             Request::WroteData { .. } => "wrote data",
             Request::GetAttr { .. } => "getattr",
+            Request::Followed { .. } => "followed",
             Request::SetAttr { .. } => "setattr",
             Request::Sync => "sync",
             _ => "other",
@@ -293,6 +304,7 @@ fn a_file_that_somebody_else_striped_is_written_to_its_objects() {
     {
         let mut stored = bench.stored();
         stored.striped = true;
+        stored.cuts = FIRST_CUTS;
         stored.objects.insert(1, b"pando".to_vec());
     }
     bench.write(1, b"ONE");

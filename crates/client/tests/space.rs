@@ -5,7 +5,8 @@ mod common;
 
 use common::*;
 use pandofs_api::{
-    Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Refusal, Reply, Request,
+    Allocation, DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply,
+    Request,
 };
 use pandofs_client::{Client, Seek};
 use pandofs_types::{FsError, Ino, ServerId};
@@ -221,6 +222,7 @@ fn each_data_object_is_asked_once_for_space() {
     });
     let ask = |server, offset, length| {
         let request = DataRequest::Allocate {
+            cuts: FIRST_CUTS,
             ino: FILE,
             offset,
             length,

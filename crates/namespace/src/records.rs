@@ -231,8 +231,12 @@ pub enum ReclaimRecord {
         layout: Option<Layout>,
         trail: Vec<ShardId>,
     },
-    /// The file was cut to this many bytes; its data objects are to follow.
-    Cut { layout: Layout, size: u64 },
+    /// The file was cut to this many bytes, the last time for the `cuts`th time; its data objects are to follow.
+    Cut {
+        layout: Layout,
+        size: u64,
+        cuts: u32,
+    },
     /// The file has outgrown its inode; what the inode held is to be written to the first data object.
     /// Until it is, `tx` locks the inode: a write to the data object must not come before.
     Fill {

@@ -311,6 +311,7 @@ fn the_rest_is_pinned() {
             ReclaimRecord::Cut {
                 layout,
                 size: 70_000,
+                cuts: 301,
             },
         ),
         (

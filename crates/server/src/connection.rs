@@ -13,6 +13,8 @@ pub(crate) enum Role {
     Unknown,
     Client {
         session: SessionId,
+        /// Of its connections to this server: those of smaller ones are closed.
+        generation: u64,
     },
     Admin,
     /// Another server, which opened the connection.
@@ -88,12 +90,25 @@ impl Connection {
     pub fn peer(&self) -> String {
         match self.role {
             Role::Unknown => "a connection that has not said who it is".to_owned(),
-            Role::Client { session } => format!("client {session}"),
+            Role::Client { session, .. } => format!("client {session}"),
             Role::Admin => "an administrator".to_owned(),
             Role::Server { id } => format!("server {id}"),
             Role::Link { server } => format!("server {server} (on the link to it)"),
             Role::Refused => "a connection that was refused".to_owned(),
         }
+    }
+
+    /// Whether a client with this session is at the other end.
+    pub fn is_of(&self, session: SessionId) -> bool {
+        matches!(self.role, Role::Client { session: other, .. } if other == session)
+    }
+
+    /// Whether it is of this session, and of an earlier generation.
+    pub fn is_before(&self, session: SessionId, generation: u64) -> bool {
+        matches!(
+            self.role,
+            Role::Client { session: other, generation: older } if other == session && older < generation
+        )
     }
 
     /// Reads once.

@@ -361,7 +361,7 @@ fn pull<T, E: Display>(
 mod tests {
     use super::*;
     use crate::slots::Slots;
-    use pandofs_api::{DataReply, DataRequest};
+    use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
     use pandofs_placement::ServerLoad;
     use pandofs_types::Ino;
     use pandofs_types::limits::MAX_IO_BYTES;
@@ -380,6 +380,7 @@ mod tests {
         PeerMessage::Data {
             ticket,
             request: DataRequest::Write {
+                cuts: FIRST_CUTS,
                 ino: Ino(1),
                 offset: 0,
                 data,

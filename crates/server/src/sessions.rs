@@ -5,36 +5,61 @@ use pandofs_types::limits::SESSION_TIMEOUT;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// When each session was last heard of. A session may have several connections, or none for a while.
+/// Each session that was heard of. A session may have several connections, or none for a while.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    last_heard: HashMap<SessionId, Instant>,
+    known: HashMap<SessionId, Known>,
     /// When silence was last looked for.
     last_look: Instant,
+}
+
+#[derive(Debug)]
+struct Known {
+    last_heard: Instant,
+    /// The largest of its connections.
+    generation: u64,
 }
 
 impl Sessions {
     pub fn new(now: Instant) -> Sessions {
         Sessions {
-            last_heard: HashMap::new(),
+            known: HashMap::new(),
             last_look: now,
         }
     }
 
+    fn known(&mut self, session: SessionId, now: Instant) -> &mut Known {
+        self.known.entry(session).or_insert(Known {
+            last_heard: now,
+            generation: 0,
+        })
+    }
+
     /// Notes that the session sent something.
     pub fn heard(&mut self, session: SessionId, now: Instant) {
-        self.last_heard.insert(session, now);
+        self.known(session, now).last_heard = now;
     }
 
     /// A session that may never have been here has something here: it counts as heard of now, unless it has
     /// been.
     pub fn expect(&mut self, session: SessionId, now: Instant) {
-        self.last_heard.entry(session).or_insert(now);
+        self.known(session, now);
+    }
+
+    /// Whether the session may open a connection of this generation: it has opened none of a larger one.
+    pub fn is_current(&self, session: SessionId, generation: u64) -> bool {
+        let known = self.known.get(&session);
+        known.is_none_or(|known| known.generation <= generation)
+    }
+
+    /// The session opens a connection of this generation, which is current.
+    pub fn begin_generation(&mut self, session: SessionId, generation: u64, now: Instant) {
+        self.known(session, now).generation = generation;
     }
 
     /// Forgets a session; answers whether it was known.
     pub fn remove(&mut self, session: SessionId) -> bool {
-        self.last_heard.remove(&session).is_some()
+        self.known.remove(&session).is_some()
     }
 
     /// Forgets the sessions that have been silent for [`SESSION_TIMEOUT`], and gives them. To be called
@@ -44,15 +69,17 @@ impl Sessions {
         let stood_still = now.saturating_duration_since(self.last_look) >= SESSION_TIMEOUT / 4;
         self.last_look = now;
         if stood_still {
-            self.last_heard.values_mut().for_each(|last| *last = now);
+            let all = self.known.values_mut();
+            all.for_each(|known| known.last_heard = now);
         }
-        let silent = |last: Instant| now.saturating_duration_since(last) >= SESSION_TIMEOUT;
-        let gone = self.last_heard.extract_if(|_, last| silent(*last));
+        let silent =
+            |known: &Known| now.saturating_duration_since(known.last_heard) >= SESSION_TIMEOUT;
+        let gone = self.known.extract_if(|_, known| silent(known));
         gone.map(|(session, _)| session).collect()
     }
 
     pub fn len(&self) -> usize {
-        self.last_heard.len()
+        self.known.len()
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Connection, FS, ID, Memory};
-use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest};
+use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS};
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{MAX_IO_BYTES, MAX_OWED_BYTES};
 use pandofs_types::{FsError, Ino, ShardId};
@@ -15,6 +15,7 @@ const INO: Ino = Ino(0x55);
 
 fn write(offset: u64, data: &[u8]) -> DataRequest {
     DataRequest::Write {
+        cuts: FIRST_CUTS,
         ino: INO,
         offset,
         data: data.to_vec(),
@@ -40,6 +41,7 @@ fn an_object_is_written_read_cut_and_removed() {
     );
     assert_eq!(
         client.data(DataRequest::Truncate {
+            cuts: FIRST_CUTS + 1,
             ino: INO,
             length: 5
         }),

@@ -8,7 +8,8 @@ use common::held_log::HeldLog;
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{
-    AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, Request,
+    AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS, PeerMessage, Refusal, Reply,
+    Request,
 };
 use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
@@ -303,7 +304,12 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     let [PeerMessage::Data { ticket, request }] = &sent[..] else {
         panic!("{sent:?}");
     };
-    assert_eq!(*request, DataRequest::Truncate { ino, length: 0 });
+    let cut = DataRequest::Truncate {
+        ino,
+        cuts: FIRST_CUTS + 1,
+        length: 0,
+    };
+    assert_eq!(*request, cut);
 
     // From here on there is something unforced, and a force would not end.
     second.create("b").unwrap();

@@ -49,7 +49,7 @@ fn connect(server: &ServerHandle, peer: Peer) -> Connection {
     let mut connection = Connection::silent(server.address());
     let answer = connection.hello(&Hello { fs: FS, peer }).unwrap();
     assert!(matches!(answer, HelloAnswer::Welcome { .. }), "{answer:?}");
-    if let Peer::Client { session } = peer {
+    if let Peer::Client { session, .. } = peer {
         connection.session = session;
     }
     connection
@@ -103,6 +103,7 @@ fn a_map_is_taken_up_at_once_and_kept() {
         &server,
         Peer::Client {
             session: SessionId(8),
+            generation: 1,
         },
     );
     let answer = getattr(&mut client, Epoch(2));

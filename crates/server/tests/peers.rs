@@ -6,7 +6,7 @@ mod common;
 
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
-use pandofs_api::{CommitMessage, DataReply, DataRequest, PeerMessage};
+use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_CUTS, PeerMessage};
 use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad, objects};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
@@ -18,6 +18,7 @@ fn memory() -> Memory {
 
 fn write(ticket: u64) -> PeerMessage {
     let request = DataRequest::Write {
+        cuts: FIRST_CUTS,
         ino: Ino(ticket),
         offset: 0,
         data: vec![1],
@@ -80,15 +81,20 @@ fn a_request_that_comes_again_is_answered_again_and_not_carried_out_again() {
     let server = memory.start();
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
     let mut client = Connection::client(server.address(), 1);
-    let write = |data: &[u8]| DataRequest::Write {
+    let write = |cuts, data: &[u8]| DataRequest::Write {
+        cuts,
         ino: Ino(9),
         offset: 0,
         data: data.to_vec(),
     };
-    assert_eq!(client.data(write(b"0123456789")), DataReply::Done);
+    assert_eq!(
+        client.data(write(FIRST_CUTS, b"0123456789")),
+        DataReply::Done
+    );
     let cut = PeerMessage::Data {
         ticket: 5,
         request: DataRequest::Truncate {
+            cuts: FIRST_CUTS + 1,
             ino: Ino(9),
             length: 2,
         },
@@ -96,7 +102,8 @@ fn a_request_that_comes_again_is_answered_again_and_not_carried_out_again() {
     send(&mut to_server, vec![cut.clone()]);
     let mut link = accept(&listener);
     assert_eq!(messages(&mut link), [done(5)]);
-    assert_eq!(client.data(write(b"abcdefghij")), DataReply::Done);
+    let after = write(FIRST_CUTS + 1, b"abcdefghij");
+    assert_eq!(client.data(after), DataReply::Done);
     send(&mut to_server, vec![cut]);
     assert_eq!(messages(&mut link), [done(5)]);
     let read = DataRequest::Read {

@@ -1,13 +1,15 @@
 //! The reclaim list at work: orphans that nobody has open are freed, data objects and forwarding
 //! records of what is gone are removed, those of what was cut are cut. Every item is done at least once
-//! and doing it twice changes nothing, so all of this may be lost in a crash.
+//! and doing it twice changes nothing, so all of this may be lost in a crash. That holds of a cut, and of filling, although
+//! others have written to the object meanwhile: it has followed that count of cuts, and is left as it is. (A cuts the file,
+//! the object follows, and that it has is not forced; B writes; this machine loses power and asks the object again.)
 
 use crate::port::Output;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use crate::submit::before;
 use hashbrown::{HashMap, HashSet};
-use pandofs_api::{DataReply, DataRequest, PeerMessage, Reply, ShardRequest};
+use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, PeerMessage, Reply, ShardRequest};
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
@@ -210,19 +212,20 @@ impl Shard {
                 let data = data.clone();
                 ticket(
                     layout.server_of(0),
-                    DataRequest::Write {
+                    DataRequest::Fill {
                         ino,
-                        offset: 0,
+                        cuts: FIRST_CUTS,
                         data,
                     },
                 );
             }
-            ReclaimRecord::Cut { layout, size } => {
+            ReclaimRecord::Cut { layout, size, cuts } => {
+                let cuts = *cuts;
                 for object in 0..layout.count {
                     let length = layout.object_size(object, *size);
                     ticket(
                         layout.server_of(object),
-                        DataRequest::Truncate { ino, length },
+                        DataRequest::Truncate { ino, cuts, length },
                     );
                 }
             }

@@ -106,6 +106,7 @@ fn records() -> Vec<(&'static str, Record)> {
                 done: ReclaimRecord::Cut {
                     layout: samples::layout(),
                     size: 70_000,
+                    cuts: 301,
                 },
             },
         ),

@@ -102,12 +102,20 @@ pub enum Death {
     Broken(String),
 }
 
+/// A data object.
+#[derive(Debug, Default)]
+pub struct Object {
+    pub size: u64,
+    /// Of its file, that it has followed.
+    cuts: u32,
+}
+
 pub struct Server {
     pub id: ServerId,
     map: Arc<ClusterMap>,
     pub store: MemoryStore,
     pub log: Disk,
-    pub objects: BTreeMap<Ino, u64>,
+    pub objects: BTreeMap<Ino, Object>,
     pub process: Option<Process>,
     /// Tells its processes apart.
     pub boot: u64,
@@ -529,13 +537,18 @@ impl Server {
 
     fn data(&mut self, request: DataRequest) -> DataReply {
         match request {
-            DataRequest::Write { ino, offset, data } => {
-                let size = self.objects.entry(ino).or_default();
-                *size = (*size).max(offset + data.len() as u64);
+            DataRequest::Fill { ino, cuts, data } => {
+                let object = self.objects.entry(ino).or_default();
+                if object.cuts < cuts {
+                    object.cuts = cuts;
+                    object.size = object.size.max(data.len() as u64);
+                }
             }
-            DataRequest::Truncate { ino, length } => {
-                if let Some(size) = self.objects.get_mut(&ino) {
-                    *size = (*size).min(length);
+            DataRequest::Truncate { ino, cuts, length } => {
+                let object = self.objects.entry(ino).or_default();
+                if object.cuts < cuts {
+                    object.cuts = cuts;
+                    object.size = object.size.min(length);
                 }
             }
             DataRequest::Remove { ino } => {

@@ -509,18 +509,17 @@ pub const MAX_LEASES_PER_SHARD: usize = 57_344;
 pub const MANY_LEASES_PER_SHARD: usize = 24_576;
 /// With as many, all but those of directories are brief.
 pub const VERY_MANY_LEASES_PER_SHARD: usize = 36_864;
-/// Files of which one client knows at once under which lease it writes to them; writes to further ones are reported
-/// without.
+/// Files of which one client knows at once under which lease it writes to them; writes to further ones are not answered
+/// early.
 pub const MAX_GRIPS: usize = 16_384;
-/// How long a recall waits for writes to data objects that began under the lease.
-pub const MAX_GRIP_WAIT: Duration = Duration::from_secs(2);
-/// How long after a recall a write waits for a new lease, if need be: what it was recalled for is under way.
-pub const GRIP_RECALLED: Duration = Duration::from_secs(2);
-/// The first of the pauses after which it asks again, each twice as long as the one before.
+/// How long a recall waits for writes that were answered early under the lease. One that takes longer, and finds the file
+/// cut, has failed.
+pub const MAX_GRIP_WAIT: Duration = Duration::from_secs(4);
+/// The first of the pauses after which a recall looks whether such writes have ended, each twice as long as the one before.
 pub const MIN_GRIP_PAUSE: Duration = Duration::from_millis(1);
 /// The longest of them.
 pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
-/// How long after a lease was asked for in vain a client writes without before it asks again.
+/// How long after a lease was asked for in vain a client answers no write early before it asks again.
 pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;

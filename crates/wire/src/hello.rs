@@ -31,8 +31,11 @@ pub struct Hello {
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
-    /// A mount or an open library handle.
-    Client { session: SessionId },
+    /// A mount or an open library handle. `generation` grows when it gives up a connection to this server over which it
+    /// asked for a change of a data object and has no answer: connections of smaller ones are done with. (A writes and the
+    /// network dies; A writes again over another connection, and then something newer; were the first one still read when
+    /// the network delivers what it was given, the old bytes would stand in place of the new ones.)
+    Client { session: SessionId, generation: u64 },
     /// Another server of the cluster.
     Server { id: ServerId },
     /// A tool that asks for the state of the server and opens no files.
@@ -87,13 +90,17 @@ pub enum HelloRefusal {
          pandofs is damaged or was built from changed sources; reinstall it"
     )]
     Malformed { bytes: u32 },
+    #[error("the client has opened newer connections since, which take the place of this one")]
+    Superseded,
 }
 
 impl HelloRefusal {
     /// Whether the same hello may be welcome later.
     pub fn is_temporary(self) -> bool {
         match self {
-            HelloRefusal::TooManyConnections { .. } | HelloRefusal::NotReady => true,
+            HelloRefusal::TooManyConnections { .. }
+            | HelloRefusal::NotReady
+            | HelloRefusal::Superseded => true,
             HelloRefusal::WrongMagic
             | HelloRefusal::WrongVersion { .. }
             | HelloRefusal::WrongFileSystem { .. }
@@ -241,10 +248,11 @@ mod tests {
             body_of(&Hello {
                 fs,
                 peer: Peer::Client {
-                    session: SessionId(5)
+                    session: SessionId(5),
+                    generation: 6,
                 }
             }),
-            [b'P', b'N', b'D', b'O', 1, 0, 0xac, 0x02, 0, 5]
+            [b'P', b'N', b'D', b'O', 1, 0, 0xac, 0x02, 0, 5, 6]
         );
         assert_eq!(
             body_of(&Hello {
@@ -277,7 +285,7 @@ mod tests {
             ]
         );
 
-        let refusals: [(HelloRefusal, &[u8]); 6] = [
+        let refusals: [(HelloRefusal, &[u8]); 7] = [
             (HelloRefusal::WrongMagic, &[0]),
             (
                 HelloRefusal::WrongVersion { ours: 1, theirs: 2 },
@@ -296,6 +304,7 @@ mod tests {
             ),
             (HelloRefusal::NotReady, &[4]),
             (HelloRefusal::Malformed { bytes: 10 }, &[5, 10]),
+            (HelloRefusal::Superseded, &[6]),
         ];
         for (refusal, rest) in refusals {
             let body = body_of(&HelloAnswer::Refused(refusal));
@@ -316,6 +325,7 @@ mod tests {
         for peer in [
             Peer::Client {
                 session: SessionId(u64::MAX),
+                generation: u64::MAX,
             },
             Peer::Server {
                 id: ServerId(u16::MAX),
@@ -404,6 +414,7 @@ mod tests {
     #[test]
     fn only_what_passes_by_itself_is_temporary() {
         assert!(HelloRefusal::NotReady.is_temporary());
+        assert!(HelloRefusal::Superseded.is_temporary());
         assert!(HelloRefusal::TooManyConnections { limit: 1 }.is_temporary());
         assert!(!HelloRefusal::WrongVersion { ours: 1, theirs: 2 }.is_temporary());
     }

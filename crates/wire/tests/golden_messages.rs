@@ -182,7 +182,13 @@ const FS: FsId = FsId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 fn handshakes_are_pinned() {
     let session = SessionId(0x0123_4567_89ab_cdef);
     let peers = [
-        ("client", Peer::Client { session }),
+        (
+            "client",
+            Peer::Client {
+                session,
+                generation: 3,
+            },
+        ),
         ("server", Peer::Server { id: ServerId(300) }),
         ("administrator", Peer::Admin),
     ];

@@ -1,19 +1,15 @@
-//! Writing to data objects while somebody else may cut the file.
+//! Leases under which writes are answered early.
 //!
-//! What is written to data objects is reported to the inode's shard later, and the shard cannot tell by itself whether
-//! that was before or after another client has cut the file: A writes 3 MB, B cuts the file to nothing, A reports its
-//! 3 MB, and the file is 3 MB of zeros, which no order of the two gives. So who writes does it under a lease of the
-//! inode's attributes, and tells with the report how many cuts it knew of. Before a cut the lease is recalled, and the
-//! recall is answered when the writes that began under the lease have ended: whatever of them lies beyond the new end is
-//! cut away with the rest, and a report of them changes nothing. The next write asks for a lease first, and there is none
-//! before the cut has ended: it comes after the cut, and the file ends where it does.
-//!
-//! Where no lease is given, or one ended by its time while the write was under way, the report is made without such a
-//! number, and makes the file longer whatever was cut.
+//! A write to data objects that is answered before the servers have it comes before every cut of the file that begins after
+//! the answer. So it is begun under a lease of the inode's attributes. Before a cut the lease is recalled, and the recall is
+//! answered when the writes that began under it have ended. (A write is answered and on its way; B cuts the file to nothing,
+//! and is told that it is cut; the write arrives, is told that there was a cut, and whether that was before it nobody knows.)
+//! Where no lease is given, a write is answered when the data objects have it: with a cut at the same time either may be
+//! first, and the objects count cuts, so that it comes wholly before or wholly after.
 
 use super::{Beliefs, State};
 use pandofs_api::Reply;
-use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED};
+use pandofs_types::limits::GRIP_IN_VAIN;
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -28,11 +24,8 @@ pub(super) struct Grip {
     since: u64,
     /// Writes under way that began while it was held.
     under_way: u32,
-    /// How often it was let go of.
-    lost: u64,
     /// A recall waits for the writes under way.
     is_wanted: bool,
-    recalled: Option<Instant>,
     /// It is not asked for before.
     not_before: Option<Instant>,
 }
@@ -48,20 +41,18 @@ struct Held {
 #[derive(Debug)]
 #[must_use]
 pub struct Hold {
-    lost: u64,
-    cuts: u32,
+    /// Of the file, when it began.
+    pub cuts: u32,
 }
 
 /// Whether a write may begin.
 #[derive(Debug)]
 pub enum Begun {
     Held(Hold),
-    /// Not under a lease, and there is no hope for one.
+    /// Not under a lease: there is none to be had now.
     Without,
     /// Not before a lease was asked for.
     Ask,
-    /// The same after a pause: the one there was has just been recalled.
-    AskLater,
 }
 
 impl Grip {
@@ -75,7 +66,6 @@ impl Grip {
 
     fn let_go(&mut self) {
         self.held = None;
-        self.lost += 1;
     }
 }
 
@@ -142,11 +132,10 @@ impl State {
         grip.under_way > 0
     }
 
-    pub(super) fn recall_grip(&mut self, ino: Ino, now: Instant) {
+    pub(super) fn recall_grip(&mut self, ino: Ino) {
         if let Some(grip) = self.grips.get_mut(&ino) {
             grip.let_go();
             grip.is_wanted = false;
-            grip.recalled = Some(now);
         }
     }
 
@@ -210,31 +199,23 @@ impl Beliefs {
             && !grip.is_wanted
         {
             grip.under_way += 1;
-            return Begun::Held(Hold {
-                lost: grip.lost,
-                cuts: held.cuts,
-            });
+            return Begun::Held(Hold { cuts: held.cuts });
         }
-        if grip.not_before.is_some_and(|not_before| not_before > now) {
-            return Begun::Without;
-        }
-        let is_recent = |recalled: Instant| now.duration_since(recalled) < GRIP_RECALLED;
-        match grip.is_wanted || grip.recalled.is_some_and(is_recent) {
-            true => Begun::AskLater,
+        let in_vain = grip.not_before.is_some_and(|not_before| not_before > now);
+        match grip.is_wanted || in_vain {
+            true => Begun::Without,
             false => Begun::Ask,
         }
     }
 
-    /// It has ended: the cuts that it knew of, if the lease lasted until now.
-    pub fn end_write(&self, ino: Ino, hold: Hold, now: Instant) -> Option<u32> {
+    /// It has ended.
+    pub fn end_write(&self, ino: Ino, _: Hold) {
         let mut state = self.state();
         let Some(grip) = state.grips.get_mut(&ino) else {
             panic!("a write to inode {ino} ends after the file was closed");
         };
         assert!(grip.under_way > 0, "a write ends that did not begin");
         grip.under_way -= 1;
-        let is_held = grip.lost == hold.lost && grip.held.is_some_and(|held| held.until > now);
-        is_held.then_some(hold.cuts)
     }
 
     /// No lease was given, although one was asked for.

@@ -3,20 +3,18 @@
 use super::Beliefs;
 use pandofs_types::LeaseKey;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Beliefs {
     /// These are believed no longer. Those of them that this session is changing just now are given back.
     ///
     /// `None`, and nothing is let go of, while writes are under way that began under these leases, if it `waits` for them:
-    /// then it is to be called again. No more of them begin under leases that there are already. One that takes longer
-    /// than is waited for is reported as one that had no lease.
+    /// then it is to be called again. No more of them begin under leases that there are already.
     ///
     /// All keys are looked at again each time, and in the end without letting go of what is believed. (A recall has X,
     /// which is written to slowly, and Y, which is not written to. It waits for X; a first write to Y begins meanwhile
-    /// under what is believed of Y; X is written; the recall is answered with Y's write under way, which comes after the
-    /// cut and is reported as older than it.)
-    pub fn recall(&self, keys: &[LeaseKey], now: Instant, waits: bool) -> Option<Vec<LeaseKey>> {
+    /// under what is believed of Y, and is answered; X is written; the recall is answered with Y's write under way, which
+    /// comes after the cut.)
+    pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {
             LeaseKey::Inode(ino) => state.want_grip(ino),
@@ -38,7 +36,7 @@ impl Beliefs {
                 state.dirs.remove(&ino);
             }
             if let LeaseKey::Inode(ino) = key {
-                state.recall_grip(ino, now);
+                state.recall_grip(ino);
             }
         }
         let own = keys.iter().filter(|key| state.changing.contains_key(*key));

@@ -134,7 +134,7 @@ fn entry_key(beliefs: &Beliefs) -> LeaseKey {
 
 /// Without waiting for writes.
 fn recall(beliefs: &Beliefs, keys: &[LeaseKey]) {
-    let own = beliefs.recall(keys, Instant::now(), false);
+    let own = beliefs.recall(keys, false);
     assert_eq!(own, Some(Vec::new()), "nothing is being changed");
 }
 
@@ -326,6 +326,14 @@ fn hold(beliefs: &Beliefs) -> Hold {
     hold_of(beliefs, FILE)
 }
 
+/// A write under the lease there is: it begins and ends, and knows of so many cuts.
+fn write(beliefs: &Beliefs) -> u32 {
+    let hold = hold(beliefs);
+    let cuts = hold.cuts;
+    beliefs.end_write(FILE, hold);
+    cuts
+}
+
 fn hold_of(beliefs: &Beliefs, ino: Ino) -> Hold {
     match beliefs.begin_write(ino, Instant::now()) {
         Begun::Held(hold) => hold,
@@ -340,7 +348,7 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
     assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
     let early = send(&beliefs, getattr());
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+    assert_eq!(write(&beliefs), 3);
     // What this client changes itself, and an answer from before, take nothing away.
     let change = change(&beliefs, &chmod());
     learn(&beliefs, &early, &cut_inode(2));
@@ -351,10 +359,9 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
         change,
         &cut_inode(3).unwrap(),
     );
-    assert_eq!(beliefs.end_write(FILE, under_way, now), Some(3));
-    // A lease that ends while it is written under is none.
+    beliefs.end_write(FILE, under_way);
+    // A lease ends by its time.
     let late = now + 2 * pandofs_types::limits::LEASE;
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), late), None);
     assert!(matches!(beliefs.begin_write(FILE, late), Begun::Ask));
     beliefs.asked_in_vain(FILE, late);
     assert!(matches!(beliefs.begin_write(FILE, late), Begun::Without));
@@ -371,10 +378,10 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     let mut cut = send(&beliefs, chmod());
     cut.leased.clear();
     changed(&beliefs, &cut, own, &cut_inode(4).unwrap());
-    assert_eq!(beliefs.end_write(FILE, under_way, now), None);
+    beliefs.end_write(FILE, under_way);
     assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
     leased(4);
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+    assert_eq!(write(&beliefs), 4);
     // Nor where it is not known whether it did.
     let own = change(&beliefs, &chmod());
     beliefs.changed(own, None, None, now);
@@ -404,7 +411,7 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
         learn(&beliefs, &late, &cut_inode(3));
         assert!(asks(&beliefs), "{is_written} {is_answered}");
         learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(4));
-        assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+        assert_eq!(write(&beliefs), 4);
     }
 }
 
@@ -429,16 +436,15 @@ fn a_server_may_come_back_with_fewer_cuts() {
     // It is not believed, as it is being changed, and is leased all the same.
     let own = change(&beliefs, &chmod());
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+    assert_eq!(write(&beliefs), 3);
     beliefs.changed(own, cut_inode(3).ok().as_ref(), None, now);
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(3));
+    assert_eq!(write(&beliefs), 3);
 }
 
 /// The cut is not answered yet when a question is that was asked after it.
 #[test]
 fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
     let beliefs = beliefs();
-    let now = Instant::now();
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
     let under_way = hold(&beliefs);
     let own = change(&beliefs, &chmod());
@@ -449,13 +455,13 @@ fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
         own,
         &cut_inode(4).unwrap(),
     );
-    assert_eq!(beliefs.end_write(FILE, under_way, now), None);
-    assert_eq!(beliefs.end_write(FILE, hold(&beliefs), now), Some(4));
+    beliefs.end_write(FILE, under_way);
+    assert_eq!(write(&beliefs), 4);
 }
 
 /// Whether a recall has to wait for a write.
 fn waits(beliefs: &Beliefs, keys: &[LeaseKey]) -> bool {
-    beliefs.recall(keys, Instant::now(), true).is_none()
+    beliefs.recall(keys, true).is_none()
 }
 
 #[test]
@@ -465,30 +471,27 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     let early = send(&beliefs, getattr());
     let (first, second) = (hold(&beliefs), hold(&beliefs));
     let keys = [LeaseKey::Inode(FILE)];
-    let is_wanted = || matches!(beliefs.begin_write(FILE, Instant::now()), Begun::AskLater);
+    let begun = || beliefs.begin_write(FILE, Instant::now());
+    let is_wanted = || matches!(begun(), Begun::Without);
     assert!(waits(&beliefs, &keys));
     assert!(is_wanted(), "a write begins after it was recalled");
-    assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+    beliefs.end_write(FILE, first);
     assert!(waits(&beliefs, &keys));
     assert_eq!(mode(&beliefs), Some(0o644), "it is believed meanwhile");
     assert_eq!(beliefs.recalled(), 0);
-    assert_eq!(beliefs.end_write(FILE, second, Instant::now()), Some(3));
+    beliefs.end_write(FILE, second);
     assert!(!waits(&beliefs, &keys));
     assert_eq!((mode(&beliefs), beliefs.recalled()), (None, 1));
-    assert!(is_wanted());
+    assert!(matches!(begun(), Begun::Ask));
     // An answer that was on its way then leases nothing.
     learn(&beliefs, &early, &cut_inode(3));
-    let begun = beliefs.begin_write(FILE, Instant::now());
-    assert!(matches!(begun, Begun::AskLater), "{begun:?}");
+    assert!(matches!(begun(), Begun::Ask));
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(4));
-    assert_eq!(
-        beliefs.end_write(FILE, hold(&beliefs), Instant::now()),
-        Some(4)
-    );
-    // One that takes longer than a recall waits was not under a lease all the time.
+    assert_eq!(write(&beliefs), 4);
+    // One that takes longer is waited for no more.
     let slow = hold(&beliefs);
     recall(&beliefs, &keys);
-    assert_eq!(beliefs.end_write(FILE, slow, Instant::now()), None);
+    beliefs.end_write(FILE, slow);
     beliefs.forget_grip(FILE);
     assert!(beliefs.state().grips.is_empty());
 }
@@ -518,9 +521,9 @@ fn a_recall_waits_for_what_begins_while_it_waits() {
     let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
     assert!(waits(&beliefs, &keys));
     let other = hold_of(&beliefs, OTHER);
-    assert_eq!(beliefs.end_write(FILE, first, Instant::now()), Some(3));
+    beliefs.end_write(FILE, first);
     assert!(waits(&beliefs, &keys));
-    assert_eq!(beliefs.end_write(OTHER, other, Instant::now()), Some(8));
+    beliefs.end_write(OTHER, other);
     assert!(!waits(&beliefs, &keys));
 }
 
@@ -537,7 +540,7 @@ fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     }
     let begin = |after| beliefs.begin_write(Ino(0), now + after);
     assert!(matches!(begin(Duration::ZERO), Begun::Without));
-    assert_eq!(beliefs.end_write(Ino(1), holds.remove(0), now), Some(1));
+    beliefs.end_write(Ino(1), holds.remove(0));
     recall(&beliefs, &[LeaseKey::Inode(Ino(1))]);
     assert!(matches!(begin(GRIP_IN_VAIN / 2), Begun::Without));
     assert!(matches!(begin(GRIP_IN_VAIN), Begun::Ask));

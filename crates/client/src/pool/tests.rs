@@ -50,7 +50,7 @@ const MUCH: usize = 64 << 20;
 /// A connection to nobody who reads, and its other end.
 fn unread(patience: Duration) -> (Connection, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
-    let connection = Connection::on(Stream::Unix(near), patience).unwrap();
+    let connection = Connection::on(Stream::Unix(near), patience, 1).unwrap();
     (connection, far)
 }
 

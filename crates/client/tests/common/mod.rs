@@ -10,7 +10,7 @@ use pandofs_types::{
 };
 use pandofs_wire::address::{Address, Listener, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
-use pandofs_wire::hello::{Hello, HelloAnswer, Machine};
+use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::net::Shutdown;
 use std::path::Path;
@@ -47,6 +47,7 @@ struct Shared {
     stopped: AtomicBool,
     script: Box<Script>,
     seen: Mutex<Vec<RequestBody>>,
+    greeted: Mutex<Vec<Peer>>,
     streams: Mutex<Vec<Stream>>,
 }
 
@@ -72,6 +73,7 @@ impl Fake {
             stopped: AtomicBool::new(false),
             script,
             seen: Mutex::new(Vec::new()),
+            greeted: Mutex::new(Vec::new()),
             streams: Mutex::new(Vec::new()),
         });
         let accepting = std::thread::spawn({
@@ -107,6 +109,11 @@ impl Fake {
     /// All requests so far.
     pub fn seen(&self) -> Vec<RequestBody> {
         self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// Who has connected so far, in their order.
+    pub fn greeted(&self) -> Vec<Peer> {
+        self.shared.greeted.lock().unwrap().clone()
     }
 
     /// The requests to shards so far.
@@ -180,12 +187,15 @@ fn serve(mut stream: Stream, shared: &Shared) {
 
 fn greet(body: &[u8], shared: &Shared) -> HelloAnswer {
     match Hello::decode(body, shared.fs) {
-        Ok(_) => HelloAnswer::Welcome {
-            server: shared.id,
-            boot: shared.boot.load(Ordering::SeqCst),
-            epoch: Epoch(1),
-            machine: Machine(shared.machine.load(Ordering::SeqCst)),
-        },
+        Ok(hello) => {
+            shared.greeted.lock().unwrap().push(hello.peer);
+            HelloAnswer::Welcome {
+                server: shared.id,
+                boot: shared.boot.load(Ordering::SeqCst),
+                epoch: Epoch(1),
+                machine: Machine(shared.machine.load(Ordering::SeqCst)),
+            }
+        }
         Err(refusal) => HelloAnswer::Refused(refusal),
     }
 }

@@ -23,11 +23,19 @@ pub fn data_requests() -> Named<DataRequest> {
             "Write",
             DataRequest::Write {
                 ino,
+                cuts: 300,
                 offset: 5,
                 data: b"sap".to_vec(),
             },
         ),
-        ("Truncate", DataRequest::Truncate { ino, length: 6 }),
+        (
+            "Truncate",
+            DataRequest::Truncate {
+                ino,
+                cuts: 301,
+                length: 6,
+            },
+        ),
         ("Remove", DataRequest::Remove { ino }),
         ("Sync", DataRequest::Sync { ino }),
         ("Usage", DataRequest::Usage { ino }),
@@ -36,6 +44,7 @@ pub fn data_requests() -> Named<DataRequest> {
             "Allocate",
             DataRequest::Allocate {
                 ino,
+                cuts: 302,
                 offset: 1 << 20,
                 length: 1 << 33,
                 allocation: Allocation::Reserve { keep_size: true },
@@ -47,6 +56,14 @@ pub fn data_requests() -> Named<DataRequest> {
                 ino,
                 offset: 1 << 20,
                 data: true,
+            },
+        ),
+        (
+            "Fill",
+            DataRequest::Fill {
+                ino,
+                cuts: 1,
+                data: b"pith".to_vec(),
             },
         ),
     ]
@@ -76,6 +93,7 @@ pub fn data_replies() -> Named<DataReply> {
             },
         ),
         ("Found nothing", DataReply::Found { offset: None }),
+        ("OtherCuts", DataReply::OtherCuts { cuts: 300 }),
     ]
 }
 

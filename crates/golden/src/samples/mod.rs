@@ -294,7 +294,7 @@ mod tests {
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
-        CreateUnnamed, SetLayout, Spread);
+        CreateUnnamed, SetLayout, Spread, Followed);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
         LostLocks);
@@ -313,8 +313,9 @@ mod tests {
         Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,
          MergeGo, LeaseholderKept, SlotsAsk, SlotsTold, Load);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
-        Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek);
-    variants!(data_reply_of, DATA_REPLIES, DataReply: Done, Data, Usage, Space, Failed, Found);
+        Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);
+    variants!(data_reply_of, DATA_REPLIES, DataReply:
+        Done, Data, Usage, Space, Failed, Found, OtherCuts);
     variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush, Scrub, TakeMap);
     variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed, Scrub);
 

@@ -175,7 +175,7 @@ pub fn requests() -> Named<Request> {
                 end: 1 << 33,
                 mtime: Time(TIME.0 + 9),
                 sparse: true,
-                cuts: Some(300),
+                cuts: 300,
             },
         ),
         (
@@ -306,5 +306,6 @@ pub fn requests() -> Named<Request> {
                 entries_per_second: 2_000,
             },
         ),
+        ("Followed", Request::Followed { ino }),
     ]
 }

@@ -5,9 +5,9 @@
 //! good if it dies before, the range reads as zeros.
 
 use super::xattr::drop_capability;
-use super::{Choices, inode_reply, write_inline};
+use super::{Choices, inode_reply, setattr, write_inline};
 use crate::permission::mode_after_write;
-use crate::records::{Body, InodeRecord, ReclaimRecord};
+use crate::records::{Body, InodeRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
 use pandofs_api::{Refusal, Reply};
 use pandofs_types::limits::MAX_FILE_BYTES;
@@ -40,10 +40,8 @@ pub fn check_extend(
         }
         _ => return Err(FsError::Invalid.into()),
     }
-    // A data object that is still to be cut would lose what is written to it now.
-    if let Some(ReclaimRecord::Cut { .. }) = view.reclaim(ino)? {
-        return Err(Refusal::TryAgain.into());
-    }
+    // It would have to wait for the cut between this and the write, when the file is longer already.
+    setattr::check_followed(view, ino)?;
     match inode.size.checked_add(length) {
         Some(end) if end <= MAX_FILE_BYTES => Ok(inode),
         _ => Err(FsError::FileTooBig.into()),

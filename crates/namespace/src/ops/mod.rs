@@ -130,6 +130,7 @@ pub fn read(
     match request {
         Request::Lookup { dir, name } => lookup::read(view, locks, caller, *dir, name),
         Request::GetAttr { ino } => getattr::read(view, locks, *ino),
+        Request::Followed { ino } => getattr::read_followed(view, locks, *ino),
         Request::Open {
             ino,
             access,
@@ -407,7 +408,7 @@ pub fn mutate(
         } => {
             let inode = wrote_data::check(&view, locks, *ino)?;
             let range = *start..*end;
-            match cuts.is_none_or(|known| known == inode.cuts) {
+            match *cuts >= inode.cuts {
                 true => wrote_data::apply(txn, caller, *ino, inode, range, *mtime, *sparse)?,
                 false => wrote_data::before_a_cut(txn, *ino, &inode)?,
             }

@@ -141,6 +141,14 @@ fn set_times(inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mtime = set.mtime.map_or(inode.mtime, time);
 }
 
+/// `TryAgain` while the file's data objects are still to be cut.
+pub(crate) fn check_followed(view: &View<'_>, ino: Ino) -> Result<(), Stop> {
+    match view.reclaim(ino)? {
+        Some(ReclaimRecord::Cut { .. }) => Err(Refusal::TryAgain.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Gives the file this size. What lies beyond in data objects is cut by the driver before the request
 /// is answered; the reclaim record makes sure of it in a crash, since otherwise bytes that were cut off
 /// would come back when the file grows again.
@@ -159,16 +167,17 @@ pub(crate) fn cut(
         Body::Striped(layout) | Body::Sparse(layout) => {
             let layout = *layout;
             let was_sparse = matches!(inode.body, Body::Sparse(_));
-            inode.cuts = inode.cuts.wrapping_add(1);
             // To the size that it has: what was reserved beyond goes. To a larger one: what somebody has written beyond
             // that and not reported.
             let is_cut = size < inode.size || size == 0 || (was_sparse && size == inode.size);
             if is_cut || !choices.alone {
+                inode.cuts = inode.cuts.saturating_add(1);
+                let cuts = inode.cuts;
                 let size = match txn.view().reclaim(ino)? {
                     Some(ReclaimRecord::Cut { size: pending, .. }) => pending.min(size),
                     _ => size,
                 };
-                txn.put_reclaim(ino, &ReclaimRecord::Cut { layout, size });
+                txn.put_reclaim(ino, &ReclaimRecord::Cut { layout, size, cuts });
             }
             inode.body = if size > inode.size || (was_sparse && size > 0) {
                 Body::Sparse(layout)

@@ -7,7 +7,7 @@
 use super::inode_reply;
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{Reply, Request};
+use pandofs_api::{FIRST_CUTS, Reply, Request};
 use pandofs_types::{FsError, Ino, ServerId, TxId};
 
 /// A second client that asks finds the file striped, which is what it wants.
@@ -38,6 +38,7 @@ pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<
         } else {
             Body::Striped(layout)
         };
+        inode.cuts = FIRST_CUTS;
         if !data.is_empty() {
             let tx = TxId {
                 coordinator: txn.shard,

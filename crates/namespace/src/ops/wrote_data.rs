@@ -19,8 +19,8 @@ pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, St
     Ok(inode)
 }
 
-/// It was written before somebody else gave the file a size, which has recalled the writer's lease and waited for the
-/// write to end before the data objects were cut: what of it lay beyond the new end is gone, and is not to come back as zeros.
+/// The data objects have taken it before they followed the last cut: what of it lay beyond the new end is gone, and is not
+/// to come back as zeros.
 pub fn before_a_cut(txn: &Txn<'_, '_>, ino: Ino, inode: &InodeRecord) -> Result<Reply, Stop> {
     Ok(Reply::Inode(inode_reply(&txn.view(), ino, inode)?))
 }

@@ -10,7 +10,7 @@ use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
-use pandofs_api::{DataReply, DataRequest};
+use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, MAX_OPEN_OBJECTS};
 use pandofs_types::{FsError, Ino};
 use rustix::io::Errno;
@@ -91,6 +91,8 @@ pub(crate) enum Outcome {
     Force(Work),
     /// To be carried out once that it is unsettled is forced.
     Unsettle(Arc<OpenObject>, DataRequest),
+    /// Done to the object for this cut: once that is forced, that it has followed is written and forced, then answered.
+    Follow(Arc<OpenObject>, u32),
 }
 
 /// One thread's data objects.
@@ -116,9 +118,19 @@ impl Objects {
     /// written or cut is answered once it is on disk, if that is asked for: by a shard, which has promised
     /// somebody that it will be done.
     pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
-        if let DataRequest::Write { ino, offset, data } = &request
-            && let Err(error) = self.check_room(*ino, *offset, data.len(), forced)
-        {
+        match self.outdated(&request) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => return outcome,
+            Err(error) => return Outcome::Done(DataReply::Failed(error)),
+        }
+        let room = match &request {
+            DataRequest::Write {
+                ino, offset, data, ..
+            } => self.check_room(*ino, *offset, data.len(), forced),
+            DataRequest::Fill { ino, data, .. } => self.check_room(*ino, 0, data.len(), forced),
+            _ => Ok(()),
+        };
+        if let Err(error) = room {
             return Outcome::Done(DataReply::Failed(error));
         }
         match self.object_to_unsettle(&request) {
@@ -132,13 +144,19 @@ impl Objects {
                 offset,
                 length,
             } => self.read(ino, offset, length).map(DataReply::Data),
-            DataRequest::Write { ino, offset, data } => match self.write(ino, offset, &data) {
+            DataRequest::Write {
+                ino, offset, data, ..
+            } => match self.write(ino, offset, &data) {
                 Ok(object) if forced => return self.force_object(object),
                 done => done.map(|_| DataReply::Done),
             },
-            DataRequest::Truncate { ino, length } => match self.truncate(ino, length) {
-                Ok(Some(object)) if forced => return self.force_object(object),
-                done => done.map(|_| DataReply::Done),
+            DataRequest::Truncate { ino, cuts, length } => match self.truncate(ino, length) {
+                Ok(object) => return self.follow(object, cuts),
+                Err(error) => Err(error),
+            },
+            DataRequest::Fill { ino, cuts, data } => match self.write(ino, 0, &data) {
+                Ok(object) => return self.follow(object, cuts),
+                Err(error) => Err(error),
             },
             DataRequest::Usage { ino } => self.usage(ino),
             DataRequest::Space => self.space(),
@@ -160,6 +178,7 @@ impl Objects {
                 offset,
                 length,
                 allocation,
+                ..
             } => match self.allocate(ino, offset, length, allocation) {
                 Ok(Some(object)) if forced => return self.force_object(object),
                 done => done.map(|_| DataReply::Done),
@@ -167,6 +186,37 @@ impl Objects {
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
         };
         Outcome::Done(done.unwrap_or_else(DataReply::Failed))
+    }
+
+    /// What comes of a change that goes by another number of cuts than the object has followed; none if it may be
+    /// carried out.
+    fn outdated(&mut self, request: &DataRequest) -> Result<Option<Outcome>, FsError> {
+        let Some((ino, wanted)) = cuts_of(request) else {
+            return Ok(None);
+        };
+        let object = self.object(ino)?;
+        let followed = object.as_ref().map_or(0, |object| object.checked.cuts());
+        let is_cut = matches!(
+            request,
+            DataRequest::Truncate { .. } | DataRequest::Fill { .. }
+        );
+        if is_cut {
+            // That it has may not be on disk yet: who wrote so may have been killed before it was.
+            return Ok(object
+                .filter(|_| followed >= wanted)
+                .map(|object| Outcome::Force(Work::Header(object))));
+        }
+        // Of an object that was made by a write nobody has said so.
+        let cuts = followed.max(FIRST_CUTS);
+        Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
+    }
+
+    /// To be forced, and then said to have followed this cut.
+    fn follow(&mut self, object: Arc<OpenObject>, cuts: u32) -> Outcome {
+        match self.write_again(&object) {
+            Ok(()) => Outcome::Follow(object, cuts),
+            Err(error) => Outcome::Done(DataReply::Failed(error)),
+        }
     }
 
     /// The object that the request changes, if it has to be unsettled first.
@@ -257,21 +307,19 @@ impl Objects {
         }
     }
 
-    /// The object, if there is one.
-    pub(super) fn truncate(
-        &mut self,
-        ino: Ino,
-        length: u64,
-    ) -> Result<Option<Arc<OpenObject>>, FsError> {
-        let Some(object) = self.object(ino)? else {
-            return Ok(None);
+    /// One that is not there is made, to say that it has followed. (A writes and its request is held up; B cuts the file;
+    /// were nothing there then, A's would be carried out.)
+    pub(super) fn truncate(&mut self, ino: Ino, length: u64) -> Result<Arc<OpenObject>, FsError> {
+        let object = match self.object(ino)? {
+            Some(object) => object,
+            None => self.create(ino)?,
         };
         let cut = object.checked.cut(length);
         self.count_change(&object);
         cut.map_err(|error| self.failure("truncate", ino, &error))?;
         let gone = length.div_ceil(BLOCK)..u64::MAX;
         self.holdings.health.gone(ino, gone);
-        Ok(Some(object))
+        Ok(object)
     }
 
     fn usage(&mut self, ino: Ino) -> Result<DataReply, FsError> {
@@ -568,7 +616,24 @@ fn changed(request: &DataRequest) -> Option<Ino> {
     match *request {
         DataRequest::Write { ino, .. }
         | DataRequest::Truncate { ino, .. }
+        | DataRequest::Fill { ino, .. }
         | DataRequest::Allocate { ino, .. } => Some(ino),
+        DataRequest::Read { .. }
+        | DataRequest::Remove { .. }
+        | DataRequest::Sync { .. }
+        | DataRequest::Usage { .. }
+        | DataRequest::Space
+        | DataRequest::Seek { .. } => None,
+    }
+}
+
+/// The object that a request changes, and the number of cuts that it goes by.
+fn cuts_of(request: &DataRequest) -> Option<(Ino, u32)> {
+    match *request {
+        DataRequest::Write { ino, cuts, .. }
+        | DataRequest::Truncate { ino, cuts, .. }
+        | DataRequest::Fill { ino, cuts, .. }
+        | DataRequest::Allocate { ino, cuts, .. } => Some((ino, cuts)),
         DataRequest::Read { .. }
         | DataRequest::Remove { .. }
         | DataRequest::Sync { .. }

@@ -170,7 +170,8 @@ pub(super) fn object_of(request: &DataRequest) -> Option<Ino> {
         | DataRequest::Sync { ino }
         | DataRequest::Usage { ino }
         | DataRequest::Allocate { ino, .. }
-        | DataRequest::Seek { ino, .. } => Some(ino),
+        | DataRequest::Seek { ino, .. }
+        | DataRequest::Fill { ino, .. } => Some(ino),
         DataRequest::Space => None,
     }
 }
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use crate::mailbox::Mail;
     use crate::testing::Inbox;
-    use pandofs_api::DataReply;
+    use pandofs_api::{DataReply, FIRST_CUTS};
     use pandofs_types::{FsError, ShardId};
     use tempfile::TempDir;
 
@@ -204,6 +205,7 @@ mod tests {
                 pool.request(
                     origin,
                     DataRequest::Write {
+                        cuts: FIRST_CUTS,
                         ino: Ino(ino),
                         offset: 0,
                         data,
@@ -269,6 +271,7 @@ mod tests {
         let origin = |number| DataOrigin::Shard { number };
         for ino in 1..=100 {
             let write = DataRequest::Write {
+                cuts: FIRST_CUTS,
                 ino: Ino(ino),
                 offset: 0,
                 data: vec![1],
@@ -345,8 +348,13 @@ mod tests {
     }
 
     fn write(offset: u64, data: &[u8]) -> DataRequest {
+        write_by(FIRST_CUTS, offset, data)
+    }
+
+    fn write_by(cuts: u32, offset: u64, data: &[u8]) -> DataRequest {
         DataRequest::Write {
             ino: INO,
+            cuts,
             offset,
             data: data.to_vec(),
         }
@@ -369,6 +377,7 @@ mod tests {
             READ,
             write(2, b"x"),
             DataRequest::Truncate {
+                cuts: FIRST_CUTS + 1,
                 ino: INO,
                 length: 4,
             },
@@ -383,11 +392,40 @@ mod tests {
         client.wait_until_settled();
         assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"faxc".to_vec())]);
         // Removed while it is known as one that may have to be settled, and made anew.
-        let replies = client.ask(vec![write(0, b"y"), DataRequest::Remove { ino: INO }]);
+        let after = write_by(FIRST_CUTS + 1, 0, b"y");
+        let replies = client.ask(vec![after, DataRequest::Remove { ino: INO }]);
         assert_eq!(replies, [DataReply::Done, DataReply::Done]);
         assert_eq!(client.ask(vec![write(1, b"z")]), [DataReply::Done]);
         client.wait_until_settled();
         assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"\0z".to_vec())]);
+        client.pool.stop();
+    }
+
+    #[test]
+    fn what_comes_while_an_object_follows_a_cut_waits_for_that() {
+        let client = Client::new(SETTLE_AFTER);
+        client.ask(vec![write(0, b"old contents")]);
+        let cut = |length| DataRequest::Truncate {
+            ino: INO,
+            cuts: FIRST_CUTS + 1,
+            length,
+        };
+        let requests = vec![
+            cut(3),
+            write_by(FIRST_CUTS + 1, 3, b"new"),
+            READ,
+            write(0, b"held up"),
+            cut(0),
+        ];
+        let mut replies = client.ask(requests);
+        replies.sort_by_key(|reply| *reply == DataReply::Done);
+        let late = DataReply::OtherCuts {
+            cuts: FIRST_CUTS + 1,
+        };
+        let read = DataReply::Data(b"oldnew".to_vec());
+        assert_eq!(replies.len(), 5);
+        assert!(replies[..2].contains(&late) && replies[..2].contains(&read));
+        assert_eq!(replies[2..], [const { DataReply::Done }; 3]);
         client.pool.stop();
     }
 

@@ -35,6 +35,10 @@ pub(crate) enum Purpose {
     Unsettle,
     /// To settle one that was not.
     Settle,
+    /// What was done to it for this cut, before it says that it has followed.
+    Follow(u32),
+    /// That it has followed a cut, after so many before.
+    Followed { before: u32 },
 }
 
 /// Who waits for it.

@@ -5,7 +5,7 @@ use super::objects::*;
 use super::open::OpenObject;
 use super::sums::Checked;
 use super::syncer::Work;
-use pandofs_api::{AdminReply, DataReply, DataRequest};
+use pandofs_api::{AdminReply, DataReply, DataRequest, FIRST_CUTS};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, SETTLE_AFTER};
 use pandofs_types::{FsError, Ino};
 use std::fs::{File, OpenOptions};
@@ -27,6 +27,12 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
     match objects.execute(request, false) {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
+        Outcome::Follow(object, cuts) => {
+            object.force_data().unwrap();
+            object.checked.follow(cuts).unwrap();
+            object.force_header().unwrap();
+            DataReply::Done
+        }
         Outcome::Force(work) => work
             .force(&objects.holdings)
             .map_or_else(DataReply::Failed, |()| DataReply::Done),
@@ -35,6 +41,7 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
 
 fn write(objects: &mut Objects, ino: u64, offset: u64, data: &[u8]) {
     let request = DataRequest::Write {
+        cuts: FIRST_CUTS,
         ino: Ino(ino),
         offset,
         data: data.to_vec(),
@@ -83,41 +90,138 @@ fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
     for forced in [true, false] {
         let data = data.clone();
         assert_eq!(
-            is_forced(DataRequest::Write { ino, offset, data }, forced),
-            forced
-        );
-        assert_eq!(
-            is_forced(DataRequest::Truncate { ino, length }, forced),
+            is_forced(
+                DataRequest::Write {
+                    cuts: FIRST_CUTS,
+                    ino,
+                    offset,
+                    data
+                },
+                forced
+            ),
             forced
         );
     }
-    let absent = DataRequest::Truncate {
-        ino: Ino(8),
+}
+
+fn write_by(cuts: u32, data: &[u8]) -> DataRequest {
+    DataRequest::Write {
+        ino: Ino(7),
+        cuts,
+        offset: 0,
+        data: data.to_vec(),
+    }
+}
+
+fn truncate(cuts: u32, length: u64) -> DataRequest {
+    DataRequest::Truncate {
+        ino: Ino(7),
+        cuts,
         length,
+    }
+}
+
+/// The machine of the inode's shard has lost power, and what it had promised to be done it asks for once more.
+#[test]
+fn a_cut_that_comes_again_takes_nothing_away() {
+    let (_dir, mut objects) = objects();
+    write(&mut objects, 7, 0, b"old contents");
+    for again in [false, true] {
+        assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
+        if !again {
+            assert_eq!(read(&mut objects, 7, 0, 100), b"");
+            assert_eq!(done(&mut objects, write_by(2, b"new")), DataReply::Done);
+        }
+    }
+    assert_eq!(read(&mut objects, 7, 0, 100), b"new");
+    // Nor does one that is older.
+    assert_eq!(done(&mut objects, truncate(1, 0)), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"new");
+}
+
+#[test]
+fn what_the_inode_held_is_filled_in_once() {
+    let (_dir, mut objects) = objects();
+    let fill = || DataRequest::Fill {
+        ino: Ino(7),
+        cuts: FIRST_CUTS,
+        data: b"from the inode".to_vec(),
     };
-    assert!(!is_forced(absent, true));
+    assert_eq!(done(&mut objects, fill()), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"from the inode");
+    let newer = write_by(FIRST_CUTS, b"newer");
+    assert_eq!(done(&mut objects, newer), DataReply::Done);
+    assert_eq!(done(&mut objects, fill()), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"newerthe inode");
+}
+
+/// A write is held up on its way, and the file is cut meanwhile; or it comes from somebody who has heard of the cut before
+/// the object has.
+#[test]
+fn a_change_by_another_number_of_cuts_is_refused() {
+    for is_there in [true, false] {
+        let (_dir, mut objects) = objects();
+        if is_there {
+            write(&mut objects, 7, 0, b"old contents");
+        }
+        let early = done(&mut objects, write_by(2, b"new"));
+        assert_eq!(early, DataReply::OtherCuts { cuts: FIRST_CUTS });
+        assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
+        let late = done(&mut objects, write_by(1, b"held up"));
+        assert_eq!(late, DataReply::OtherCuts { cuts: 2 });
+        let zero = DataRequest::Allocate {
+            ino: Ino(7),
+            cuts: 1,
+            offset: 0,
+            length: 4_096,
+            allocation: pandofs_api::Allocation::Zero { keep_size: false },
+        };
+        assert_eq!(done(&mut objects, zero), DataReply::OtherCuts { cuts: 2 });
+        assert_eq!(read(&mut objects, 7, 0, 100), b"");
+        assert_eq!(done(&mut objects, write_by(2, b"new")), DataReply::Done);
+        assert_eq!(read(&mut objects, 7, 0, 100), b"new");
+    }
+}
+
+/// Killed in between, it is asked once more and does it.
+#[test]
+fn an_object_says_that_it_has_followed_when_that_is_on_disk_and_not_before() {
+    let (dir, mut objects) = objects();
+    write(&mut objects, 7, 0, b"contents");
+    let Outcome::Follow(object, 2) = objects.execute(truncate(2, 3), true) else {
+        panic!("it is not to follow");
+    };
+    assert_eq!(object.checked.cuts(), 0);
+    let holdings = Holdings::prepare(dir.path()).unwrap();
+    let mut after = Objects::new(Arc::new(holdings), 2, SETTLE_AFTER);
+    let cut_again = after.execute(truncate(2, 3), true);
+    assert!(matches!(cut_again, Outcome::Follow(_, 2)), "{cut_again:?}");
+    assert_eq!(done(&mut after, truncate(2, 3)), DataReply::Done);
+    // That it has may not have been forced by whoever said so.
+    let again = after.execute(truncate(2, 3), true);
+    assert!(
+        matches!(again, Outcome::Force(Work::Header(_))),
+        "{again:?}"
+    );
+    assert_eq!(read(&mut after, 7, 0, 100), b"con");
 }
 
 #[test]
 fn truncating_cuts_and_never_extends() {
     let (_dir, mut objects) = objects();
     write(&mut objects, 7, 0, b"0123456789");
-    let truncate = |length| DataRequest::Truncate {
-        ino: Ino(7),
-        length,
-    };
-    assert_eq!(done(&mut objects, truncate(20)), DataReply::Done);
+    assert_eq!(done(&mut objects, truncate(2, 20)), DataReply::Done);
     assert_eq!(read(&mut objects, 7, 0, 100), b"0123456789");
-    assert_eq!(done(&mut objects, truncate(4)), DataReply::Done);
+    assert_eq!(done(&mut objects, truncate(3, 4)), DataReply::Done);
     assert_eq!(read(&mut objects, 7, 0, 100), b"0123");
-    write(&mut objects, 7, 6, b"x");
-    assert_eq!(read(&mut objects, 7, 0, 100), b"0123\0\0x");
-    let absent = DataRequest::Truncate {
-        ino: Ino(8),
-        length: 5,
+    let beyond = DataRequest::Write {
+        ino: Ino(7),
+        cuts: 3,
+        offset: 6,
+        data: b"x".to_vec(),
     };
-    assert_eq!(done(&mut objects, absent), DataReply::Done);
-    assert!(!path(&objects.holdings.root, Ino(8)).exists());
+    assert_eq!(done(&mut objects, beyond), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"0123\0\0x");
 }
 
 #[test]
@@ -191,6 +295,7 @@ fn what_is_out_of_bounds_is_refused() {
         ),
         (
             DataRequest::Write {
+                cuts: FIRST_CUTS,
                 ino: Ino(1),
                 offset: MAX_FILE_BYTES,
                 data: vec![0],
@@ -199,6 +304,7 @@ fn what_is_out_of_bounds_is_refused() {
         ),
         (
             DataRequest::Write {
+                cuts: FIRST_CUTS,
                 ino: Ino(1),
                 offset: 0,
                 data: vec![0; MAX_IO_BYTES + 1],

@@ -52,7 +52,7 @@ pub(crate) enum Job {
 /// Whether that could be done; damage is made known otherwise.
 pub(crate) type Judged = Result<(), FsError>;
 
-/// Requests for one object that wait until that it is unsettled is on disk.
+/// Requests for one object that wait until that it is unsettled, or has followed a cut, is on disk.
 type Held = VecDeque<(DataOrigin, DataRequest)>;
 
 #[derive(Debug)]
@@ -62,6 +62,8 @@ pub(super) struct Worker {
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
     held: HashMap<Ino, Held>,
+    /// Who is answered when an object has followed a cut.
+    following: HashMap<Ino, DataOrigin>,
     /// An object is being forced to be settled. One at a time: whoever waits for a force of his own
     /// should not wait for many of these.
     is_settling: bool,
@@ -80,6 +82,7 @@ impl Worker {
             syncers,
             mailbox,
             held: HashMap::new(),
+            following: HashMap::new(),
             is_settling: false,
         }
     }
@@ -148,6 +151,16 @@ impl Worker {
                     Err(_) => self.objects.unsettled.changed(object.ino, Instant::now()),
                 }
             }
+            Job::Forced {
+                object,
+                purpose: Purpose::Follow(cuts),
+                result,
+            } => self.follow(object, cuts, result),
+            Job::Forced {
+                object,
+                purpose: Purpose::Followed { before },
+                result,
+            } => self.followed(&object, before, result),
             // Who asked may not wait any more.
             Job::Judge {
                 ino,
@@ -173,7 +186,56 @@ impl Worker {
                 let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Unsettle);
                 self.force(waiter, Work::Header(object));
             }
+            Outcome::Follow(object, cuts) => {
+                let held = self.held.insert(object.ino, Held::new());
+                assert!(held.is_none(), "{} follows two cuts at once", object.ino);
+                self.following.insert(object.ino, origin);
+                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Follow(cuts));
+                self.force(waiter, Work::Object(object));
+            }
         }
+    }
+
+    /// What was done to an object for a cut is on disk: it says that it has followed. Nothing else is done to it before
+    /// that is on disk too. (A write that comes after the cut is carried out and forced, the machine loses power, and the
+    /// cut comes once more to an object that does not say that it has followed.)
+    fn follow(&mut self, object: Arc<OpenObject>, cuts: u32, result: Result<(), FsError>) {
+        let before = object.checked.cuts();
+        let said = result.and_then(|()| {
+            let said = object.checked.follow(cuts);
+            said.map_err(|error| {
+                self.objects
+                    .failure("write the checksums of", object.ino, &error)
+            })
+        });
+        match said {
+            Ok(()) => {
+                let purpose = Purpose::Followed { before };
+                let waiter = Waiter::Thread(self.own_orders.clone(), purpose);
+                self.force(waiter, Work::Header(object));
+            }
+            Err(error) => self.followed(&object, before, Err(error)),
+        }
+    }
+
+    fn followed(&mut self, object: &OpenObject, before: u32, result: Result<(), FsError>) {
+        let ino = object.ino;
+        let reply = match result {
+            Ok(()) => DataReply::Done,
+            Err(error) => {
+                // So that the cut is done whole when it comes again.
+                if let Err(error) = object.checked.follow(before) {
+                    self.objects.failure("write the checksums of", ino, &error);
+                }
+                DataReply::Failed(error)
+            }
+        };
+        let (Some(origin), Some(held)) = (self.following.remove(&ino), self.held.remove(&ino))
+        else {
+            panic!("{ino} has followed for nobody");
+        };
+        self.answer(origin, reply);
+        self.go_on(ino, held);
     }
 
     /// That an object is unsettled is on disk, or that failed: whoever wanted to change it learns that.
@@ -191,6 +253,11 @@ impl Worker {
                 self.answer(origin, DataReply::Failed(error));
             }
         }
+        self.go_on(ino, held);
+    }
+
+    /// Carries out what has waited, until something makes the rest wait again.
+    fn go_on(&mut self, ino: Ino, mut held: Held) {
         while let Some((origin, request)) = held.pop_front() {
             self.request(origin, request);
             if let Some(again) = self.held.get_mut(&ino) {

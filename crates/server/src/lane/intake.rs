@@ -127,7 +127,7 @@ impl Lane {
             match next(connection, self.map.fs) {
                 Ok(None) => break Pause::Empty,
                 Ok(Some(taken)) => {
-                    if let Role::Client { session } = connection.role {
+                    if let Role::Client { session, .. } = connection.role {
                         heard = Some(session);
                     }
                     self.take_frame(key, taken, &mut heard, now)?;
@@ -185,12 +185,28 @@ impl Lane {
         heard: &mut Option<SessionId>,
         now: Instant,
     ) {
+        let hello = hello.and_then(|hello| match hello.peer {
+            Peer::Client {
+                session,
+                generation,
+            } if !self.sessions.is_current(session, generation) => Err(HelloRefusal::Superseded),
+            _ => Ok(hello),
+        });
         let (role, answer) = match hello {
             Ok(Hello { peer, .. }) => {
                 let role = match peer {
-                    Peer::Client { session } => {
+                    Peer::Client {
+                        session,
+                        generation,
+                    } => {
                         *heard = Some(session);
-                        Role::Client { session }
+                        self.sessions.begin_generation(session, generation, now);
+                        // What they still bring was given up, and may have been done again over this one.
+                        self.close_all(now, |other| other.is_before(session, generation));
+                        Role::Client {
+                            session,
+                            generation,
+                        }
                     }
                     Peer::Admin => Role::Admin,
                     Peer::Server { id } if self.peers.knows(id) => {
@@ -235,7 +251,7 @@ impl Lane {
         let is_its_own = self
             .connections
             .get_mut(key)
-            .is_some_and(|connection| connection.role == Role::Client { session });
+            .is_some_and(|connection| connection.is_of(session));
         if is_its_own && self.sessions.remove(session) {
             self.session_gone(session, true);
         }
@@ -259,7 +275,7 @@ impl Lane {
             RequestBody::AwaitRecalls { done } => {
                 let role = self.connections.get_mut(key).map(|known| known.role);
                 match role {
-                    Some(Role::Client { session }) => {
+                    Some(Role::Client { session, .. }) => {
                         self.await_recalls((key, id), session, done, now);
                     }
                     _ => self.answer(key, id, AnswerBody::Done),
@@ -279,7 +295,7 @@ impl Lane {
             .get_mut(key)
             .map(|connection| connection.role)
         {
-            Some(Role::Client { session }) if session == request.key.session => {
+            Some(Role::Client { session, .. }) if session == request.key.session => {
                 if request.key.slot.0 >= MAX_SLOTS {
                     Some(Refusal::Malformed(format!(
                         "a session has {MAX_SLOTS} slots"

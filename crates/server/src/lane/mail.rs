@@ -79,7 +79,8 @@ impl Lane {
             DataReply::Done
             | DataReply::Usage { .. }
             | DataReply::Failed(_)
-            | DataReply::Found { .. } => {}
+            | DataReply::Found { .. }
+            | DataReply::OtherCuts { .. } => {}
         }
         match origin {
             DataOrigin::Client {

@@ -218,9 +218,7 @@ impl Lane {
         for session in self.sessions.expire(now) {
             tracing::info!("client {session} has been silent for too long; its opens are let go");
             self.session_gone(session, false);
-            self.close_all(now, |connection| {
-                connection.role == Role::Client { session }
-            });
+            self.close_all(now, |connection| connection.is_of(session));
         }
         self.close_all(now, |connection| {
             matches!(connection.role, Role::Unknown | Role::Refused)

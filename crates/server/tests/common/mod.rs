@@ -185,17 +185,23 @@ impl Connection {
             ),
             "{answer:?}"
         );
-        if let Peer::Client { session } = peer {
+        if let Peer::Client { session, .. } = peer {
             connection.session = session;
         }
         connection
     }
 
     pub fn client(address: &Address, session: u64) -> Connection {
+        Connection::of_generation(address, session, 1)
+    }
+
+    /// A further connection of a client.
+    pub fn of_generation(address: &Address, session: u64, generation: u64) -> Connection {
         Connection::welcomed(
             address,
             Peer::Client {
                 session: SessionId(session),
+                generation,
             },
         )
     }

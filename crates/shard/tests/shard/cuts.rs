@@ -1,7 +1,7 @@
 //! Files that are given a size while sessions write to their data objects.
 
 use crate::support::{Cluster, Step, name};
-use pandofs_api::{DataReply, DataRequest, InodeReply, Reply, Request};
+use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, InodeReply, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::TICK_INTERVAL;
@@ -58,12 +58,12 @@ fn cluster() -> (Cluster, Ino) {
     let ino = cluster.file("file");
     let striped = ask(&mut cluster, WRITER, Request::Stripe { ino });
     assert!(answer(&striped.outputs).is_some(), "{striped:?}");
-    assert_eq!(wrote(&mut cluster, ino, MIB, Some(0)).size, MIB);
+    assert_eq!(wrote(&mut cluster, ino, MIB, FIRST_CUTS).size, MIB);
     (cluster, ino)
 }
 
 /// The writer has written up to `end`, knowing of so many cuts: the attributes after it has said so.
-fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, cuts: Option<u32>) -> pandofs_types::Attr {
+fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, cuts: u32) -> pandofs_types::Attr {
     let request = Request::WroteData {
         ino,
         start: 0,
@@ -124,28 +124,30 @@ fn a_report_of_what_was_cut_away_changes_nothing() {
     assert_eq!(answer(&outputs), None, "it is not cut yet");
     let outputs = done(&mut cluster, &outputs);
     let (inode, _) = answer(&outputs).expect("it is cut");
-    assert_eq!((inode.attr.size, inode.cuts), (10, 1));
+    assert_eq!((inode.attr.size, inode.cuts), (10, FIRST_CUTS + 1));
 
-    let late = wrote(&mut cluster, ino, 2 * MIB, Some(0));
+    let late = wrote(&mut cluster, ino, 2 * MIB, FIRST_CUTS);
     assert_eq!(late, inode.attr);
-    // Those who know of the cut, or cannot say, have written after it.
-    assert_eq!(wrote(&mut cluster, ino, 20, Some(1)).size, 20);
-    assert_eq!(wrote(&mut cluster, ino, 30, None).size, 30);
+    let after = wrote(&mut cluster, ino, 20, FIRST_CUTS + 1);
+    assert_eq!(after.size, 20);
 }
 
 #[test]
-fn nobody_writes_under_a_lease_while_a_cut_is_pending() {
+fn nobody_is_leased_the_attributes_while_a_cut_is_pending() {
     let (mut cluster, ino) = cluster();
     let leased = |cluster: &mut Cluster| {
         let step = ask(cluster, WRITER, Request::GetAttr { ino });
         let (inode, leased) = answer(&step.outputs).expect("it is answered");
         (inode.cuts, leased)
     };
-    assert_eq!(leased(&mut cluster), (0, vec![Leased::ATTRIBUTES]));
+    assert_eq!(leased(&mut cluster), (FIRST_CUTS, vec![Leased::ATTRIBUTES]));
     let outputs = resize(&mut cluster, OTHER, ino, 10);
-    assert_eq!(leased(&mut cluster), (1, vec![]));
+    assert_eq!(leased(&mut cluster), (FIRST_CUTS + 1, vec![]));
     done(&mut cluster, &outputs);
-    assert_eq!(leased(&mut cluster), (1, vec![Leased::ATTRIBUTES]));
+    assert_eq!(
+        leased(&mut cluster),
+        (FIRST_CUTS + 1, vec![Leased::ATTRIBUTES])
+    );
 }
 
 /// What others have written beyond the end and not reported is cut away before the file ends there.
@@ -173,6 +175,52 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
             false => outputs,
         };
         let (inode, _) = answer(&outputs).expect("it is done");
-        assert_eq!((inode.attr.size, inode.cuts), (3 * MIB, 1));
+        assert_eq!(
+            (inode.attr.size, inode.cuts),
+            (3 * MIB, FIRST_CUTS + u32::from(others))
+        );
     }
+}
+
+/// Every request to a data object goes by the count of cuts, so that asking for one again harms nothing.
+#[test]
+fn data_objects_are_told_which_cut_it_is() {
+    let (mut cluster, ino) = cluster();
+    let outputs = resize(&mut cluster, OTHER, ino, 10);
+    let numbered = |outputs: &[Output]| -> Vec<u32> {
+        let cuts = |output: &Output| match output {
+            Output::Data {
+                request: DataRequest::Truncate { cuts, .. },
+                ..
+            } => Some(*cuts),
+            _ => None,
+        };
+        outputs.iter().filter_map(cuts).collect()
+    };
+    assert_eq!(numbered(&outputs), [FIRST_CUTS + 1]);
+    // A second one before the first was done.
+    let outputs = resize(&mut cluster, OTHER, ino, 5);
+    assert_eq!(cuts(&outputs).first().map(|cut| cut.0), Some(5));
+    assert_eq!(numbered(&outputs), [FIRST_CUTS + 2]);
+}
+
+#[test]
+fn who_asks_whether_the_data_objects_have_followed_is_told_when_they_have() {
+    let (mut cluster, ino) = cluster();
+    let followed = |cluster: &mut Cluster| {
+        let step = ask(cluster, WRITER, Request::Followed { ino });
+        match &step.outputs[..] {
+            [Output::Answer { result, .. }] => result.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let cuts_of = |reply| match reply {
+        Ok(Reply::Inode(inode)) => inode.cuts,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(cuts_of(followed(&mut cluster)), FIRST_CUTS);
+    let outputs = resize(&mut cluster, OTHER, ino, 10);
+    assert_eq!(followed(&mut cluster), Err(Refusal::TryAgain));
+    done(&mut cluster, &outputs);
+    assert_eq!(cuts_of(followed(&mut cluster)), FIRST_CUTS + 1);
 }

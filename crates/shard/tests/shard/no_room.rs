@@ -243,7 +243,7 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
         [
             Output::Data {
                 ticket,
-                request: DataRequest::Write { .. },
+                request: DataRequest::Fill { .. },
                 ..
             },
         ] => *ticket,

@@ -112,7 +112,7 @@ impl Client {
             _ => {}
         }
         if !keys.is_empty() {
-            self.beliefs.recall(&keys, self.clock(), false);
+            self.beliefs.recall(&keys, false);
         }
         self.wait_for_recalls(server, Some(number), todo);
     }

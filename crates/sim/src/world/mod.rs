@@ -327,7 +327,7 @@ impl World {
                     let objects = server.objects.iter();
                     (
                         server.id,
-                        objects.map(|(&ino, &size)| (ino, size)).collect(),
+                        objects.map(|(&ino, object)| (ino, object.size)).collect(),
                     )
                 })
                 .collect(),

@@ -86,7 +86,8 @@ impl Cluster {
             Err(Refused::NotInline { striped: false, .. }) => self.stripe(client, by, ino)?,
             Err(other) => return Err(other.into()),
         };
-        self.write_objects(ino, &layout, offset, data);
+        let cuts = self.read_inode(client, by, ino)?.cuts;
+        self.write_objects(ino, cuts, &layout, offset, data);
         self.report(client, by, ino, offset..offset + data.len() as u64, false)
     }
 
@@ -98,30 +99,40 @@ impl Cluster {
         written: Range<u64>,
         sparse: bool,
     ) -> Done<()> {
+        let cuts = self.read_inode(client, by, ino)?.cuts;
         let request = Request::WroteData {
             ino,
             start: written.start,
             end: written.end,
             mtime: self.now,
             sparse,
-            cuts: None,
+            cuts,
         };
         self.expect(client, by, Target::Inode(ino), request)?;
         Ok(())
     }
 
-    pub(super) fn write_objects(&mut self, ino: Ino, layout: &Layout, offset: u64, data: &[u8]) {
+    pub(super) fn write_objects(
+        &mut self,
+        ino: Ino,
+        cuts: u32,
+        layout: &Layout,
+        offset: u64,
+        data: &[u8],
+    ) {
         for extent in layout.extents(offset, data.len() as u64) {
             let at = (extent.file_offset - offset) as usize;
             let data = data[at..at + extent.length as usize].to_vec();
-            self.data(
+            let reply = self.data(
                 extent.server,
                 DataRequest::Write {
                     ino,
+                    cuts,
                     offset: extent.object_offset,
                     data,
                 },
             );
+            assert_eq!(reply, DataReply::Done, "nobody cuts meanwhile");
         }
     }
 

@@ -14,7 +14,9 @@ use crate::bytes::Bytes;
 use crate::rng::Rng;
 use crate::subject::Census;
 use node::Node;
-use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
+use pandofs_api::{
+    DataReply, DataRequest, FIRST_CUTS, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus,
+};
 use pandofs_check::ClusterDump;
 use pandofs_placement::{
     ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, ServerLoad, Settings,
@@ -28,6 +30,13 @@ use std::sync::Arc;
 
 /// Nanoseconds that pass with each batch.
 const BATCH_TIME: i64 = 1_000;
+/// A data object, and how many cuts of its file it has followed.
+#[derive(Debug, Default)]
+struct Object {
+    bytes: Bytes,
+    cuts: u32,
+}
+
 /// The connection of a shard with the data objects; those of clients follow.
 const LOCAL: u32 = u32::MAX - 1;
 const TO_CLIENTS: u32 = u32::MAX;
@@ -136,7 +145,7 @@ pub struct Cluster {
     map: Arc<ClusterMap>,
     nodes: Vec<Node>,
     sessions: Vec<Session>,
-    objects: BTreeMap<(ServerId, Ino), Bytes>,
+    objects: BTreeMap<(ServerId, Ino), Object>,
     mail: VecDeque<Letter>,
     answers: HashMap<Ticket, Answered>,
     /// On their way to clients.
@@ -366,20 +375,34 @@ impl Cluster {
                 length,
             } => {
                 let object = self.objects.get(&(server, ino));
-                let data = object.map(|object| object.read(offset, u64::from(length)));
+                let data = object.map(|object| object.bytes.read(offset, u64::from(length)));
                 return DataReply::Data(data.unwrap_or_default());
             }
-            DataRequest::Write { ino, offset, data } => {
-                self.objects
-                    .entry((server, ino))
-                    .or_default()
-                    .write(offset, &data);
+            DataRequest::Write {
+                ino,
+                cuts,
+                offset,
+                data,
+            } => {
+                if let Some(others) = self.other_cuts(server, ino, cuts) {
+                    return others;
+                }
+                let object = self.objects.entry((server, ino)).or_default();
+                object.bytes.write(offset, &data);
             }
-            DataRequest::Truncate { ino, length } => {
-                if let Some(object) = self.objects.get_mut(&(server, ino))
-                    && object.size() > length
-                {
-                    object.set_size(length);
+            DataRequest::Fill { ino, cuts, data } => {
+                let object = self.objects.entry((server, ino)).or_default();
+                if object.cuts < cuts {
+                    object.bytes.write(0, &data);
+                    object.cuts = cuts;
+                }
+            }
+            DataRequest::Truncate { ino, cuts, length } => {
+                let object = self.objects.entry((server, ino)).or_default();
+                if object.cuts < cuts {
+                    let size = object.bytes.size().min(length);
+                    object.bytes.set_size(size);
+                    object.cuts = cuts;
                 }
             }
             DataRequest::Remove { ino } => {
@@ -391,33 +414,44 @@ impl Cluster {
             }
             DataRequest::Allocate {
                 ino,
+                cuts,
                 offset,
                 length,
                 allocation,
             } => {
+                if let Some(others) = self.other_cuts(server, ino, cuts) {
+                    return others;
+                }
                 let end = offset + length;
                 if allocation.extends() {
                     let object = self.objects.entry((server, ino)).or_default();
-                    let size = object.size().max(end);
-                    object.set_size(size);
+                    let size = object.bytes.size().max(end);
+                    object.bytes.set_size(size);
                 }
                 if allocation.zeroes()
                     && let Some(object) = self.objects.get_mut(&(server, ino))
                 {
-                    object.zero(offset, end);
+                    object.bytes.zero(offset, end);
                 }
             }
             DataRequest::Seek { ino, offset, data } => {
                 let object = self.objects.get(&(server, ino));
-                let found = match object.filter(|object| offset < object.size()) {
+                let found = match object.filter(|object| offset < object.bytes.size()) {
                     None => (!data).then_some(offset),
-                    Some(object) if data => object.next_nonzero(offset),
-                    Some(object) => Some(object.next_zero(offset)),
+                    Some(object) if data => object.bytes.next_nonzero(offset),
+                    Some(object) => Some(object.bytes.next_zero(offset)),
                 };
                 return DataReply::Found { offset: found };
             }
         }
         DataReply::Done
+    }
+
+    /// What is answered to a change that goes by another number of cuts than the object.
+    fn other_cuts(&self, server: ServerId, ino: Ino, cuts: u32) -> Option<DataReply> {
+        let object = self.objects.get(&(server, ino));
+        let followed = object.map_or(0, |object| object.cuts).max(FIRST_CUTS);
+        (followed != cuts).then_some(DataReply::OtherCuts { cuts: followed })
     }
 
     /// A shard's process dies and starts again: the store has what was flushed and some of the rest,
@@ -537,11 +571,11 @@ impl Cluster {
             .iter()
             .map(|server| (server.id, Vec::new()))
             .collect();
-        for ((server, ino), bytes) in &self.objects {
+        for ((server, ino), object) in &self.objects {
             objects
                 .entry(*server)
                 .or_default()
-                .push((*ino, bytes.size()));
+                .push((*ino, object.bytes.size()));
         }
         let shards = self
             .nodes

@@ -70,6 +70,7 @@ impl<F: Raw> Checked<F> {
             doubtful: false,
             generation: current,
             under_way: None,
+            cuts: 0,
         };
         let sums = Sidecar(sums);
         sums.put_header(&header)?;
@@ -99,6 +100,7 @@ impl<F: Raw> Checked<F> {
             doubtful: false,
             generation: 0,
             under_way: None,
+            cuts: 0,
         };
         let mut header = match sums.header()? {
             Found::Header(header) => header,
@@ -201,6 +203,23 @@ impl<F: Raw> Checked<F> {
 
     pub fn is_doubtful(&self) -> bool {
         self.header().doubtful
+    }
+
+    /// Cuts of the file that it has followed, 0 if none.
+    pub fn cuts(&self) -> u32 {
+        self.header().cuts
+    }
+
+    /// Says that it has followed so many cuts. What was done to it for that has to be on disk before, and this is to be
+    /// forced before anything else is changed. (Were it on disk before the cut is, the machine lost power and the cut came
+    /// once more, it would be taken for done.)
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn follow(&self, cuts: u32) -> io::Result<()> {
+        let mut header = self.ready()?;
+        header.cuts = cuts;
+        self.sums.put_header(&header)
     }
 
     /// Ends the doubt, when every block has been looked at.

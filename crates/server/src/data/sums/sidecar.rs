@@ -13,7 +13,8 @@
 //! | 24 to 31 | where the change begins |
 //! | 32 to 39 | its bytes; of a cut 0 |
 //! | 40 to 43, 44 to 47 | what the checksums of the blocks will be in which a cut or zeros begin and end, if these change in part |
-//! | 48 to 59 | 0 |
+//! | 48 to 51 | the cuts of the file that the object has followed; 0 of one that has followed none |
+//! | 52 to 59 | 0 |
 //! | 60 to 63 | CRC-32C of bytes 0 to 59 |
 //!
 //! The checksum of block `n` is at `64 + 4 n`.
@@ -66,6 +67,8 @@ pub(super) struct Header {
     /// In which it was changed last.
     pub generation: u64,
     pub under_way: Option<UnderWay>,
+    /// Cuts of the file that the object has followed.
+    pub cuts: u32,
 }
 
 /// What there is where the header should be.
@@ -99,6 +102,7 @@ impl Header {
             bytes[40..44].copy_from_slice(&edges[0].to_be_bytes());
             bytes[44..48].copy_from_slice(&edges[1].to_be_bytes());
         }
+        bytes[48..52].copy_from_slice(&self.cuts.to_be_bytes());
         let sum = crc32c::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&sum.to_be_bytes());
         bytes
@@ -134,6 +138,7 @@ impl Header {
             doubtful: bytes[10] & DOUBTFUL != 0,
             generation: u64_at(16)?,
             under_way: change.map(|change| UnderWay { change, edges }),
+            cuts: u32_at(48)?,
         })
     }
 }
@@ -226,6 +231,7 @@ mod tests {
             doubtful: true,
             generation: 0x0102_0304,
             under_way,
+            cuts: 0x0a0b_0c0d,
         }
     }
 
