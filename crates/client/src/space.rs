@@ -10,7 +10,7 @@ use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
 use crate::watch::{Came, What};
 use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request};
-use pandofs_types::limits::MAX_FILE_BYTES;
+use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, MAX_FILE_BYTES};
 use pandofs_types::{Attr, Credentials, FsError, Ino};
 use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
@@ -149,10 +149,12 @@ impl Core {
         let found = match inode.body {
             FileBody::None => return Err(FsError::Invalid.into()),
             FileBody::Inline { data, .. } => {
-                let is_data = offset < data.len() as u64;
+                // Whole blocks, as on local file systems.
+                let end = (data.len() as u64).next_multiple_of(CHECKSUM_BLOCK_BYTES as u64);
+                let is_data = offset < end;
                 match what {
                     Seek::Data => is_data.then_some(offset),
-                    Seek::Hole if is_data => Some(data.len() as u64),
+                    Seek::Hole if is_data => Some(end),
                     Seek::Hole => Some(offset),
                 }
             }

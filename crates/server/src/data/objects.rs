@@ -341,7 +341,7 @@ impl Objects {
             io::Result::Ok(DataReply::Space {
                 total: room.total,
                 free: room.free,
-                available: room.spare(),
+                available: without_sums(room.spare()),
                 inodes: 0,
                 disk: disk_number(&self.holdings.root)?,
             })
@@ -668,6 +668,12 @@ pub(super) fn with_sums(length: u64) -> u64 {
     length
         .saturating_add(length / BLOCK * SUM_BYTES)
         .saturating_add(BESIDES)
+}
+
+/// Bytes of data for which this much of the disk is enough, with their checksums.
+pub(super) fn without_sums(room: u64) -> u64 {
+    let blocks = room.saturating_sub(with_sums(0)) / (BLOCK + SUM_BYTES);
+    blocks * BLOCK
 }
 
 /// What the client is told of the system's error; what it does not explain goes to the log.

@@ -117,23 +117,41 @@ impl Objects {
         checked(offset, 0)?;
         let found = match self.object(ino)? {
             None => None,
-            Some(object) => {
-                let from = if data {
-                    SeekFrom::Data(offset)
-                } else {
-                    SeekFrom::Hole(offset)
-                };
-                match seek(object.checked.data(), from) {
-                    Ok(found) => Some(found),
-                    // At the object's end or beyond.
-                    Err(Errno::NXIO) => None,
-                    Err(error) => return Err(self.failure("seek in", ino, &error.into())),
-                }
-            }
+            Some(object) => seek_blocks(object.checked.data(), offset, data)
+                .map_err(|error| self.failure("seek in", ino, &error))?,
         };
         let offset = if data { found } else { found.or(Some(offset)) };
         Ok(DataReply::Found { offset })
     }
+}
+
+/// Where data, or a hole, is next in an object's file. Data and holes are whole blocks, as on local file systems: the rest
+/// of the last block is no hole, wherever in it the object ends. (The file may go on there.)
+fn seek_blocks(file: &File, offset: u64, data: bool) -> io::Result<Option<u64>> {
+    let next = |from| match seek(file, from) {
+        Ok(found) => Ok(Some(found)),
+        // At the object's end or beyond.
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(io::Error::from(error)),
+    };
+    let end = file.length()?;
+    if offset >= end && offset < end.next_multiple_of(BLOCK) {
+        let last = end - end % BLOCK;
+        let is_data = next(SeekFrom::Data(last))?.is_some();
+        return Ok(match (data, is_data) {
+            (true, true) => Some(offset),
+            (false, true) => Some(end.next_multiple_of(BLOCK)),
+            _ => None,
+        });
+    }
+    if data {
+        return next(SeekFrom::Data(offset));
+    }
+    let hole = next(SeekFrom::Hole(offset))?;
+    Ok(hole.map(|hole| match hole == end {
+        true => end.next_multiple_of(BLOCK),
+        false => hole,
+    }))
 }
 
 /// Lets go of space that was reserved and never written to.
@@ -158,7 +176,7 @@ fn checked(offset: u64, length: u64) -> Result<Range<u64>, FsError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::objects::Holdings;
+    use super::super::objects::{Holdings, without_sums};
     use super::*;
     use crate::disk::Room;
     use pandofs_types::limits::SETTLE_AFTER;
@@ -192,6 +210,35 @@ mod tests {
         match objects.seek(INO, offset, data).unwrap() {
             DataReply::Found { offset } => offset,
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// As on ext4, where a file is made longer within its last block.
+    #[test]
+    fn the_rest_of_the_last_block_is_no_hole() {
+        let (_dir, mut objects) = objects();
+        objects.write(INO, 0, &[7; 5]).unwrap();
+        assert_eq!(found(&mut objects, 0, false), Some(BLOCK));
+        assert_eq!(found(&mut objects, 100, false), Some(BLOCK));
+        assert_eq!(found(&mut objects, 100, true), Some(100));
+        assert_eq!(found(&mut objects, BLOCK, true), None);
+        assert_eq!(found(&mut objects, BLOCK, false), Some(BLOCK));
+        // In a hole it is one.
+        objects.write(INO, 2 * UNIT, &[7; 5]).unwrap();
+        objects.truncate(INO, UNIT + 5).unwrap();
+        assert_eq!(found(&mut objects, UNIT + 5, true), None);
+        assert_eq!(found(&mut objects, UNIT + 6, false), Some(UNIT + 6));
+    }
+
+    #[test]
+    fn what_is_said_to_be_available_can_be_had() {
+        for room in [0, 1 << 20, (1 << 30) + 12_345] {
+            let bytes = without_sums(room);
+            assert!(bytes == 0 || with_sums(bytes) <= room, "{bytes} of {room}");
+            assert!(
+                room - bytes <= room / 1_000 + (1 << 15),
+                "{bytes} of {room}"
+            );
         }
     }
 
