@@ -28,7 +28,7 @@ variants!(request_body_of, REQUEST_BODIES, RequestBody:
 variants!(answer_body_of, ANSWER_BODIES, AnswerBody: Shard, Data, Admin, Done, Leased, Recalls);
 variants!(peer_of, PEERS, Peer: Client, Server, Admin);
 variants!(refusal_of, REFUSALS, HelloRefusal:
-    WrongMagic, WrongVersion, WrongFileSystem, TooManyConnections, NotReady, Malformed);
+    WrongMagic, WrongVersion, WrongFileSystem, TooManyConnections, NotReady, Malformed, Superseded);
 
 /// The body of a value's frame.
 fn body<T: Serialize>(value: &T) -> Vec<u8> {
@@ -214,6 +214,7 @@ fn handshakes_are_pinned() {
         ),
         ("not ready", HelloRefusal::NotReady),
         ("malformed", HelloRefusal::Malformed { bytes: 70_000 }),
+        ("superseded", HelloRefusal::Superseded),
     ];
     let welcome = HelloAnswer::Welcome {
         server: ServerId(3),
