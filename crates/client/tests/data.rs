@@ -9,8 +9,8 @@ use pandofs_api::{
 };
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::limits::MAX_INLINE_BYTES;
-use pandofs_types::{FsError, Ino, ServerId, SetAttr, SetTime, ShardId, Time};
-use pandofs_wire::message::RequestBody;
+use pandofs_types::{FsError, Ino, Leased, ServerId, SetAttr, SetTime, ShardId, Time};
+use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -39,6 +39,10 @@ struct Stored {
     damaged: Option<(u16, u64)>,
     /// Nothing more can be written to objects.
     full: bool,
+    /// Attributes are leased.
+    leases: bool,
+    /// Servers at which the client waits for recalls.
+    listened: usize,
     /// Requests of these kinds in their order.
     log: Vec<&'static str>,
     /// Done by somebody else right before the next request of this kind.
@@ -81,6 +85,14 @@ impl Stored {
             // Each server that is met for the first time is told what is open.
             return ok(Reply::Done);
         }
+        if let RequestBody::AwaitRecalls { done } = request {
+            if done.is_some() {
+                self.listened += 1;
+                return Reaction::Silence;
+            }
+            let (number, keys) = (0, Vec::new());
+            return Reaction::Answer(AnswerBody::Recalls { number, keys });
+        }
         let kind = kind(request);
         self.log.push(kind);
         if let Some(first) = self.before.remove(kind) {
@@ -95,6 +107,12 @@ impl Stored {
 
     fn shard(&mut self, request: &Request) -> Option<Reaction> {
         match request {
+            Request::GetAttr { .. } if self.leases => {
+                return Some(Reaction::Answer(AnswerBody::Leased {
+                    result: Ok(Reply::Inode(self.inode(false))),
+                    leased: vec![Leased::ATTRIBUTES],
+                }));
+            }
             Request::Create { .. } => return Some(ok(entry(self.inode(false), ShardId(0)))),
             Request::ReadInline { .. } => return Some(ok(Reply::Inode(self.inode(true)))),
             Request::WriteInline { offset, data, .. } => {
@@ -227,6 +245,17 @@ impl Bench {
             _servers: servers,
             _folder: folder,
         }
+    }
+
+    /// The same with leases, under which writes may be answered early.
+    fn leasing() -> Bench {
+        let bench = Bench::new();
+        bench.stored().leases = true;
+        bench.client.take_leases(true, |_| ()).unwrap();
+        eventually("leases are taken", || {
+            bench.stored().listened == usize::from(SERVERS)
+        });
+        bench
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
@@ -498,7 +527,7 @@ fn stripes_are_written_and_read_at_the_same_time() {
 
 #[test]
 fn a_large_write_may_be_answered_before_servers_have_it() {
-    let bench = Bench::new();
+    let bench = Bench::leasing();
     bench.write(0, &pattern(10_000));
     bench.log();
     let more = pattern(40_000);
@@ -511,7 +540,11 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
         })
         .unwrap();
     assert_eq!(answered, Some(Ok(())));
-    assert_eq!(log_then, Some(Vec::new()), "it was answered afterwards");
+    let asked = log_then.expect("it is answered");
+    assert!(
+        !asked.contains(&"write"),
+        "it was answered afterwards: {asked:?}"
+    );
     bench.client.flush(FILE).unwrap();
     assert_eq!(bench.size(), 50_000);
     assert_eq!(bench.read(10_000, 40_000), more);
@@ -525,12 +558,48 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
         .unwrap();
 }
 
+/// Nobody could be told to wait for it before he cuts the file.
+#[test]
+fn without_a_lease_no_write_is_answered_early() {
+    let bench = Bench::new();
+    bench.write(0, &pattern(10_000));
+    bench.log();
+    let answer = |result| {
+        assert_eq!(result, Ok(()));
+        assert!(bench.log().contains(&"write"));
+    };
+    let large = pattern(40_000);
+    bench
+        .client
+        .write_behind(&ME, FILE, 10_000, &large, answer)
+        .unwrap();
+}
+
+/// It took longer than a recall waits, and the file was cut meanwhile.
+#[test]
+fn a_write_answered_early_that_meets_a_cut_has_failed() {
+    let bench = Bench::leasing();
+    bench.write(0, &pattern(10_000));
+    bench.size();
+    let cut = |stored: &mut Stored| {
+        stored.cuts += 1;
+        stored.size = 0;
+    };
+    bench.stored().before.insert("write", Box::new(cut));
+    let answer = |result| assert_eq!(result, Ok(()));
+    let large = pattern(40_000);
+    let done = bench.client.write_behind(&ME, FILE, 10_000, &large, answer);
+    let failed = Err(ClientError::Fs(FsError::Io));
+    assert_eq!(done, failed);
+    assert_eq!(bench.client.fsync(&ME, FILE), failed);
+}
+
 #[test]
 fn a_write_that_came_to_nothing_is_told_to_whoever_asks_next() {
     let no_space = || ClientError::Fs(FsError::NoSpace);
     let large = pattern(40_000);
     for sync in [false, true] {
-        let bench = Bench::new();
+        let bench = Bench::leasing();
         bench.write(0, &pattern(10_000));
         bench.stored().full = true;
         let behind = |expected: Result<(), ClientError>| {

@@ -80,7 +80,10 @@ fn a_recall_that_waits_for_a_write_holds_up_no_other() {
     client.take_leases(true, |_| ()).unwrap();
     eventually("leases are taken", || said.lock().unwrap().len() >= 2);
     client.open_node(&ME, FILE, 2, false).unwrap();
-    client.write(&ME, FILE, 0, &[7; 100]).unwrap();
+    // Answered before the server has it.
+    let large = vec![7; 40_000];
+    let answer = |result| assert_eq!(result, Ok(()));
+    client.write_behind(&ME, FILE, 0, &large, answer).unwrap();
     eventually("what was recalled first is let go of", || {
         said.lock().unwrap().contains(&Some(1))
     });

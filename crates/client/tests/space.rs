@@ -43,6 +43,7 @@ impl Stored {
     fn inode(&self) -> Reaction {
         let mut inode = file(FILE);
         inode.attr.size = self.size;
+        inode.cuts = FIRST_CUTS;
         ok(Reply::Inode(InodeReply {
             body: self.body.clone(),
             ..inode

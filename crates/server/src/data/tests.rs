@@ -81,7 +81,7 @@ fn a_sparse_object_reads_zeros_and_ends_where_it_ends() {
 #[test]
 fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
     let (_dir, mut objects) = objects();
-    let (ino, offset, length) = (Ino(7), 0, 1);
+    let (ino, offset) = (Ino(7), 0);
     let data = b"data".to_vec();
     let mut is_forced = |request: DataRequest, forced| {
         let outcome = objects.execute(request, forced);
