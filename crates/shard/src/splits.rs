@@ -327,12 +327,14 @@ impl Shard {
             // As a rule the first is one that was there before the start: each tick asks, for a minute.
             let mut inos = copying.names.keys();
             if inos.any(|&ino| self.may_be_open_unknown(ino)) {
+                self.put_off_hand(dir);
                 return Ok(());
             }
             let (changed, _) = read_names(&view, dir, &copying.dirty)?;
             let candidates = InodesThatMove::new(copying, &changed).candidates;
             if self.have_to_stay(&candidates) {
                 // The next tick looks again.
+                self.put_off_hand(dir);
                 return Ok(());
             }
             let (start, end) = split::moving_range(&record);
@@ -365,6 +367,16 @@ impl Shard {
         };
         self.send(record.target, message, begins(number));
         Ok(())
+    }
+
+    /// The last step cannot come now, and nobody is to wait for it.
+    ///
+    /// The bad interleaving if the gate stayed: it is there, and a lock of the moving half still has to go; meanwhile a file
+    /// that may be open unknown comes to the moving half by a record of this shard alone, which no gate keeps out; so the
+    /// half has to stay until the grace is over, and with it, for a minute, whoever wants a lock in it.
+    fn put_off_hand(&mut self, dir: Ino) {
+        self.lift_gate(dir);
+        self.open_leases(dir);
     }
 
     fn propose_hand(&mut self, dir: Ino) {

@@ -12,6 +12,7 @@ mod distributed;
 mod exchange;
 mod forged;
 mod forwarding;
+mod gates;
 mod joins;
 mod leases;
 mod links;
