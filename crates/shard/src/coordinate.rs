@@ -3,7 +3,6 @@
 use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use pandofs_api::{
     Adopt, Age, CommitMessage, PeerMessage, Refusal, Refused, Reply, ShardRequest, SplitId, Step,
     StepNumber, StepResult,
@@ -14,8 +13,9 @@ use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
-use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Time, TxId};
+use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Steady, TxId};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// An operation, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ impl Shard {
         };
         self.store_coordination(overlay, &coordinated);
         self.coordinations.insert(tx.sequence, coordinated);
-        self.sent.insert((tx, None), choices.time);
+        self.sent.insert((tx, None), self.steady);
         self.send_commits(progress.send);
         tx
     }
@@ -427,8 +427,9 @@ impl Shard {
         };
         self.answers.begin(request.key, ticket);
         let longest = MAX_RETRY_PAUSE.as_nanos() as u64;
-        let pause = choices.random % longest;
-        let due = Time(choices.time.0 + pause as i64);
+        let due = self
+            .steady
+            .after(Duration::from_nanos(choices.random % longest));
         self.sequence_of_retry += 1;
         let at = (due, self.sequence_of_retry);
         self.retries
@@ -474,8 +475,8 @@ impl Shard {
     }
 
     /// Sends again what went unanswered for too long; `all`: whatever is unanswered.
-    pub(crate) fn resend_commits(&mut self, now: Time, all: bool) {
-        let since = before(now, RESEND_INTERVAL);
+    pub(crate) fn resend_commits(&mut self, now: Steady, all: bool) {
+        let since = now.before(RESEND_INTERVAL);
         let mut due = Vec::new();
         for coordinated in self.coordinations.values() {
             let tx = coordinated.coordination.tx;

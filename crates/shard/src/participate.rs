@@ -39,7 +39,7 @@ impl Shard {
                 // Whoever sends another shard's split is wrong; nothing is kept of it.
                 // On a disk without room the split waits: its source sends the chunk again.
                 if chunk.split.source == from && !self.disk_low {
-                    self.splits.saw_staging(chunk.split, env.now);
+                    self.splits.saw_staging(chunk.split, env.steady);
                     self.propose(&Record::SplitStage {
                         chunk: Box::new(chunk),
                     });
@@ -442,7 +442,7 @@ impl Shard {
             && !has_voted
             && matches!(part.state, ParticipationState::Prepared { .. });
         let answer = part.answer().filter(|_| !is_silent);
-        self.sent.insert((tx, Some(number)), choices.time);
+        self.sent.insert((tx, Some(number)), self.steady);
         self.put_participation(overlay, part);
         self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
         Ok(())

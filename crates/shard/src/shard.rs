@@ -23,7 +23,7 @@ use pandofs_placement::{
 };
 use pandofs_store::{Overlay, Store, StoreError};
 use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
-use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
+use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Steady, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -91,14 +91,16 @@ pub struct Shard {
     /// What readers of directories wait for.
     pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
     /// Operations that gave way to older ones, and when they start again.
-    pub(crate) retries: BTreeMap<(Time, u64), (Input, Age)>,
+    pub(crate) retries: BTreeMap<(Steady, u64), (Input, Age)>,
     /// The age of an operation that is about to start again.
     pub(crate) ages: HashMap<pandofs_api::RequestKey, Age>,
     pub(crate) early_votes: EarlyVotes,
     /// When the messages of an operation were last sent.
-    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Time>,
+    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Steady>,
     /// Operations that were under way before this process started.
     pub(crate) inherited: BTreeSet<TxId>,
+    /// As of the last input or record; 0 while records are replayed.
+    pub(crate) steady: Steady,
     pub(crate) replaying: bool,
     pub(crate) sequence_of_retry: u64,
     pub(crate) finished: Finished,
@@ -258,6 +260,7 @@ impl Shard {
             early_votes: EarlyVotes::default(),
             sent: BTreeMap::new(),
             inherited: BTreeSet::new(),
+            steady: Steady(0),
             replaying: false,
             sequence_of_retry: 0,
             finished: Finished::default(),
@@ -362,7 +365,7 @@ impl Shard {
         let mut random = || unreachable!("a record holds every choice");
         let mut env = Environment {
             now: Time(0),
-            steady: Time(0),
+            steady: Steady(0),
             held: 0,
             random: &mut random,
         };
@@ -382,6 +385,7 @@ impl Shard {
         env: &mut Environment<'_>,
     ) -> Result<(), ShardError> {
         assert!(self.proposals.is_empty() && self.outputs.is_empty());
+        self.steady = env.steady;
         self.inherited = self
             .coordinations
             .values()
@@ -398,16 +402,16 @@ impl Shard {
             self.propose(&Record::Recover { tx });
         }
         let shard = self.config.shard;
-        self.grace = Grace::new(self.config.grace, env.now);
+        self.grace = Grace::new(self.config.grace, env.steady);
         let done = self
             .recover_splits(overlay)
-            .and_then(|()| self.recover_reclaims(overlay, env.now, Ino::new(shard, next)))
-            .and_then(|()| self.recover_sessions(overlay, env.now))
-            .and_then(|()| self.recover_lockers(overlay, env.now))
+            .and_then(|()| self.recover_reclaims(overlay, env.steady, Ino::new(shard, next)))
+            .and_then(|()| self.recover_sessions(overlay, env.steady))
+            .and_then(|()| self.recover_lockers(overlay, env.steady))
             .and_then(|()| self.recover_leases(overlay, env))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
-        self.resend_commits(env.now, true);
+        self.resend_commits(env.steady, true);
         Ok(())
     }
 

@@ -19,7 +19,9 @@ use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::MAX_LANE_BATCH;
-use pandofs_types::{Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Time};
+use pandofs_types::{
+    Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Steady, Time,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -178,11 +180,11 @@ impl Server {
         }
     }
 
-    /// The clock by which leases are counted.
-    fn steady(&self, now: Moment) -> Time {
+    /// The clock that nobody sets.
+    fn steady(&self, now: Moment) -> Steady {
         let drift = self.leases.as_ref();
         let drift = drift.map_or(0, |leases| leases.servers[usize::from(self.id.0)]);
-        Time(now + now / 1_000 * drift)
+        Steady(now + now / 1_000 * drift)
     }
 
     fn instant(&self, now: Moment) -> Instant {
@@ -295,7 +297,7 @@ impl Server {
     fn run_batch(
         &mut self,
         process: &mut Process,
-        (time, steady): (Time, Time),
+        (time, steady): (Time, Steady),
         limit: usize,
     ) -> Result<(), ServerError> {
         let Process {

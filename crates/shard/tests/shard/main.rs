@@ -6,6 +6,7 @@ mod accessed;
 mod acls;
 mod adaptive;
 mod branch_files;
+mod clocks;
 mod cuts;
 mod dir_grain;
 mod distributed;

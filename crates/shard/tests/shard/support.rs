@@ -6,7 +6,8 @@ use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Tick
 use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
-    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
+    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,
+    Time,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Cluster {
     pub map: Arc<ClusterMap>,
     pub nodes: Vec<Node>,
     pub now: i64,
+    /// How far the wall clock is from the one that nobody sets.
+    pub skew: i64,
     /// Objects that servers have, if that is not what they have made.
     pub held: BTreeMap<ServerId, u64>,
     sequence: u64,
@@ -69,6 +72,7 @@ impl Cluster {
             map,
             nodes,
             now: 1_000,
+            skew: 0,
             held: BTreeMap::new(),
             sequence: 0,
             random: 0,
@@ -153,8 +157,8 @@ impl Cluster {
             *random
         };
         let mut env = Environment {
-            now: Time(self.now),
-            steady: Time(self.now),
+            now: Time(self.now + self.skew),
+            steady: Steady(self.now),
             held,
             random: &mut draw,
         };
@@ -294,8 +298,8 @@ impl Cluster {
         }
         let mut draw = || 1;
         let mut env = Environment {
-            now: Time(self.now),
-            steady: Time(self.now),
+            now: Time(self.now + self.skew),
+            steady: Steady(self.now),
             held: 0,
             random: &mut draw,
         };
