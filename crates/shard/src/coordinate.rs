@@ -4,8 +4,8 @@ use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{
-    Adopt, Age, CommitMessage, PeerMessage, Refusal, Refused, Reply, ShardRequest, SplitId, Step,
-    StepNumber, StepResult,
+    Adopt, Age, CommitMessage, Horizon, PeerMessage, Refusal, Refused, Reply, ShardRequest,
+    SplitId, Step, StepNumber, StepResult,
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
@@ -448,9 +448,14 @@ impl Shard {
             return;
         }
         let from = self.config.shard;
+        if messages.is_empty() {
+            return;
+        }
+        let open = self.coordinations.keys().copied();
+        let horizon = pandofs_commit::horizon(open, self.meta.next_sequence, self.straggles_after);
         for (to, message) in messages {
             let message = self.splits.complete(message);
-            let horizon = self.horizon();
+            let horizon = horizon.clone();
             self.send(
                 to,
                 PeerMessage::Commit {
@@ -463,15 +468,6 @@ impl Shard {
                 true,
             );
         }
-    }
-
-    /// Every operation with a smaller number that was coordinated here has ended.
-    fn horizon(&self) -> u64 {
-        self.coordinations
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or(self.meta.next_sequence)
     }
 
     /// Sends again what went unanswered for too long; `all`: whatever is unanswered.
@@ -490,8 +486,8 @@ impl Shard {
                 );
             }
         }
-        for ((tx, number), part) in &self.participations {
-            if let Some(message) = part.resend() {
+        for key @ (tx, number) in &self.active {
+            if let Some(message) = self.participations[key].resend() {
                 let sent = self.sent.entry((*tx, Some(*number))).or_insert(now);
                 if all || *sent < since {
                     *sent = now;
@@ -506,7 +502,7 @@ impl Shard {
     pub(crate) fn propose_commit(
         &mut self,
         from: ShardId,
-        horizon: u64,
+        horizon: Horizon,
         message: CommitMessage,
         choices: Choices,
         keys: Vec<LeaseKey>,

@@ -22,7 +22,7 @@ use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
-    CommitMessage, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
+    CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
@@ -215,7 +215,7 @@ impl Shard {
         view: &View<'_>,
         steps: impl Iterator<Item = &'a Step>,
         from: ShardId,
-        horizon: u64,
+        horizon: &Horizon,
         message: &CommitMessage,
     ) -> Option<Vec<LeaseKey>> {
         if !self.leases.is_used() {
@@ -241,7 +241,7 @@ impl Shard {
         let message = PeerMessage::Commit {
             from,
             to,
-            horizon,
+            horizon: horizon.clone(),
             held: None,
             message: message.clone(),
         };

@@ -12,7 +12,7 @@ use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::splits::Splits;
 use hashbrown::HashMap;
-use pandofs_api::{Age, DirSettings, PeerMessage, ShardStatus, StepNumber};
+use pandofs_api::{Age, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -22,7 +22,7 @@ use pandofs_placement::{
     objects,
 };
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
+use pandofs_types::limits::{SERIALS_SKIPPED_AT_START, STRAGGLES_AFTER};
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Steady, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -69,7 +69,11 @@ pub struct Shard {
     pub(crate) locks: Locks,
     pub(crate) coordinations: BTreeMap<u64, crate::coordinate::Coordinated>,
     pub(crate) participations: BTreeMap<(TxId, StepNumber), Participation>,
-    pub(crate) horizons: BTreeMap<ShardId, u64>,
+    /// Those of them that have not ended.
+    pub(crate) active: BTreeSet<(TxId, StepNumber)>,
+    pub(crate) horizons: BTreeMap<ShardId, Horizon>,
+    /// `STRAGGLES_AFTER`, but where a test has fewer operations.
+    pub(crate) straggles_after: u64,
     // What may be lost.
     /// Index of the last record proposed.
     pub(crate) proposed: u64,
@@ -241,7 +245,9 @@ impl Shard {
             locks: Locks::default(),
             coordinations: BTreeMap::new(),
             participations: BTreeMap::new(),
+            active: BTreeSet::new(),
             horizons: BTreeMap::new(),
+            straggles_after: STRAGGLES_AFTER,
             proposals: Vec::new(),
             outputs: Vec::new(),
             effects: Vec::new(),
@@ -295,7 +301,7 @@ impl Shard {
                         .insert(coordinated.coordination.tx.sequence, coordinated);
                 } else {
                     let part: Participation = decode("participation", value)?;
-                    self.participations.insert((part.tx, part.number), part);
+                    self.keep(part);
                 }
                 Ok(ControlFlow::Continue(()))
             },
@@ -328,7 +334,8 @@ impl Shard {
                 }
             }
         }
-        for part in self.participations.values() {
+        for key in &self.active {
+            let part = &self.participations[key];
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
                 held.push((part.tx, steps::locks_of(&view, step, result)?));
             }
@@ -478,11 +485,14 @@ impl Shard {
             let coordinated = self.coordinations.get(&tx.sequence).is_some_and(|known| {
                 known.coordination.tx == *tx && known.coordination.decision == Decision::Open
             });
-            let is_prepared = |part: &Participation| {
-                part.tx == *tx && matches!(part.state, ParticipationState::Prepared { .. })
-            };
+            let steps = (*tx, StepNumber(0))..=(*tx, StepNumber(u16::MAX));
+            let is_prepared =
+                |part: &Participation| matches!(part.state, ParticipationState::Prepared { .. });
             !coordinated
-                && !self.participations.values().any(is_prepared)
+                && !self
+                    .participations
+                    .range(steps)
+                    .any(|(_, part)| is_prepared(part))
                 && !self.reclaims.is_filling(*tx)
         });
         left
@@ -498,6 +508,12 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant_lock(&mut self, tx: TxId, ino: Ino) {
         self.locks.acquire(tx, &[Lock::Inode(ino)]);
+    }
+
+    /// Names operations as stragglers so early that it is seen what comes of it.
+    #[cfg(feature = "planted")]
+    pub fn set_straggles_after(&mut self, operations: u64) {
+        self.straggles_after = operations;
     }
 
     /// Gives fewer leases, so that it is seen what happens when there are many: from so many on short ones,
@@ -527,17 +543,18 @@ impl Shard {
         self.finished
     }
 
+    /// Steps of others' operations of which something is kept here, and those of them that a tick looks at.
+    pub fn kept_steps(&self) -> (usize, usize) {
+        (self.participations.len(), self.active.len())
+    }
+
     pub fn status(&self) -> ShardStatus {
         let open = self
             .coordinations
             .values()
             .filter(|c| c.coordination.decision == Decision::Open)
             .count();
-        let prepared = self
-            .participations
-            .values()
-            .filter(|part| !matches!(part.state, ParticipationState::Ended))
-            .count();
+        let prepared = self.active.len();
         ShardStatus {
             shard: self.config.shard.0,
             entries: self.meta.entries,

@@ -104,6 +104,9 @@ pub enum Death {
     Broken(String),
 }
 
+/// Operations begun after one that has not ended before that one is named as a straggler: as a run has few.
+const STRAGGLES_AFTER: u64 = 2;
+
 pub struct Server {
     pub id: ServerId,
     map: Arc<ClusterMap>,
@@ -208,6 +211,9 @@ impl Server {
             .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
         let mut shards = Shards::new(shards);
         shards.touch_all();
+        for shard in shards.ids() {
+            shards.shard_mut(shard).set_straggles_after(STRAGGLES_AFTER);
+        }
         if let Some(leases) = &self.leases {
             for shard in shards.ids() {
                 shards.shard_mut(shard).set_lease_room(leases.room);

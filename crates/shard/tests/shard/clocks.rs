@@ -1,7 +1,7 @@
 //! Somebody sets the wall clock. It changes time stamps and nothing else.
 
 use crate::support::{Cluster, create_file, name, sent};
-use pandofs_api::{CommitMessage, NewNode, PeerMessage, Refused, Reply, Request};
+use pandofs_api::{CommitMessage, Horizon, NewNode, PeerMessage, Refused, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, SLOT_RETENTION};
@@ -60,7 +60,7 @@ fn an_operation_that_gave_way_starts_again_after_the_clock_was_set_back() {
     let refused = PeerMessage::Commit {
         from: ShardId(1),
         to: ShardId(0),
-        horizon: 0,
+        horizon: Horizon::default(),
         held: None,
         message,
     };

@@ -1,7 +1,9 @@
 //! The gate of a split: who wants a lock in the moving half waits for the last step, and for nothing longer.
 
 use crate::support::{Cluster, create_file, link, name, sent};
-use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber};
+use pandofs_api::{
+    Age, Ask, CommitMessage, Horizon, PeerMessage, Reply, Request, Step, StepNumber,
+};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::SESSION_TIMEOUT;
@@ -19,7 +21,7 @@ fn of_shard_1(message: CommitMessage) -> Input {
     Input::Peer(PeerMessage::Commit {
         from: ShardId(1),
         to: ShardId(0),
-        horizon: 0,
+        horizon: Horizon::default(),
         held: None,
         message,
     })

@@ -28,5 +28,6 @@ mod set_id;
 mod set_mtime;
 mod splits;
 mod support;
+mod tombstones;
 mod unnamed;
 mod warming;

@@ -1,6 +1,8 @@
 //! Shards on memory stores whose messages the test carries itself.
 
-use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{
+    Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest,
+};
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_store::{MemoryStore, Overlay, Store};
@@ -86,6 +88,13 @@ impl Cluster {
             let nodes = shards.filter_map(|shard| self.nodes.get(usize::from(shard.0)));
             nodes.map(|node| node.shard.objects()).sum()
         })
+    }
+
+    /// Leaves out random numbers up to one that is wanted, which is the next to be drawn.
+    pub fn draw_until(&mut self, wanted: impl Fn(u64) -> bool) {
+        while !wanted(self.random + 1) {
+            self.random += 1;
+        }
     }
 
     /// A server joins, of which all shards hear at once.
@@ -357,6 +366,14 @@ pub fn create_file(dir: Ino, name: Name) -> Request {
         mode: 0o644,
         umask: 0,
         open: false,
+    }
+}
+
+/// All of a coordinator's operations with smaller numbers have ended.
+pub fn horizon(passed: u64) -> Horizon {
+    Horizon {
+        passed,
+        open: Vec::new(),
     }
 }
 
