@@ -160,7 +160,10 @@ impl Shard {
     }
 
     /// Begins the last step of a split. What changed since it was copied goes along with the message and
-    /// is not stored: after a restart the target is asked what it decided, not asked to decide again.
+    /// is not stored: after a restart the target is asked what it decided, not asked to decide again. Nor is by how
+    /// many chunks more that was sent, or that the target is to refuse: this follows from what is in memory, and what is
+    /// stored from the record, which says how many `chunks` were copied.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn coordinate_split(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -168,10 +171,12 @@ impl Shard {
         target: ShardId,
         give_up: Step,
         adopt: Adopt,
+        chunks: u32,
         choices: &Choices,
     ) -> Result<(), Stop> {
         let split = adopt.split;
         let stored = Adopt {
+            chunks,
             changed: Vec::new(),
             gone: Vec::new(),
             opens: Vec::new(),

@@ -131,6 +131,21 @@ pub struct Server {
     acts: Vec<Act>,
 }
 
+/// A server's store as it is at first.
+fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
+    let store = MemoryStore::new();
+    for config in parts::configs(map, id) {
+        let mut overlay = Overlay::new(&store);
+        let now = Time(EPOCH);
+        Shard::create(&config, &mut overlay, now, &Credentials::ROOT).expect("a shard can be made");
+        let batch = overlay.take_batch();
+        drop(overlay);
+        store.write(&batch).expect("memory takes it");
+    }
+    store.flush().expect("memory takes it");
+    store
+}
+
 impl Server {
     pub fn create(
         id: ServerId,
@@ -138,21 +153,10 @@ impl Server {
         scenario: &Scenario,
         start: Instant,
     ) -> Server {
-        let store = MemoryStore::new();
-        for config in parts::configs(map, id) {
-            let mut overlay = Overlay::new(&store);
-            let now = Time(EPOCH);
-            Shard::create(&config, &mut overlay, now, &Credentials::ROOT)
-                .expect("a shard can be made");
-            let batch = overlay.take_batch();
-            drop(overlay);
-            store.write(&batch).expect("memory takes it");
-        }
-        store.flush().expect("memory takes it");
         Server {
             id,
             map: Arc::clone(map),
-            store,
+            store: new_store(map, id),
             log: Disk::new(),
             objects: BTreeMap::new(),
             process: None,
@@ -209,6 +213,10 @@ impl Server {
         let configs = self.configs();
         let (shards, _) = parts::recover(configs, &mut environment, &self.store, &self.log)
             .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
+        for (id, shard) in &shards {
+            let stream = u64::from(id.0);
+            self.log.goes_on_after(stream, shard.applied());
+        }
         let mut shards = Shards::new(shards);
         shards.touch_all();
         for shard in shards.ids() {

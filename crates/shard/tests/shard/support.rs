@@ -5,13 +5,14 @@ use pandofs_api::{
 };
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
-use pandofs_store::{MemoryStore, Overlay, Store};
+use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,
     Time,
 };
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -291,6 +292,28 @@ impl Cluster {
                 other => panic!("unexpected {other:?}"),
             }
         }
+    }
+
+    /// What a shard has stored, and what its records make of an empty store.
+    pub fn stored_and_replayed(&self, shard: u16) -> [BTreeMap<Vec<u8>, Vec<u8>>; 2] {
+        let live = &self.nodes[usize::from(shard)];
+        let mut again = node(&self.map, shard);
+        let mut overlay = Overlay::new(&again.store);
+        for (index, payload) in &live.log {
+            again.shard.replay(&mut overlay, *index, payload).unwrap();
+        }
+        let batch = overlay.take_batch();
+        drop(overlay);
+        again.store.write(&batch).unwrap();
+        [&live.store, &again.store].map(|store| {
+            let mut pairs = BTreeMap::new();
+            let read = store.scan(&[], &[0xff; 64], &mut |key, value| {
+                pairs.insert(key.to_vec(), value.to_vec());
+                ControlFlow::Continue(())
+            });
+            read.unwrap();
+            pairs
+        })
     }
 
     /// A crash that loses nothing of the log and everything of the store since it was flushed.
