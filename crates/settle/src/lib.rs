@@ -208,6 +208,7 @@ impl Settling {
                 Output::Send { .. }
                 | Output::Answer { .. }
                 | Output::Data { .. }
+                | Output::Replaced { .. }
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => {}

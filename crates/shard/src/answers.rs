@@ -20,9 +20,10 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// A mutation has come; whether it is new rather than a repetition of one under way.
-    pub fn begin(&mut self, key: RequestKey, ticket: Ticket) -> bool {
-        self.in_flight.insert(key, ticket).is_none()
+    /// A mutation has come. If it is a repetition of one under way, where that came from last: nothing is answered there any
+    /// more.
+    pub fn begin(&mut self, key: RequestKey, ticket: Ticket) -> Option<Ticket> {
+        self.in_flight.insert(key, ticket)
     }
 
     /// Takes out where the answer goes; nowhere if the operation was begun before a restart.

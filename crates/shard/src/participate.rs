@@ -197,7 +197,9 @@ impl Shard {
         let known = self.participations.get(&(tx, number));
         match &message {
             CommitMessage::Do { step, .. } => {
-                if known.is_none() && self.has_passed(tx) {
+                // One that waits here is not looked at again before what it waits for has ended.
+                let is_waiting = self.waiting_steps.contains(&(tx, number));
+                if is_waiting || known.is_none() && self.has_passed(tx) {
                     return Ok(());
                 }
                 if let Some(known) = known {

@@ -79,6 +79,9 @@ pub enum Output {
         leased: Vec<Leased>,
         durable: bool,
     },
+    /// The request has come again while it is under way, and will be answered where the repetition came from: this ticket
+    /// is not answered.
+    Replaced { ticket: Ticket },
     /// Send to the server that leads the message's `to` shard (perhaps this one).
     Send {
         to: ShardId,

@@ -11,8 +11,8 @@ use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::splits::Splits;
-use hashbrown::HashMap;
-use pandofs_api::{Age, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
+use hashbrown::{HashMap, HashSet};
+use pandofs_api::{Age, CommitMessage, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -88,6 +88,8 @@ pub struct Shard {
     /// Inputs that wait for the end of an operation.
     pub(crate) waiting: HashMap<TxId, Vec<Input>>,
     pub(crate) waiting_count: usize,
+    /// Steps of others' operations among them.
+    pub(crate) waiting_steps: HashSet<(TxId, StepNumber)>,
     /// Inputs that may go on now.
     pub(crate) ready: Vec<Input>,
     /// What was read for the input at hand, each as it was found not to be in memory.
@@ -258,6 +260,7 @@ impl Shard {
             notices: Notices::default(),
             waiting: HashMap::new(),
             waiting_count: 0,
+            waiting_steps: HashSet::new(),
             ready: Vec::new(),
             warmed: Vec::new(),
             unseen: HashMap::new(),
@@ -595,7 +598,8 @@ impl Shard {
         if self.waiting_count >= pandofs_types::limits::MAX_WAITING_REQUESTS {
             if let Input::Request { ticket, request } = input {
                 self.unseen.remove(&ticket);
-                self.answers.forget(request.key);
+                // It may have come again since, if it changes something.
+                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
                 self.outputs.push(Output::Answer {
                     ticket,
                     result: Err(pandofs_api::Refusal::TryAgain),
@@ -604,6 +608,12 @@ impl Shard {
                 });
             }
             // A message of another shard is sent again.
+            return;
+        }
+        if let Some(step) = step_of(&input)
+            && !self.waiting_steps.insert(step)
+        {
+            // It came again.
             return;
         }
         self.waiting_count += 1;
@@ -615,8 +625,22 @@ impl Shard {
         self.locks.release(tx);
         if let Some(inputs) = self.waiting.remove(&tx) {
             self.waiting_count -= inputs.len();
+            for step in inputs.iter().filter_map(step_of) {
+                self.waiting_steps.remove(&step);
+            }
             self.ready.extend(inputs);
         }
+    }
+}
+
+/// The step that another shard asks for with this.
+fn step_of(input: &Input) -> Option<(TxId, StepNumber)> {
+    match input {
+        Input::Peer(PeerMessage::Commit {
+            message: CommitMessage::Do { tx, number, .. },
+            ..
+        }) => Some((*tx, *number)),
+        _ => None,
     }
 }
 

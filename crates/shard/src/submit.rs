@@ -157,7 +157,7 @@ impl Shard {
                 {
                     // It was applied before a restart and the data objects are still to follow: after
                     // an answer the client would write to them, and they be cut or filled then.
-                    if self.answers.begin(request.key, ticket) {
+                    if self.is_first(request.key, ticket) {
                         self.reclaims.wait_for_objects(ino, request, reply);
                     }
                     return Ok(());
@@ -172,7 +172,7 @@ impl Shard {
                 return Ok(());
             }
         }
-        if !self.answers.begin(request.key, ticket) {
+        if !self.is_first(request.key, ticket) {
             return Ok(());
         }
         if self.is_inherited(request.key) {
@@ -181,6 +181,15 @@ impl Shard {
             return Ok(());
         }
         self.request_again(overlay, env, ticket, request)
+    }
+
+    /// Whether a mutation is new rather than a repetition of one under way.
+    fn is_first(&mut self, key: RequestKey, ticket: Ticket) -> bool {
+        let last = self.answers.begin(key, ticket);
+        if let Some(ticket) = last {
+            self.outputs.push(Output::Replaced { ticket });
+        }
+        last.is_none()
     }
 
     /// A session tells what it has open, here and as far as it knows elsewhere: of an inode that is not here nothing

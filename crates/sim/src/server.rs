@@ -79,7 +79,7 @@ pub struct Process {
     forced_at: Moment,
     last_time: Time,
     random: Rng,
-    tickets: BTreeMap<u64, Asker>,
+    pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
     data_tickets: DataTickets,
     peer_requests: PeerRequests,
@@ -380,6 +380,7 @@ impl Server {
                     Asked::Again => false,
                 },
                 Output::Warm { .. }
+                | Output::Replaced { .. }
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => false,
@@ -451,6 +452,10 @@ impl Server {
                     let reply = self.data(request);
                     self.data_done(process, number, reply);
                 }
+            }
+            Output::Replaced { ticket } => {
+                let replaced = process.tickets.remove(&ticket.0);
+                assert!(replaced.is_some(), "a ticket is replaced once");
             }
             Output::Watch { session } => self.acts.push(Act::Watch { session }),
             Output::Recall(recall) => {

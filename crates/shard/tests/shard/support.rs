@@ -288,7 +288,7 @@ impl Cluster {
                     queue.extend(self.input(to.0, Input::Peer(message)).outputs);
                 }
                 // The lane's.
-                Output::Watch { .. } | Output::Recall(_) => {}
+                Output::Watch { .. } | Output::Replaced { .. } | Output::Recall(_) => {}
                 other => panic!("unexpected {other:?}"),
             }
         }
