@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod allocation;
 pub mod data;
+pub mod horizon;
 pub mod layout;
 pub mod reply;
 pub mod request;
@@ -16,6 +17,7 @@ pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;
 pub use data::Extent;
 pub use data::{DataReply, DataRequest, FIRST_CUTS, Layout};
+pub use horizon::Horizon;
 pub use layout::LayoutChoice;
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
 pub use reply::{DirReply, EntriesReply};

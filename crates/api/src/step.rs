@@ -2,6 +2,7 @@
 //! commitment (S2PC-MP), and the moving of entries when a partition splits.
 
 use crate::data::{DataReply, DataRequest};
+use crate::horizon::Horizon;
 use crate::layout::LayoutChoice;
 use crate::reply::InodeReply;
 use crate::request::{DirSettings, NewNode};
@@ -366,12 +367,16 @@ pub struct Age {
 
 /// One-way messages between servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every message is of the large kind"
+)]
 pub enum PeerMessage {
     Commit {
         from: ShardId,
         to: ShardId,
-        /// Every operation that `from` coordinated with a smaller number has ended everywhere.
-        horizon: u64,
+        /// What `from` coordinated and has ended everywhere.
+        horizon: Horizon,
         /// Objects that the server of `from` had when it sent this, as policies that adapt count them; none in a message
         /// that was put aside here.
         held: Option<u64>,

@@ -50,14 +50,16 @@
 //! - A participant that was asked keeps its answer until it is acknowledged, and gives the same answer
 //!   to a repeated `Do`. One that knows nothing of an operation and is asked what it decided records a
 //!   refusal first, so that a `Do` that was delayed on the way finds it refused.
-//! - After the end a participant keeps a tombstone until every operation of that coordinator up to it
-//!   has ended (the `horizon` in each message), so that a delayed `Do` is never taken for a new one.
+//! - After the end a participant keeps a tombstone until the coordinator has said that the operation has ended
+//!   everywhere (the [`horizon()`] in each message), so that a delayed `Do` is never taken for a new one.
 //! - A coordinator forgets a committed operation only when every prepared participant has it on disk. A
 //!   prepared participant that asks and finds the operation forgotten may conclude that it was aborted;
 //!   a deciding participant that finds it forgotten may conclude that it is acknowledged.
 
 mod coordination;
+mod horizon;
 mod participation;
 
 pub use coordination::{Coordination, Decision, Progress, StepEntry, StepState};
+pub use horizon::{horizon, learn};
 pub use participation::{Participation, ParticipationState};

@@ -6,9 +6,8 @@ use pandofs_types::limits::{
     MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD, SHORT_LEASE,
     VERY_MANY_LEASES_PER_SHARD,
 };
-use pandofs_types::{LeaseKey, SessionId, Term, Time};
+use pandofs_types::{LeaseKey, SessionId, Steady, Term};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// How much a shard leases, counted in leases that were given.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +47,7 @@ pub struct Recall {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     session: SessionId,
-    until: Time,
+    until: Steady,
     /// The recall that it is in; 0 if it is in none.
     recalled: u64,
 }
@@ -113,11 +112,11 @@ type Waiting = Vec<(WaitId, Option<SessionId>)>;
 /// See the crate.
 #[derive(Debug, Default)]
 pub struct LeaseTable {
-    now: Time,
+    now: Steady,
     held: HashMap<LeaseKey, Holders>,
     room: Room,
     /// Those of each term in the order in which they end; one that was given again stands here twice.
-    ends: [VecDeque<(Time, SessionId, LeaseKey)>; Term::COUNT],
+    ends: [VecDeque<(Steady, SessionId, LeaseKey)>; Term::COUNT],
     count: usize,
     /// To be sent.
     recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
@@ -133,10 +132,6 @@ pub struct LeaseTable {
     recalled: u64,
 }
 
-fn after(now: Time, how_long: Duration) -> Time {
-    Time(now.0.saturating_add(how_long.as_nanos() as i64))
-}
-
 impl LeaseTable {
     pub fn with_room(room: Room) -> LeaseTable {
         LeaseTable {
@@ -150,7 +145,7 @@ impl LeaseTable {
     }
 
     /// Time has passed; leases whose time is up are over.
-    pub fn tick(&mut self, now: Time) {
+    pub fn tick(&mut self, now: Steady) {
         self.now = self.now.max(now);
         while let Some((until, session, key)) = self.take_ended() {
             // It may have been given again since.
@@ -158,7 +153,7 @@ impl LeaseTable {
         }
     }
 
-    fn take_ended(&mut self) -> Option<(Time, SessionId, LeaseKey)> {
+    fn take_ended(&mut self) -> Option<(Steady, SessionId, LeaseKey)> {
         let now = self.now;
         let ends = self.ends.iter_mut();
         let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, ..)| *until <= now));
@@ -190,7 +185,7 @@ impl LeaseTable {
             return None;
         }
         let term = self.term(given, lasts);
-        let until = after(self.now, term.lasts());
+        let until = self.now.after(term.lasts());
         let keeps = !lasts && given >= self.room.many / 2;
         let new = Holder {
             session,
@@ -209,7 +204,7 @@ impl LeaseTable {
                     Some(holder) if holder.recalled > 0 => return None,
                     // Perhaps from when there were fewer.
                     Some(holder) if holder.until >= until => return Some(term),
-                    Some(holder) if keeps && holder.until >= after(self.now, SHORT_LEASE) => {
+                    Some(holder) if keeps && holder.until >= self.now.after(SHORT_LEASE) => {
                         return Some(term.max(Term::Short));
                     }
                     Some(holder) => holder.until = until,

@@ -6,7 +6,7 @@ use pandofs_types::limits::{
     BRIEF_LEASE, LEASE, MANY_LEASES_PER_SHARD, MAX_LEASES_PER_SHARD, SHORT_LEASE,
     VERY_MANY_LEASES_PER_SHARD,
 };
-use pandofs_types::{Ino, LeaseKey, SessionId, Term, Time};
+use pandofs_types::{Ino, LeaseKey, SessionId, Steady, Term};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -80,14 +80,14 @@ struct Reply {
     key: LeaseKey,
     leased: Option<Term>,
     value: u64,
-    asked: Time,
+    asked: Steady,
     /// Of the client's events when it asked.
     stamp: u64,
 }
 
 #[derive(Default)]
 struct Client {
-    believed: BTreeMap<LeaseKey, (u64, Time)>,
+    believed: BTreeMap<LeaseKey, (u64, Steady)>,
     replies: VecDeque<Reply>,
     recalls: VecDeque<Recall>,
     answered: VecDeque<u64>,
@@ -104,7 +104,7 @@ struct World {
     table: LeaseTable,
     clients: Vec<Client>,
     values: BTreeMap<LeaseKey, u64>,
-    now: Time,
+    now: Steady,
     waiting: BTreeMap<WaitId, (u64, Vec<(LeaseKey, bool)>)>,
     changes: u64,
     /// A planted bug: what is in the way is recalled and not waited for.
@@ -126,7 +126,7 @@ impl World {
             }),
             clients: (0..SESSIONS).map(|_| Client::default()).collect(),
             values: BTreeMap::new(),
-            now: Time(1),
+            now: Steady(1),
             waiting: BTreeMap::new(),
             changes: 0,
             is_hasty,
@@ -173,7 +173,7 @@ impl World {
                         && reply.stamp >= forgotten.max(client.floor)
                     {
                         let until = reply.asked.0 + term.believed_for().as_nanos() as i64;
-                        let believed = (reply.value, Time(until));
+                        let believed = (reply.value, Steady(until));
                         client.believed.insert(reply.key, believed);
                     }
                 }
@@ -335,7 +335,7 @@ fn a_late_answer_to_an_old_recall_ends_no_new_lease() {
     );
     let recall = table.take_recalls().remove(0);
     assert_eq!((recall.session, &recall.keys[..]), (a, &[key(1)][..]));
-    table.tick(Time(LEASE.as_nanos() as i64));
+    table.tick(Steady(LEASE.as_nanos() as i64));
     assert_eq!(table.take_clear().len(), 1);
     assert!(table.grant(a, key(1), true).is_some());
     table.answered(a, recall.number);
@@ -361,7 +361,7 @@ fn there_is_an_end_to_what_is_leased() {
     assert!((very_many..most).all(|number| grant(number, false) == Some(Term::Brief)));
     assert_eq!((grant(most, false), grant(most, true)), (None, None));
     // Those that are brief make room, then those that are short, and what was leased long before is not over.
-    let after = |how_long: Duration| Time(how_long.as_nanos() as i64);
+    let after = |how_long: Duration| Steady(how_long.as_nanos() as i64);
     table.tick(after(BRIEF_LEASE));
     assert_eq!(table.len() as u64, very_many);
     assert_eq!(table.grant(session, key(most), false), Some(Term::Brief));
@@ -369,7 +369,7 @@ fn there_is_an_end_to_what_is_leased() {
     assert_eq!(table.len() as u64, many + 1);
     assert_eq!(table.grant(session, key(most), false), Some(Term::Short));
     assert!(table.is_held(key(0), None));
-    table.tick(Time(LEASE.as_nanos() as i64));
+    table.tick(Steady(LEASE.as_nanos() as i64));
     assert!(table.is_empty());
     assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
 }
@@ -385,13 +385,13 @@ fn what_is_leased_already_is_not_counted_again_where_there_are_many() {
     let session = SessionId(1);
     // With few it is given anew, and lasts from then.
     assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
-    table.tick(Time(1));
+    table.tick(Steady(1));
     assert_eq!(table.grant(session, key(1), false), Some(Term::Long));
     for number in 2..=3 {
         assert_eq!(table.grant(session, key(number), false), Some(Term::Long));
     }
     // With half as many as are many it is not, as often as it is asked for.
-    table.tick(Time(2));
+    table.tick(Steady(2));
     for _ in 0..2 * all {
         assert_eq!(table.grant(session, key(3), false), Some(Term::Short));
     }
@@ -402,7 +402,7 @@ fn what_is_leased_already_is_not_counted_again_where_there_are_many() {
     assert_eq!(table.grant(of_another, key(1), false), Some(Term::Short));
     assert_eq!(table.grant(session, key(1), true), Some(Term::Long));
     // One that is over sooner than a short one is given anew.
-    table.tick(Time((LEASE - SHORT_LEASE).as_nanos() as i64 + 2));
+    table.tick(Steady((LEASE - SHORT_LEASE).as_nanos() as i64 + 2));
     assert_eq!(table.grant(session, key(3), false), Some(Term::Short));
     for number in [2, 8, 9] {
         assert_eq!(table.grant(session, key(number), false), Some(Term::Brief));

@@ -6,7 +6,7 @@ use pandofs_types::limits::{
     LOCK_PLACE_KEPT, MAX_DEADLOCK_OWNERS, MAX_LOCKS_PER_INODE, MAX_LOCKS_PER_SHARD,
     MAX_WAITING_LOCKS,
 };
-use pandofs_types::{FileLock, Ino, LockKind, LockRange, SessionId, SlotId, Time};
+use pandofs_types::{FileLock, Ino, LockKind, LockRange, SessionId, SlotId, Steady};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A request for a lock, the same when it is repeated.
@@ -29,7 +29,7 @@ pub struct Asked<T> {
     pub at_once: bool,
     /// When it is to be told that it has to wait longer; or, if it does not want to wait, that the lock is
     /// somebody else's.
-    pub until: Time,
+    pub until: Steady,
 }
 
 /// What comes of asking.
@@ -70,7 +70,7 @@ struct Waiter<T> {
     blocking: bool,
     /// None while it is to ask again.
     ticket: Option<T>,
-    until: Time,
+    until: Steady,
 }
 
 impl<T> Waiter<T> {
@@ -103,7 +103,7 @@ pub struct LockTable<T> {
     /// Files that somebody waits for.
     awaited: BTreeSet<Ino>,
     /// Who may be about to unlock a file, and until when that is believed.
-    closing: BTreeMap<Ino, BTreeMap<(LockKind, Owner), Time>>,
+    closing: BTreeMap<Ino, BTreeMap<(LockKind, Owner), Steady>>,
     /// For which files each owner waits, once for each wait.
     waits: HashMap<Owner, Vec<Ino>>,
     held: usize,
@@ -301,7 +301,7 @@ impl<T: Copy> LockTable<T> {
         &mut self,
         ino: Ino,
         owners: impl Iterator<Item = (LockKind, Owner)>,
-        until: Time,
+        until: Steady,
     ) {
         let Some(file) = self.files.get(&ino) else {
             return;
@@ -378,8 +378,8 @@ impl<T: Copy> LockTable<T> {
     }
 
     /// Tells those whose time has come to ask again, and gives up the places of those who have not.
-    pub fn tick(&mut self, now: Time) {
-        let passed = |closing: &BTreeMap<_, Time>| closing.values().any(|until| *until <= now);
+    pub fn tick(&mut self, now: Steady) {
+        let passed = |closing: &BTreeMap<_, Steady>| closing.values().any(|until| *until <= now);
         let of: Vec<Ino> = self
             .closing
             .iter()
@@ -416,7 +416,7 @@ impl<T: Copy> LockTable<T> {
                         self.remove_waiter(ino, at);
                     }
                     Some(ticket) => {
-                        waiter.until = Time(now.0 + LOCK_PLACE_KEPT.as_nanos() as i64);
+                        waiter.until = now.after(LOCK_PLACE_KEPT);
                         self.events.push(Event::NotYet { ticket });
                         at += 1;
                     }

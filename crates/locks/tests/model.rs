@@ -2,7 +2,7 @@
 
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_types::limits::{LOCK_PLACE_KEPT, MAX_LOCKS_PER_INODE};
-use pandofs_types::{FileLock, Ino, LockKind, LockMode, LockRange, SessionId, SlotId, Time};
+use pandofs_types::{FileLock, Ino, LockKind, LockMode, LockRange, SessionId, SlotId, Steady};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,7 +167,7 @@ impl Run {
             ticket: self.next,
             blocking,
             at_once: false,
-            until: Time(self.now + 100),
+            until: Steady(self.now + 100),
         }
     }
 
@@ -306,7 +306,7 @@ proptest! {
                 Op::Close(who, kind) => {
                     run.model.close(who, kind);
                     let of = [(kind, owner(who))].into_iter();
-                    run.table.closing(FILE, of, Time(run.now + 100));
+                    run.table.closing(FILE, of, Steady(run.now + 100));
                     run.grant_by_model();
                 }
                 Op::Cancel(at) => {
@@ -328,7 +328,7 @@ proptest! {
                 Op::Later => {
                     run.now += 100;
                     run.model.closing.clear();
-                    run.table.tick(Time(run.now));
+                    run.table.tick(Steady(run.now));
                     run.grant_by_model();
                     // They ask again at once, in any order, and keep their places.
                     let away: Vec<_> = run.waiting.extract_if(.., |(.., away)| *away).collect();
@@ -336,7 +336,7 @@ proptest! {
                     for (asked, who, _) in away.into_iter().rev() {
                         run.asking -= 1;
                         run.next += 1;
-                        let again = Asked { ticket: run.next, until: Time(run.now + 100), ..asked };
+                        let again = Asked { ticket: run.next, until: Steady(run.now + 100), ..asked };
                         run.ask(who, again);
                     }
                 }
@@ -374,7 +374,7 @@ fn ask(table: &mut LockTable<u64>, ino: Ino, ticket: u64, lock: FileLock) -> Out
         ticket,
         blocking: true,
         at_once: false,
-        until: Time(10),
+        until: Steady(10),
     };
     table.ask(ino, asked)
 }
@@ -405,7 +405,7 @@ fn who_waits_longest_gets_it_first_also_after_asking_again() {
             Outcome::Parked
         );
     }
-    table.tick(Time(10));
+    table.tick(Steady(10));
     assert_eq!(table.take_events().len(), 3);
     for owner in [4, 3, 2] {
         assert_eq!(
@@ -429,10 +429,10 @@ fn a_place_is_given_up_when_nobody_asks_for_it() {
     let lock = |owner| record(owner, LockMode::Exclusive, 0, 9);
     ask(&mut table, FILE, 1, lock(1));
     ask(&mut table, FILE, 2, lock(2));
-    table.tick(Time(10));
+    table.tick(Steady(10));
     assert_eq!(table.take_events(), [Event::NotYet { ticket: 2 }]);
     assert_eq!(table.waiting(), 1);
-    table.tick(Time(10 + LOCK_PLACE_KEPT.as_nanos() as i64));
+    table.tick(Steady(10 + LOCK_PLACE_KEPT.as_nanos() as i64));
     assert_eq!(table.waiting(), 0);
 }
 
@@ -507,7 +507,7 @@ fn nothing_is_given_while_locks_are_held_back() {
         ticket: 1,
         blocking: false,
         at_once: false,
-        until: Time(10),
+        until: Steady(10),
     };
     table.hold(true);
     assert_eq!(table.ask(FILE, asked), Outcome::Parked);
@@ -548,7 +548,7 @@ fn try_flock(table: &mut LockTable<u64>, owner: u64, at_once: bool) -> Outcome {
         ticket: owner,
         blocking: false,
         at_once,
-        until: Time(10),
+        until: Steady(10),
     };
     table.ask(FILE, asked)
 }
@@ -560,7 +560,7 @@ fn who_tries_is_kept_while_the_holder_may_have_closed_the_file() {
         number,
     };
     let close = |table: &mut LockTable<u64>| {
-        table.closing(FILE, [(LockKind::Flock, owner(1))].into_iter(), Time(10));
+        table.closing(FILE, [(LockKind::Flock, owner(1))].into_iter(), Steady(10));
     };
     let mut table = LockTable::default();
     assert_eq!(try_flock(&mut table, 1, true), Outcome::Granted);
@@ -576,9 +576,9 @@ fn who_tries_is_kept_while_the_holder_may_have_closed_the_file() {
     try_flock(&mut table, 1, true);
     close(&mut table);
     assert_eq!(try_flock(&mut table, 2, false), Outcome::Parked);
-    table.tick(Time(9));
+    table.tick(Steady(9));
     assert_eq!(table.take_events(), []);
-    table.tick(Time(10));
+    table.tick(Steady(10));
     assert!(
         matches!(
             table.take_events()[..],

@@ -5,7 +5,7 @@ use crate::records::{
     decode,
 };
 use crate::{Stop, keys};
-use pandofs_api::{Refusal, SplitId};
+use pandofs_api::{Horizon, Refusal, SplitId};
 use pandofs_placement::{ClusterMap, PartitionIndex};
 use pandofs_store::{Cached, KvRead};
 use pandofs_types::{FsError, Ino, Name, Position, SessionId, ShardId, SlotId};
@@ -142,10 +142,9 @@ impl<'a> View<'a> {
         self.typed("slot", &keys::slot(self.shard, session, slot))
     }
 
-    pub fn horizon(&self, coordinator: ShardId) -> Result<u64, Stop> {
-        Ok(self
-            .typed("horizon", &keys::horizon(self.shard, coordinator))?
-            .unwrap_or(0))
+    pub fn horizon(&self, coordinator: ShardId) -> Result<Horizon, Stop> {
+        let known = self.typed("horizon", &keys::horizon(self.shard, coordinator))?;
+        Ok(known.unwrap_or_default())
     }
 
     /// Visits all pairs whose key starts with `prefix`.

@@ -347,7 +347,7 @@ fn the_rest_is_pinned() {
             RECLAIMS,
             reclaims.iter().map(|(_, r)| reclaim_of(r)),
         );
-        pin(golden, "horizon", &70_000_u64);
+        pin(golden, "horizon", &samples::horizon());
         // A slot's answer is what was sent: whatever changes a reply changes stores, too.
         for (name, reply) in samples::replies() {
             let slot = SlotRecord {

@@ -209,7 +209,7 @@ fn variant(value: &impl Debug) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_api::{Ask, Step, StepNumber};
+    use pandofs_api::{Ask, Horizon, Step, StepNumber};
     use pandofs_types::{Ino, ShardId};
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         let message = |message| PeerMessage::Commit {
             from: ShardId(1),
             to: ShardId(2),
-            horizon: 0,
+            horizon: Horizon::default(),
             held: None,
             message,
         };

@@ -314,7 +314,7 @@ fn serve(
     let mut environment = Environment {
         now: Clock::default().now(),
         // The lane's begins there, too: a moment later.
-        steady: pandofs_types::Time(0),
+        steady: pandofs_types::Steady(0),
         held: 0,
         random: &mut random,
     };

@@ -6,7 +6,7 @@ mod common;
 
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
-use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_CUTS, PeerMessage};
+use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_CUTS, Horizon, PeerMessage};
 use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad, objects};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
@@ -134,7 +134,7 @@ fn messages_for_or_from_the_wrong_shards_are_dropped() {
         PeerMessage::Commit {
             from,
             to,
-            horizon: 0,
+            horizon: Horizon::default(),
             held: None,
             message,
         }

@@ -15,7 +15,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, screen};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store, StoreError};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{ShardId, Time};
+use pandofs_types::{ShardId, Steady, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Settling {
         };
         let mut env = Environment {
             now: self.now,
-            steady: self.now,
+            steady: Steady(self.now.0),
             held: 0,
             random: &mut random,
         };
@@ -208,6 +208,7 @@ impl Settling {
                 Output::Send { .. }
                 | Output::Answer { .. }
                 | Output::Data { .. }
+                | Output::Replaced { .. }
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => {}

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 use pandofs_api::{Refusal, RequestKey};
-use pandofs_types::{SessionId, SlotId, Time};
+use pandofs_types::{SessionId, SlotId, Steady};
 
 use crate::port::Ticket;
 use std::cmp::Ordering;
@@ -13,16 +13,17 @@ pub struct Answers {
     /// Mutations under way. A client that lost its connection repeats the request, and its answer goes
     /// where the last repetition came from.
     in_flight: HashMap<RequestKey, Ticket>,
-    sessions: HashMap<SessionId, Time>,
+    sessions: HashMap<SessionId, Steady>,
     /// Each slot's last refusal that its client took for the end, and the request's sequence. A restart of the server
     /// ends the connections over which a copy of the request might still come, so these may be lost with it.
     refused: HashMap<SessionId, HashMap<SlotId, (u64, Refusal)>>,
 }
 
 impl Answers {
-    /// A mutation has come; whether it is new rather than a repetition of one under way.
-    pub fn begin(&mut self, key: RequestKey, ticket: Ticket) -> bool {
-        self.in_flight.insert(key, ticket).is_none()
+    /// A mutation has come. If it is a repetition of one under way, where that came from last: nothing is answered there any
+    /// more.
+    pub fn begin(&mut self, key: RequestKey, ticket: Ticket) -> Option<Ticket> {
+        self.in_flight.insert(key, ticket)
     }
 
     /// Takes out where the answer goes; nowhere if the operation was begun before a restart.
@@ -60,7 +61,7 @@ impl Answers {
         }
     }
 
-    pub fn saw(&mut self, session: SessionId, now: Time) {
+    pub fn saw(&mut self, session: SessionId, now: Steady) {
         self.sessions.insert(session, now);
     }
 
@@ -70,7 +71,7 @@ impl Answers {
     }
 
     /// Sessions last seen before `time`, in order.
-    pub fn silent_since(&self, time: Time) -> Vec<SessionId> {
+    pub fn silent_since(&self, time: Steady) -> Vec<SessionId> {
         let mut silent: Vec<_> = self
             .sessions
             .iter()

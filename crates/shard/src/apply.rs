@@ -37,6 +37,7 @@ impl Shard {
         let record = Record::decode(payload)?;
         let mark = overlay.mark();
         self.meta.applied = index;
+        self.steady = env.steady;
         self.lease_time(env);
         self.begin_change(index);
         let is_change = matches!(record, Record::Request { .. } | Record::Commit { .. });
@@ -296,7 +297,9 @@ impl Shard {
                     self.consider_all_splits(overlay, dir)?;
                     self.consider_all_merges(overlay, dir)?;
                 }
-                Effect::Reclaim { ino } => self.consider_reclaim(overlay, env.now, ino, false)?,
+                Effect::Reclaim { ino } => {
+                    self.consider_reclaim(overlay, env.steady, ino, false)?
+                }
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}
                 Effect::Shrank { dir, index } => self.consider_merge(overlay, dir, index)?,
@@ -335,7 +338,7 @@ impl Shard {
     pub(crate) fn recover_sessions(
         &mut self,
         overlay: &Overlay<'_>,
-        now: pandofs_types::Time,
+        now: pandofs_types::Steady,
     ) -> Result<(), Stop> {
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Slot, config.shard);

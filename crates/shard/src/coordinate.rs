@@ -3,10 +3,9 @@
 use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use pandofs_api::{
-    Adopt, Age, CommitMessage, PeerMessage, Refusal, Refused, Reply, ShardRequest, SplitId, Step,
-    StepNumber, StepResult,
+    Adopt, Age, CommitMessage, Horizon, PeerMessage, Refusal, Refused, Reply, ShardRequest,
+    SplitId, Step, StepNumber, StepResult,
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
@@ -14,8 +13,9 @@ use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
-use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Time, TxId};
+use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Steady, TxId};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// An operation, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,13 +154,16 @@ impl Shard {
         };
         self.store_coordination(overlay, &coordinated);
         self.coordinations.insert(tx.sequence, coordinated);
-        self.sent.insert((tx, None), choices.time);
+        self.sent.insert((tx, None), self.steady);
         self.send_commits(progress.send);
         tx
     }
 
     /// Begins the last step of a split. What changed since it was copied goes along with the message and
-    /// is not stored: after a restart the target is asked what it decided, not asked to decide again.
+    /// is not stored: after a restart the target is asked what it decided, not asked to decide again. Nor is by how
+    /// many chunks more that was sent, or that the target is to refuse: this follows from what is in memory, and what is
+    /// stored from the record, which says how many `chunks` were copied.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn coordinate_split(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -168,10 +171,12 @@ impl Shard {
         target: ShardId,
         give_up: Step,
         adopt: Adopt,
+        chunks: u32,
         choices: &Choices,
     ) -> Result<(), Stop> {
         let split = adopt.split;
         let stored = Adopt {
+            chunks,
             changed: Vec::new(),
             gone: Vec::new(),
             opens: Vec::new(),
@@ -427,8 +432,9 @@ impl Shard {
         };
         self.answers.begin(request.key, ticket);
         let longest = MAX_RETRY_PAUSE.as_nanos() as u64;
-        let pause = choices.random % longest;
-        let due = Time(choices.time.0 + pause as i64);
+        let due = self
+            .steady
+            .after(Duration::from_nanos(choices.random % longest));
         self.sequence_of_retry += 1;
         let at = (due, self.sequence_of_retry);
         self.retries
@@ -447,9 +453,14 @@ impl Shard {
             return;
         }
         let from = self.config.shard;
+        if messages.is_empty() {
+            return;
+        }
+        let open = self.coordinations.keys().copied();
+        let horizon = pandofs_commit::horizon(open, self.meta.next_sequence, self.straggles_after);
         for (to, message) in messages {
             let message = self.splits.complete(message);
-            let horizon = self.horizon();
+            let horizon = horizon.clone();
             self.send(
                 to,
                 PeerMessage::Commit {
@@ -464,18 +475,9 @@ impl Shard {
         }
     }
 
-    /// Every operation with a smaller number that was coordinated here has ended.
-    fn horizon(&self) -> u64 {
-        self.coordinations
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or(self.meta.next_sequence)
-    }
-
     /// Sends again what went unanswered for too long; `all`: whatever is unanswered.
-    pub(crate) fn resend_commits(&mut self, now: Time, all: bool) {
-        let since = before(now, RESEND_INTERVAL);
+    pub(crate) fn resend_commits(&mut self, now: Steady, all: bool) {
+        let since = now.before(RESEND_INTERVAL);
         let mut due = Vec::new();
         for coordinated in self.coordinations.values() {
             let tx = coordinated.coordination.tx;
@@ -489,8 +491,8 @@ impl Shard {
                 );
             }
         }
-        for ((tx, number), part) in &self.participations {
-            if let Some(message) = part.resend() {
+        for key @ (tx, number) in &self.active {
+            if let Some(message) = self.participations[key].resend() {
                 let sent = self.sent.entry((*tx, Some(*number))).or_insert(now);
                 if all || *sent < since {
                     *sent = now;
@@ -505,7 +507,7 @@ impl Shard {
     pub(crate) fn propose_commit(
         &mut self,
         from: ShardId,
-        horizon: u64,
+        horizon: Horizon,
         message: CommitMessage,
         choices: Choices,
         keys: Vec<LeaseKey>,

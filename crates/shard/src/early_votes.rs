@@ -2,7 +2,7 @@
 //! they come together, and a vote is looked at while the record of its step is still to be applied. Were it
 //! forgotten then, each operation would wait until the coordinator asks again.
 
-use pandofs_api::StepNumber;
+use pandofs_api::{Horizon, StepNumber};
 use pandofs_types::limits::MAX_EARLY_VOTES;
 use pandofs_types::{ShardId, TxId};
 use std::collections::BTreeSet;
@@ -26,10 +26,10 @@ impl EarlyVotes {
         !self.votes.is_empty() && self.votes.remove(&(tx, number))
     }
 
-    /// Forgets those of operations that have ended: all of the coordinator below `horizon`.
-    pub fn forget_before(&mut self, coordinator: ShardId, horizon: u64) {
+    /// Forgets those of operations that have ended.
+    pub fn forget_passed(&mut self, coordinator: ShardId, horizon: &Horizon) {
         self.votes
-            .retain(|(tx, _)| tx.coordinator != coordinator || tx.sequence >= horizon);
+            .retain(|(tx, _)| tx.coordinator != coordinator || !horizon.has_passed(tx.sequence));
     }
 }
 
@@ -53,8 +53,12 @@ mod tests {
         assert!(!early.take(tx(5), StepNumber(1)));
         early.keep(tx(5), StepNumber(1));
         early.keep(tx(6), StepNumber(1));
-        early.forget_before(ShardId(2), 7);
-        early.forget_before(ShardId(3), 6);
+        let passed = |passed| Horizon {
+            passed,
+            open: Vec::new(),
+        };
+        early.forget_passed(ShardId(2), &passed(7));
+        early.forget_passed(ShardId(3), &passed(6));
         assert!(!early.take(tx(5), StepNumber(1)));
         assert!(early.take(tx(6), StepNumber(1)));
     }

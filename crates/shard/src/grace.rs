@@ -1,6 +1,6 @@
 //! The time after a start in which clients that knew the process before it tell again what they have open and locked.
 
-use pandofs_types::Time;
+use pandofs_types::Steady;
 use pandofs_types::limits::TICK_INTERVAL;
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub struct Grace {
     left: Duration,
-    last: Time,
+    last: Steady,
 }
 
 impl Grace {
-    pub fn new(length: Duration, now: Time) -> Grace {
+    pub fn new(length: Duration, now: Steady) -> Grace {
         Grace {
             left: length,
             last: now,
@@ -24,10 +24,9 @@ impl Grace {
         self.left.is_zero()
     }
 
-    pub fn tick(&mut self, now: Time) {
-        let passed = now.0.saturating_sub(self.last.0);
+    pub fn tick(&mut self, now: Steady) {
+        let passed = now.since(self.last);
         self.last = now;
-        let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
         self.left = self.left.saturating_sub(passed.min(10 * TICK_INTERVAL));
     }
 }
@@ -39,7 +38,7 @@ mod tests {
 
     #[test]
     fn it_ends_by_ticks_and_by_no_clock() {
-        let mut now = Time(1_000);
+        let mut now = Steady(1_000);
         let mut grace = Grace::new(SESSION_TIMEOUT, now);
         let most = 10 * TICK_INTERVAL;
         let steps = SESSION_TIMEOUT.as_nanos() / most.as_nanos();

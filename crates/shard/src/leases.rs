@@ -22,7 +22,7 @@ use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
-    CommitMessage, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
+    CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
@@ -30,7 +30,7 @@ use pandofs_namespace::{Plan, Stop, View, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
-    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Term, Time, TxId,
+    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term, TxId,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ type Aside = (ShardId, TxId, StepNumber, bool);
 #[derive(Debug, Default)]
 pub struct Leases {
     table: LeaseTable,
-    now: Time,
+    now: Steady,
     /// Sessions that take leases from this process.
     takers: HashSet<SessionId>,
     /// Sessions that are on disk as ones that may have leases here.
@@ -51,7 +51,7 @@ pub struct Leases {
     /// Sessions that may have had leases before the restart and have not begun anew.
     missing: BTreeSet<SessionId>,
     /// Until when they are waited for.
-    grace: Time,
+    grace: Steady,
     /// Changes that wait until what they touch is clear.
     waiting: BTreeMap<WaitId, Input>,
     /// Changes that wait for the sessions that are missing.
@@ -76,9 +76,9 @@ pub struct Leases {
 struct Changed {
     /// Who changed it last.
     by: Option<SessionId>,
-    at: Time,
+    at: Steady,
     /// When somebody else did.
-    others_at: Time,
+    others_at: Steady,
 }
 
 /// What is to become of a change.
@@ -121,8 +121,8 @@ impl Leases {
         self.writer = Some(session);
     }
 
-    fn until(&self) -> Time {
-        Time(self.now.0.saturating_add(LEASE.as_nanos() as i64))
+    fn until(&self) -> Steady {
+        self.now.after(LEASE)
     }
 
     /// Whether the directory's part changes too often because of others to be leased to the session.
@@ -136,7 +136,7 @@ impl Leases {
 
     fn has_changed(&mut self, dir: Ino) {
         let (by, at) = (self.writer, self.now);
-        let never = Time(i64::MIN);
+        let never = Steady(i64::MIN);
         let changed = self.changed.entry(dir).or_insert(Changed {
             by,
             at: never,
@@ -215,7 +215,7 @@ impl Shard {
         view: &View<'_>,
         steps: impl Iterator<Item = &'a Step>,
         from: ShardId,
-        horizon: u64,
+        horizon: &Horizon,
         message: &CommitMessage,
     ) -> Option<Vec<LeaseKey>> {
         if !self.leases.is_used() {
@@ -241,7 +241,7 @@ impl Shard {
         let message = PeerMessage::Commit {
             from,
             to,
-            horizon,
+            horizon: horizon.clone(),
             held: None,
             message: message.clone(),
         };

@@ -35,6 +35,7 @@ mod settle;
 mod shard;
 mod splits;
 mod submit;
+mod tombstones;
 mod warming;
 
 pub use coordinate::{Coordinated, Origin};

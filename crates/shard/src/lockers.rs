@@ -25,7 +25,7 @@ use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
-use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Time};
+use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Steady};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Lockers {
     early: BTreeMap<SessionId, Vec<Input>>,
     /// Sessions that may have had locks before the restart and have not said which.
     missing: BTreeSet<SessionId>,
-    now: Time,
+    now: Steady,
     /// Files of which something was unlocked while they were on their way to another shard.
     stalled: BTreeSet<Ino>,
 }
@@ -170,7 +170,7 @@ impl Shard {
                     ticket,
                     blocking,
                     at_once: wait.is_zero(),
-                    until: Time(self.lockers.now.0 + wait.as_nanos() as i64),
+                    until: self.lockers.now.after(wait),
                 };
                 let outcome = self.lockers.table.ask(ino, asked);
                 if outcome != Outcome::Parked {
@@ -209,7 +209,7 @@ impl Shard {
                 let owners = owners
                     .into_iter()
                     .map(|(kind, number)| (kind, Owner { session, number }));
-                let until = Time(self.lockers.now.0 + CLOSING_WAIT.as_nanos() as i64);
+                let until = self.lockers.now.after(CLOSING_WAIT);
                 self.lockers.table.closing(ino, owners, until);
                 self.answer(ticket, Ok(Reply::Done), false);
             }
@@ -399,7 +399,11 @@ impl Shard {
         }
     }
 
-    pub(crate) fn recover_lockers(&mut self, overlay: &Overlay<'_>, now: Time) -> Result<(), Stop> {
+    pub(crate) fn recover_lockers(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Steady,
+    ) -> Result<(), Stop> {
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Locker, config.shard);
         let mut found = BTreeSet::new();
@@ -416,7 +420,7 @@ impl Shard {
         Ok(())
     }
 
-    pub(crate) fn tick_lockers(&mut self, now: Time) {
+    pub(crate) fn tick_lockers(&mut self, now: Steady) {
         self.lockers.now = now;
         if !self.lockers.missing.is_empty() && self.grace.is_over() {
             for session in std::mem::take(&mut self.lockers.missing) {

@@ -2,20 +2,19 @@
 
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use hashbrown::HashMap;
 use pandofs_api::PeerMessage;
 use pandofs_namespace::Stop;
 use pandofs_placement::DirMap;
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_INOS_PER_NOTICE, RESEND_INTERVAL};
-use pandofs_types::{Ino, ShardId, Time};
+use pandofs_types::{Ino, ShardId, Steady};
 use std::collections::BTreeMap;
 
 /// Maps that their homes have not acknowledged.
 #[derive(Debug, Default)]
 pub struct Notices {
-    maps: HashMap<Ino, (DirMap, Option<Time>)>,
+    maps: HashMap<Ino, (DirMap, Option<Steady>)>,
 }
 
 impl Notices {
@@ -152,8 +151,8 @@ impl Shard {
         }
     }
 
-    pub(crate) fn tick_notices(&mut self, now: Time) {
-        let since = before(now, RESEND_INTERVAL);
+    pub(crate) fn tick_notices(&mut self, now: Steady) {
+        let since = now.before(RESEND_INTERVAL);
         let mut due: Vec<(Ino, DirMap)> = Vec::new();
         for (&dir, (map, sent)) in &mut self.notices.maps {
             if sent.is_none_or(|sent| sent < since) {

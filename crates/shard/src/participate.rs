@@ -5,12 +5,11 @@ use crate::fit::fits;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Refused, Step, StepNumber};
+use pandofs_api::{Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Step, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState};
-use pandofs_namespace::records::encode;
-use pandofs_namespace::{Admission, Choices, Stop, keys, steps};
+use pandofs_namespace::{Admission, Choices, Stop, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{FsError, Ino, Position, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, Position, ShardId, TxId};
 
 impl Shard {
     /// A message of another server, or of another shard of this one.
@@ -39,7 +38,7 @@ impl Shard {
                 // Whoever sends another shard's split is wrong; nothing is kept of it.
                 // On a disk without room the split waits: its source sends the chunk again.
                 if chunk.split.source == from && !self.disk_low {
-                    self.splits.saw_staging(chunk.split, env.now);
+                    self.splits.saw_staging(chunk.split, env.steady);
                     self.propose(&Record::SplitStage {
                         chunk: Box::new(chunk),
                     });
@@ -132,7 +131,7 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
         from: ShardId,
-        horizon: u64,
+        horizon: Horizon,
         message: CommitMessage,
     ) -> Result<(), Stop> {
         let (tx, number) = tx_of(&message);
@@ -187,7 +186,7 @@ impl Shard {
             }
             let followers = followers(&message);
             let here = steps_here(&followers, config.shard);
-            let Some(keys) = self.clear_steps(&view, here, from, horizon, &message) else {
+            let Some(keys) = self.clear_steps(&view, here, from, &horizon, &message) else {
                 return Ok(());
             };
             self.splits.closing.extend(choices.closed.iter().copied());
@@ -198,7 +197,9 @@ impl Shard {
         let known = self.participations.get(&(tx, number));
         match &message {
             CommitMessage::Do { step, .. } => {
-                if known.is_none() && tx.sequence < self.horizon_of(from) {
+                // One that waits here is not looked at again before what it waits for has ended.
+                let is_waiting = self.waiting_steps.contains(&(tx, number));
+                if is_waiting || known.is_none() && self.has_passed(tx) {
                     return Ok(());
                 }
                 if let Some(known) = known {
@@ -221,7 +222,7 @@ impl Shard {
                     Err(stop) => return Err(stop),
                 }
                 let here = steps_here(&own, config.shard);
-                match self.clear_steps(&view, here, from, horizon, &message) {
+                match self.clear_steps(&view, here, from, &horizon, &message) {
                     Some(touched) => keys = touched,
                     None => return Ok(()),
                 }
@@ -234,7 +235,7 @@ impl Shard {
                 }
             }
             CommitMessage::Vote { .. } => {
-                if known.is_none() && tx.sequence >= self.horizon_of(from) {
+                if known.is_none() && !self.has_passed(tx) {
                     self.early_votes.keep(tx, number);
                 }
                 let answer = known.and_then(Participation::answer);
@@ -265,7 +266,13 @@ impl Shard {
         Ok(())
     }
 
-    fn warm_commit(&mut self, key: Vec<u8>, from: ShardId, horizon: u64, message: CommitMessage) {
+    fn warm_commit(
+        &mut self,
+        key: Vec<u8>,
+        from: ShardId,
+        horizon: Horizon,
+        message: CommitMessage,
+    ) {
         let to = self.config.shard;
         let input = Input::Peer(PeerMessage::Commit {
             from,
@@ -277,15 +284,11 @@ impl Shard {
         self.warm(key, input);
     }
 
-    pub(crate) fn horizon_of(&self, coordinator: ShardId) -> u64 {
-        self.horizons.get(&coordinator).copied().unwrap_or(0)
-    }
-
     pub(crate) fn apply_commit(
         &mut self,
         overlay: &mut Overlay<'_>,
         from: ShardId,
-        horizon: u64,
+        horizon: Horizon,
         message: CommitMessage,
         choices: &Choices,
     ) -> Result<(), Stop> {
@@ -305,9 +308,9 @@ impl Shard {
                 if let Some(known) = self.participations.get(&(tx, number)) {
                     let answer = known.answer();
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
-                } else if tx.sequence >= self.horizon_of(from) {
+                } else if !self.has_passed(tx) {
                     let step = step.clone();
-                    self.take_part(overlay, from, horizon, step, ask, age, number, choices, tx)?;
+                    self.take_part(overlay, from, &horizon, step, ask, age, number, choices, tx)?;
                 }
             }
             CommitMessage::Ack { .. } => {
@@ -342,9 +345,7 @@ impl Shard {
                 self.settle(overlay, from, tx, number, commit, choices)?;
             }
             CommitMessage::Inquire { .. } => {
-                if !self.participations.contains_key(&(tx, number))
-                    && tx.sequence >= self.horizon_of(from)
-                {
+                if !self.participations.contains_key(&(tx, number)) && !self.has_passed(tx) {
                     let state = ParticipationState::Refused {
                         why: Refused::Unknown,
                     };
@@ -357,7 +358,7 @@ impl Shard {
                 self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
             }
         }
-        self.raise_horizon(overlay, from, horizon);
+        self.raise_horizon(overlay, from, &horizon, (tx, number));
         Ok(())
     }
 
@@ -367,7 +368,7 @@ impl Shard {
         &mut self,
         overlay: &mut Overlay<'_>,
         from: ShardId,
-        horizon: u64,
+        horizon: &Horizon,
         step: Step,
         ask: Ask,
         age: Age,
@@ -418,7 +419,7 @@ impl Shard {
                 let message = PeerMessage::Commit {
                     from,
                     to,
-                    horizon,
+                    horizon: horizon.clone(),
                     held: None,
                     message,
                 };
@@ -442,7 +443,7 @@ impl Shard {
             && !has_voted
             && matches!(part.state, ParticipationState::Prepared { .. });
         let answer = part.answer().filter(|_| !is_silent);
-        self.sent.insert((tx, Some(number)), choices.time);
+        self.sent.insert((tx, Some(number)), self.steady);
         self.put_participation(overlay, part);
         self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
         Ok(())
@@ -474,70 +475,6 @@ impl Shard {
             .range((tx, StepNumber(0))..=(tx, StepNumber(u16::MAX)))
             .next()
             .map(|(_, part)| part.age)
-    }
-
-    /// Notes what has become of a step that has not come, and may still come: it is not to be taken up then.
-    pub(crate) fn put_without_step(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        (tx, number): (TxId, StepNumber),
-        time: Time,
-        state: ParticipationState,
-    ) {
-        let age = Age { time, tx };
-        self.put_participation(
-            overlay,
-            Participation {
-                tx,
-                number,
-                age,
-                state,
-            },
-        );
-    }
-
-    fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
-        self.store_participation(overlay, &part);
-        self.participations.insert((part.tx, part.number), part);
-    }
-
-    pub(crate) fn store_participation(&mut self, overlay: &mut Overlay<'_>, part: &Participation) {
-        let role = keys::Role::Participant;
-        let key = keys::transaction(self.config.shard, role, part.tx, part.number.0);
-        overlay.put(key, encode(part));
-    }
-
-    /// Drops the tombstones of operations that have ended everywhere.
-    fn raise_horizon(&mut self, overlay: &mut Overlay<'_>, coordinator: ShardId, horizon: u64) {
-        if horizon <= self.horizon_of(coordinator) {
-            return;
-        }
-        self.horizons.insert(coordinator, horizon);
-        self.early_votes.forget_before(coordinator, horizon);
-        overlay.put(
-            keys::horizon(self.config.shard, coordinator),
-            encode(&horizon),
-        );
-        let first = TxId {
-            coordinator,
-            sequence: 0,
-        };
-        let end = TxId {
-            coordinator,
-            sequence: horizon,
-        };
-        let over: Vec<_> = self
-            .participations
-            .range((first, StepNumber(0))..(end, StepNumber(0)))
-            .filter(|(_, part)| matches!(part.state, ParticipationState::Ended))
-            .map(|(key, _)| *key)
-            .collect();
-        for (tx, number) in over {
-            self.participations.remove(&(tx, number));
-            self.sent.remove(&(tx, Some(number)));
-            let role = keys::Role::Participant;
-            overlay.delete(keys::transaction(self.config.shard, role, tx, number.0));
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequ
 use pandofs_leases::Recall;
 use pandofs_placement::{ClusterMap, ServerLoad};
 use pandofs_store::StoreError;
-use pandofs_types::{Leased, ServerId, SessionId, ShardId, Time};
+use pandofs_types::{Leased, ServerId, SessionId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,10 @@ pub struct ShardConfig {
 
 /// What is not determined: read once for each batch, and fixed in the records that need it.
 pub struct Environment<'a> {
+    /// What the world says. It may be set by hours either way, and is for time stamps and the ages of operations alone.
     pub now: Time,
-    /// Of a clock that nobody sets, from whenever: by it leases are counted.
-    pub steady: Time,
+    /// By it goes whatever waits or runs out.
+    pub steady: Steady,
     /// [`crate::Shard::objects`] of all shards of this server together.
     pub held: u64,
     /// Draws a random number.
@@ -78,6 +79,9 @@ pub enum Output {
         leased: Vec<Leased>,
         durable: bool,
     },
+    /// The request has come again while it is under way, and will be answered where the repetition came from: this ticket
+    /// is not answered.
+    Replaced { ticket: Ticket },
     /// Send to the server that leads the message's `to` shard (perhaps this one).
     Send {
         to: ShardId,

@@ -7,14 +7,13 @@
 use crate::port::Output;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, PeerMessage, Reply, ShardRequest};
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL};
-use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Time, TxId};
+use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -33,7 +32,7 @@ pub struct Reclaims {
     /// Inodes that came here by splits and merges since the start, as long as that matters.
     pub moved_here: HashSet<Ino>,
     /// Servers that had no room for what an inode held, and when they said so last.
-    full: BTreeMap<ServerId, Time>,
+    full: BTreeMap<ServerId, Steady>,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +47,7 @@ struct Work {
     record: ReclaimRecord,
     servers: BTreeMap<ServerId, (u64, DataRequest)>,
     shards: BTreeSet<ShardId>,
-    sent: Time,
+    sent: Steady,
     proposed: bool,
 }
 
@@ -97,8 +96,8 @@ impl Reclaims {
 
     /// Whether a server has just had no room for what an inode held. What it was asked for it is asked for
     /// again until it has; nothing more is to wait for that.
-    pub fn is_full(&self, server: ServerId, now: Time) -> bool {
-        let since = before(now, 2 * RESEND_INTERVAL);
+    pub fn is_full(&self, server: ServerId, now: Steady) -> bool {
+        let since = now.before(2 * RESEND_INTERVAL);
         self.full.get(&server).is_some_and(|&said| said > since)
     }
 
@@ -128,7 +127,7 @@ impl Shard {
     pub(crate) fn recover_reclaims(
         &mut self,
         overlay: &Overlay<'_>,
-        now: Time,
+        now: Steady,
         first: Ino,
     ) -> Result<(), Stop> {
         self.reclaims.first = Some(first);
@@ -154,7 +153,7 @@ impl Shard {
     pub(crate) fn consider_reclaim(
         &mut self,
         overlay: &Overlay<'_>,
-        now: Time,
+        now: Steady,
         ino: Ino,
         before: bool,
     ) -> Result<(), Stop> {
@@ -191,7 +190,7 @@ impl Shard {
         Ok(())
     }
 
-    fn reclaim(&mut self, ino: Ino, record: ReclaimRecord, now: Time) {
+    fn reclaim(&mut self, ino: Ino, record: ReclaimRecord, now: Steady) {
         let mut servers = BTreeMap::new();
         let mut shards = BTreeSet::new();
         let mut ticket = |server, request| {
@@ -265,7 +264,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply, now: Time) {
+    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply, now: Steady) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
             if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
@@ -334,11 +333,11 @@ impl Shard {
         Ok(())
     }
 
-    pub(crate) fn tick_reclaims(&mut self, now: Time) {
+    pub(crate) fn tick_reclaims(&mut self, now: Steady) {
         if self.grace.is_over() {
             self.reclaims.moved_here = HashSet::new();
         }
-        let since = before(now, RESEND_INTERVAL);
+        let since = now.before(RESEND_INTERVAL);
         let late: Vec<Ino> = self
             .reclaims
             .work

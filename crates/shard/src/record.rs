@@ -2,7 +2,7 @@
 //! version byte, then the postcard encoding of [`Record`].
 
 use crate::ShardError;
-use pandofs_api::{Age, CommitMessage, ShardRequest, SplitChunk, SplitId};
+use pandofs_api::{Age, CommitMessage, Horizon, ShardRequest, SplitChunk, SplitId};
 use pandofs_namespace::Choices;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_placement::{DirMap, PartitionIndex};
@@ -23,7 +23,7 @@ pub enum Record {
     /// A message of a distributed operation that changes what this shard knows of it.
     Commit {
         from: ShardId,
-        horizon: u64,
+        horizon: Horizon,
         message: Box<CommitMessage>,
         choices: Choices,
     },

@@ -10,15 +10,15 @@
 //! space's. A server that follows the protocol and lies is believed: servers trust one another.
 
 use pandofs_api::{
-    Adopt, CommitMessage, DirReply, DirSettings, FileBody, InodeReply, Layout, MovedInode, NewDir,
-    NewFile, NewNode, NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step, StepResult,
-    SwappedEntry,
+    Adopt, CommitMessage, DirReply, DirSettings, FileBody, Horizon, InodeReply, Layout, MovedInode,
+    NewDir, NewFile, NewNode, NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step,
+    StepResult, SwappedEntry,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
 use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
 use pandofs_types::limits::{
     MAX_FILE_BYTES, MAX_GROUPS, MAX_INLINE_BYTES, MAX_MOVED_LOCKS, MAX_MOVED_OPENS,
-    MAX_PARTICIPANTS, MAX_PARTITIONS, MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE,
+    MAX_PARTICIPANTS, MAX_PARTITIONS, MAX_STRAGGLERS, MAX_SYMLINK_BYTES, MAX_XATTR_BYTES_PER_INODE,
     MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS_PER_INODE, SPLIT_CHUNK_ENTRIES,
 };
 use pandofs_types::{Acl, Acls, Credentials, FileKind, Ino, ShardId, TxId};
@@ -38,9 +38,14 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
     let screen = Screen { map };
     match message {
         PeerMessage::Commit {
-            from, to, message, ..
+            from,
+            to,
+            horizon,
+            message,
+            ..
         } => {
             screen.shards(&[*from, *to])?;
+            stragglers(horizon)?;
             screen.commit(*from, *to, message)
         }
         PeerMessage::SplitChunk { from, to, chunk } => {
@@ -533,6 +538,16 @@ fn same(what: &str, found: ShardId, wanted: ShardId) -> Checked {
     ensure(found == wanted, || {
         format!("{what} is shard {found} and not {wanted}")
     })
+}
+
+fn stragglers(horizon: &Horizon) -> Checked {
+    let Horizon { passed, open } = horizon;
+    let are_in_order = open.is_sorted_by(|one, next| one < next);
+    let are_below = open.last().is_none_or(|last| last < passed);
+    ensure(
+        open.len() <= MAX_STRAGGLERS && are_in_order && are_below,
+        || format!("stragglers {open:?} below {passed}"),
+    )
 }
 
 fn mode(mode: u16) -> Checked {

@@ -18,7 +18,7 @@ impl Shard {
         commit: bool,
         choices: &Choices,
     ) -> Result<(), Stop> {
-        let horizon = self.horizon_of(from);
+        let has_passed = self.has_passed(tx);
         match self.participations.get_mut(&(tx, number)) {
             Some(part) => {
                 let settled = part.settle();
@@ -36,7 +36,7 @@ impl Shard {
                     return Ok(());
                 }
             }
-            None if tx.sequence >= horizon => {
+            None if !has_passed => {
                 let state = ParticipationState::Ended;
                 self.put_without_step(overlay, (tx, number), choices.time, state);
             }

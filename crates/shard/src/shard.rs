@@ -11,8 +11,8 @@ use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::splits::Splits;
-use hashbrown::HashMap;
-use pandofs_api::{Age, DirSettings, PeerMessage, ShardStatus, StepNumber};
+use hashbrown::{HashMap, HashSet};
+use pandofs_api::{Age, CommitMessage, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -22,8 +22,8 @@ use pandofs_placement::{
     objects,
 };
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
-use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Time, TxId};
+use pandofs_types::limits::{SERIALS_SKIPPED_AT_START, STRAGGLES_AFTER};
+use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Steady, Time, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -69,7 +69,11 @@ pub struct Shard {
     pub(crate) locks: Locks,
     pub(crate) coordinations: BTreeMap<u64, crate::coordinate::Coordinated>,
     pub(crate) participations: BTreeMap<(TxId, StepNumber), Participation>,
-    pub(crate) horizons: BTreeMap<ShardId, u64>,
+    /// Those of them that have not ended.
+    pub(crate) active: BTreeSet<(TxId, StepNumber)>,
+    pub(crate) horizons: BTreeMap<ShardId, Horizon>,
+    /// `STRAGGLES_AFTER`, but where a test has fewer operations.
+    pub(crate) straggles_after: u64,
     // What may be lost.
     /// Index of the last record proposed.
     pub(crate) proposed: u64,
@@ -84,6 +88,8 @@ pub struct Shard {
     /// Inputs that wait for the end of an operation.
     pub(crate) waiting: HashMap<TxId, Vec<Input>>,
     pub(crate) waiting_count: usize,
+    /// Steps of others' operations among them.
+    pub(crate) waiting_steps: HashSet<(TxId, StepNumber)>,
     /// Inputs that may go on now.
     pub(crate) ready: Vec<Input>,
     /// What was read for the input at hand, each as it was found not to be in memory.
@@ -91,14 +97,16 @@ pub struct Shard {
     /// What readers of directories wait for.
     pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
     /// Operations that gave way to older ones, and when they start again.
-    pub(crate) retries: BTreeMap<(Time, u64), (Input, Age)>,
+    pub(crate) retries: BTreeMap<(Steady, u64), (Input, Age)>,
     /// The age of an operation that is about to start again.
     pub(crate) ages: HashMap<pandofs_api::RequestKey, Age>,
     pub(crate) early_votes: EarlyVotes,
     /// When the messages of an operation were last sent.
-    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Time>,
+    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Steady>,
     /// Operations that were under way before this process started.
     pub(crate) inherited: BTreeSet<TxId>,
+    /// As of the last input or record; 0 while records are replayed.
+    pub(crate) steady: Steady,
     pub(crate) replaying: bool,
     pub(crate) sequence_of_retry: u64,
     pub(crate) finished: Finished,
@@ -239,7 +247,9 @@ impl Shard {
             locks: Locks::default(),
             coordinations: BTreeMap::new(),
             participations: BTreeMap::new(),
+            active: BTreeSet::new(),
             horizons: BTreeMap::new(),
+            straggles_after: STRAGGLES_AFTER,
             proposals: Vec::new(),
             outputs: Vec::new(),
             effects: Vec::new(),
@@ -250,6 +260,7 @@ impl Shard {
             notices: Notices::default(),
             waiting: HashMap::new(),
             waiting_count: 0,
+            waiting_steps: HashSet::new(),
             ready: Vec::new(),
             warmed: Vec::new(),
             unseen: HashMap::new(),
@@ -258,6 +269,7 @@ impl Shard {
             early_votes: EarlyVotes::default(),
             sent: BTreeMap::new(),
             inherited: BTreeSet::new(),
+            steady: Steady(0),
             replaying: false,
             sequence_of_retry: 0,
             finished: Finished::default(),
@@ -292,7 +304,7 @@ impl Shard {
                         .insert(coordinated.coordination.tx.sequence, coordinated);
                 } else {
                     let part: Participation = decode("participation", value)?;
-                    self.participations.insert((part.tx, part.number), part);
+                    self.keep(part);
                 }
                 Ok(ControlFlow::Continue(()))
             },
@@ -325,7 +337,8 @@ impl Shard {
                 }
             }
         }
-        for part in self.participations.values() {
+        for key in &self.active {
+            let part = &self.participations[key];
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
                 held.push((part.tx, steps::locks_of(&view, step, result)?));
             }
@@ -362,7 +375,7 @@ impl Shard {
         let mut random = || unreachable!("a record holds every choice");
         let mut env = Environment {
             now: Time(0),
-            steady: Time(0),
+            steady: Steady(0),
             held: 0,
             random: &mut random,
         };
@@ -382,6 +395,7 @@ impl Shard {
         env: &mut Environment<'_>,
     ) -> Result<(), ShardError> {
         assert!(self.proposals.is_empty() && self.outputs.is_empty());
+        self.steady = env.steady;
         self.inherited = self
             .coordinations
             .values()
@@ -398,16 +412,16 @@ impl Shard {
             self.propose(&Record::Recover { tx });
         }
         let shard = self.config.shard;
-        self.grace = Grace::new(self.config.grace, env.now);
+        self.grace = Grace::new(self.config.grace, env.steady);
         let done = self
             .recover_splits(overlay)
-            .and_then(|()| self.recover_reclaims(overlay, env.now, Ino::new(shard, next)))
-            .and_then(|()| self.recover_sessions(overlay, env.now))
-            .and_then(|()| self.recover_lockers(overlay, env.now))
+            .and_then(|()| self.recover_reclaims(overlay, env.steady, Ino::new(shard, next)))
+            .and_then(|()| self.recover_sessions(overlay, env.steady))
+            .and_then(|()| self.recover_lockers(overlay, env.steady))
             .and_then(|()| self.recover_leases(overlay, env))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
-        self.resend_commits(env.now, true);
+        self.resend_commits(env.steady, true);
         Ok(())
     }
 
@@ -474,11 +488,14 @@ impl Shard {
             let coordinated = self.coordinations.get(&tx.sequence).is_some_and(|known| {
                 known.coordination.tx == *tx && known.coordination.decision == Decision::Open
             });
-            let is_prepared = |part: &Participation| {
-                part.tx == *tx && matches!(part.state, ParticipationState::Prepared { .. })
-            };
+            let steps = (*tx, StepNumber(0))..=(*tx, StepNumber(u16::MAX));
+            let is_prepared =
+                |part: &Participation| matches!(part.state, ParticipationState::Prepared { .. });
             !coordinated
-                && !self.participations.values().any(is_prepared)
+                && !self
+                    .participations
+                    .range(steps)
+                    .any(|(_, part)| is_prepared(part))
                 && !self.reclaims.is_filling(*tx)
         });
         left
@@ -494,6 +511,12 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant_lock(&mut self, tx: TxId, ino: Ino) {
         self.locks.acquire(tx, &[Lock::Inode(ino)]);
+    }
+
+    /// Names operations as stragglers so early that it is seen what comes of it.
+    #[cfg(feature = "planted")]
+    pub fn set_straggles_after(&mut self, operations: u64) {
+        self.straggles_after = operations;
     }
 
     /// Gives fewer leases, so that it is seen what happens when there are many: from so many on short ones,
@@ -523,17 +546,18 @@ impl Shard {
         self.finished
     }
 
+    /// Steps of others' operations of which something is kept here, and those of them that a tick looks at.
+    pub fn kept_steps(&self) -> (usize, usize) {
+        (self.participations.len(), self.active.len())
+    }
+
     pub fn status(&self) -> ShardStatus {
         let open = self
             .coordinations
             .values()
             .filter(|c| c.coordination.decision == Decision::Open)
             .count();
-        let prepared = self
-            .participations
-            .values()
-            .filter(|part| !matches!(part.state, ParticipationState::Ended))
-            .count();
+        let prepared = self.active.len();
         ShardStatus {
             shard: self.config.shard.0,
             entries: self.meta.entries,
@@ -574,7 +598,8 @@ impl Shard {
         if self.waiting_count >= pandofs_types::limits::MAX_WAITING_REQUESTS {
             if let Input::Request { ticket, request } = input {
                 self.unseen.remove(&ticket);
-                self.answers.forget(request.key);
+                // It may have come again since, if it changes something.
+                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
                 self.outputs.push(Output::Answer {
                     ticket,
                     result: Err(pandofs_api::Refusal::TryAgain),
@@ -583,6 +608,12 @@ impl Shard {
                 });
             }
             // A message of another shard is sent again.
+            return;
+        }
+        if let Some(step) = step_of(&input)
+            && !self.waiting_steps.insert(step)
+        {
+            // It came again.
             return;
         }
         self.waiting_count += 1;
@@ -594,8 +625,22 @@ impl Shard {
         self.locks.release(tx);
         if let Some(inputs) = self.waiting.remove(&tx) {
             self.waiting_count -= inputs.len();
+            for step in inputs.iter().filter_map(step_of) {
+                self.waiting_steps.remove(&step);
+            }
             self.ready.extend(inputs);
         }
+    }
+}
+
+/// The step that another shard asks for with this.
+fn step_of(input: &Input) -> Option<(TxId, StepNumber)> {
+    match input {
+        Input::Peer(PeerMessage::Commit {
+            message: CommitMessage::Do { tx, number, .. },
+            ..
+        }) => Some((*tx, *number)),
+        _ => None,
     }
 }
 

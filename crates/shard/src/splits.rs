@@ -21,7 +21,7 @@ use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{ClusterMap, PartitionIndex, slot_array};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
-use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Time, TxId};
+use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
@@ -34,13 +34,13 @@ pub struct Splits {
     /// Ranges in which no new locks are taken, so that a last step gets its own.
     gates: HashMap<Ino, Gate>,
     /// Splits staged here, and when they last moved.
-    staging: HashMap<SplitId, Time>,
-    again: BTreeMap<Time, BTreeSet<Ino>>,
+    staging: HashMap<SplitId, Steady>,
+    again: BTreeMap<Steady, BTreeSet<Ino>>,
     paces: pace::Paces,
     /// Directories that somebody wants spread to servers that joined, and until when.
-    spreading: BTreeMap<Ino, Time>,
+    spreading: BTreeMap<Ino, Steady>,
     /// Directories whose homes were asked for other slots, and when.
-    asked: BTreeMap<Ino, Time>,
+    asked: BTreeMap<Ino, Steady>,
     /// Those whose homes have answered, until their partitions are looked at.
     told: BTreeSet<Ino>,
     /// Inodes that a proposed record takes to be closed.
@@ -60,7 +60,7 @@ struct Copying {
     /// Chunks that the target has acknowledged.
     acknowledged: u32,
     in_flight: Option<SplitChunk>,
-    sent: Time,
+    sent: Steady,
     /// Copied names that have changed since.
     dirty: BTreeSet<Name>,
     /// Copied names of each inode that is here, by which a change of it is traced to them: also of those
@@ -101,10 +101,10 @@ impl Splits {
 
     /// After a pause, whether partitions of the directory are to be split or merged.
     pub fn look_again_later(&mut self, dir: Ino) {
-        self.again.entry(Time(0)).or_default().insert(dir);
+        self.again.entry(Steady(0)).or_default().insert(dir);
     }
 
-    pub fn saw_staging(&mut self, split: SplitId, now: Time) {
+    pub fn saw_staging(&mut self, split: SplitId, now: Steady) {
         self.staging.insert(split, now);
     }
 
@@ -262,7 +262,7 @@ impl Shard {
             copied_all: false,
             acknowledged: 0,
             in_flight: None,
-            sent: Time(0),
+            sent: Steady(0),
             dirty: BTreeSet::new(),
             names: HashMap::new(),
             along: HashSet::new(),
@@ -278,7 +278,12 @@ impl Shard {
 
     /// Sends the next chunk, or what changed since, or goes to the last step. Of a directory that has a pace the time is
     /// known.
-    fn copy_on(&mut self, overlay: &Overlay<'_>, dir: Ino, now: Option<Time>) -> Result<(), Stop> {
+    fn copy_on(
+        &mut self,
+        overlay: &Overlay<'_>,
+        dir: Ino,
+        now: Option<Steady>,
+    ) -> Result<(), Stop> {
         let config = self.config.clone();
         let view = view_of(&config, overlay, false);
         let Some(copying) = self.splits.copying.get_mut(&dir) else {
@@ -327,12 +332,14 @@ impl Shard {
             // As a rule the first is one that was there before the start: each tick asks, for a minute.
             let mut inos = copying.names.keys();
             if inos.any(|&ino| self.may_be_open_unknown(ino)) {
+                self.put_off_hand(dir);
                 return Ok(());
             }
             let (changed, _) = read_names(&view, dir, &copying.dirty)?;
             let candidates = InodesThatMove::new(copying, &changed).candidates;
             if self.have_to_stay(&candidates) {
                 // The next tick looks again.
+                self.put_off_hand(dir);
                 return Ok(());
             }
             let (start, end) = split::moving_range(&record);
@@ -365,6 +372,16 @@ impl Shard {
         };
         self.send(record.target, message, begins(number));
         Ok(())
+    }
+
+    /// The last step cannot come now, and nobody is to wait for it.
+    ///
+    /// The bad interleaving if the gate stayed: it is there, and a lock of the moving half still has to go; meanwhile a file
+    /// that may be open unknown comes to the moving half by a record of this shard alone, which no gate keeps out; so the
+    /// half has to stay until the grace is over, and with it, for a minute, whoever wants a lock in it.
+    fn put_off_hand(&mut self, dir: Ino) {
+        self.lift_gate(dir);
+        self.open_leases(dir);
     }
 
     fn propose_hand(&mut self, dir: Ino) {
@@ -403,13 +420,13 @@ impl Shard {
             return Ok(());
         }
         copying.in_flight = None;
-        copying.sent = env.now;
+        copying.sent = env.steady;
         if !accepted {
             self.propose(&Record::SplitAbandon { dir, split: id });
             return Ok(());
         }
         copying.acknowledged += 1;
-        self.copy_on(overlay, dir, Some(env.now))
+        self.copy_on(overlay, dir, Some(env.steady))
     }
 
     /// Finds out which copied entries a record has changed.
@@ -461,7 +478,7 @@ impl Shard {
         if accepted {
             // A chunk that came again may be staged just after the split was adopted, and be all that is
             // left of it.
-            self.splits.staging.entry(chunk.split).or_insert(Time(0));
+            self.splits.staging.entry(chunk.split).or_insert(Steady(0));
         }
         let (from, to) = (self.config.shard, chunk.split.source);
         let (split, number) = (chunk.split, chunk.number);

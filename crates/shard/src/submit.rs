@@ -15,7 +15,7 @@ use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{FsError, Ino, Position, SessionId, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, Position, SessionId, ShardId, TxId};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -30,6 +30,7 @@ impl Shard {
         input: Input,
     ) -> Result<(), ShardError> {
         let shard = self.config.shard;
+        self.steady = env.steady;
         self.lease_time(env);
         self.placer.holds(env.held);
         let done = match input {
@@ -37,7 +38,7 @@ impl Shard {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             Input::DataDone { ticket, reply } => {
-                self.data_done(ticket, &reply, env.now);
+                self.data_done(ticket, &reply, env.steady);
                 Ok(())
             }
             Input::SessionGone { session, ended } => {
@@ -119,7 +120,7 @@ impl Shard {
                 dir,
                 entries_per_second,
             } => {
-                self.spread(ticket, dir, entries_per_second, env.now);
+                self.spread(ticket, dir, entries_per_second, env.steady);
                 return Ok(());
             }
             _ => {}
@@ -127,7 +128,7 @@ impl Shard {
         if !request.request.is_mutation() {
             return self.read(overlay, ticket, request);
         }
-        self.answers.saw(session, env.now);
+        self.answers.saw(session, env.steady);
         if let Some(refusal) = self.answers.refusal(request.key) {
             self.answer(ticket, Err(refusal), false);
             return Ok(());
@@ -156,7 +157,7 @@ impl Shard {
                 {
                     // It was applied before a restart and the data objects are still to follow: after
                     // an answer the client would write to them, and they be cut or filled then.
-                    if self.answers.begin(request.key, ticket) {
+                    if self.is_first(request.key, ticket) {
                         self.reclaims.wait_for_objects(ino, request, reply);
                     }
                     return Ok(());
@@ -171,7 +172,7 @@ impl Shard {
                 return Ok(());
             }
         }
-        if !self.answers.begin(request.key, ticket) {
+        if !self.is_first(request.key, ticket) {
             return Ok(());
         }
         if self.is_inherited(request.key) {
@@ -180,6 +181,15 @@ impl Shard {
             return Ok(());
         }
         self.request_again(overlay, env, ticket, request)
+    }
+
+    /// Whether a mutation is new rather than a repetition of one under way.
+    fn is_first(&mut self, key: RequestKey, ticket: Ticket) -> bool {
+        let last = self.answers.begin(key, ticket);
+        if let Some(ticket) = last {
+            self.outputs.push(Output::Replaced { ticket });
+        }
+        last.is_none()
     }
 
     /// A session tells what it has open, here and as far as it knows elsewhere: of an inode that is not here nothing
@@ -276,7 +286,7 @@ impl Shard {
                 return Err(FsError::NoSpace.into());
             }
             if let Some(server) = ops::stripe::to_fill(&view, &request.request)?
-                && self.reclaims.is_full(server, env.now)
+                && self.reclaims.is_full(server, env.steady)
             {
                 return Err(FsError::NoSpace.into());
             }
@@ -595,7 +605,7 @@ impl Shard {
     }
 
     fn tick(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
-        let now = env.now;
+        let now = env.steady;
         let due: Vec<_> = self.retries.range(..(now, 0)).map(|(at, _)| *at).collect();
         for at in due {
             if let Some((input, age)) = self.retries.remove(&at)
@@ -613,18 +623,10 @@ impl Shard {
         self.tick_lockers(now);
         self.tick_leases();
         let retention = pandofs_types::limits::SLOT_RETENTION;
-        for session in self.answers.silent_since(before(now, retention)) {
+        for session in self.answers.silent_since(now.before(retention)) {
             self.answers.drop_session(session);
             self.propose(&Record::ExpireSession { session });
         }
         Ok(())
     }
-}
-
-/// `time` less `span`.
-pub(crate) fn before(time: Time, span: std::time::Duration) -> Time {
-    Time(
-        time.0
-            .saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)),
-    )
 }

@@ -162,7 +162,7 @@ fn request_records() -> Vec<(&'static str, Record)> {
 fn commit(message: CommitMessage) -> Record {
     Record::Commit {
         from: ShardId(3),
-        horizon: 498,
+        horizon: samples::horizon(),
         message: Box::new(message),
         choices: Choices::default(),
     }

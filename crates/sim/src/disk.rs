@@ -1,13 +1,17 @@
 //! A server's log, which counts what is done to it, may be full, and may be where the server dies.
 
 use pandofs_log::{Entry, Log, LogError, MemoryLog, Visit};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A [`MemoryLog`] whose appends are steps of a server.
 #[derive(Debug, Default)]
 pub struct Disk {
     log: MemoryLog,
+    /// Every record of each stream from the first on, also those that the log need not keep any more.
+    all: Mutex<BTreeMap<u64, Vec<Vec<u8>>>>,
     /// Steps until the server dies; [`NEVER`] for not at all.
     countdown: AtomicU32,
     full: AtomicBool,
@@ -25,6 +29,7 @@ impl Disk {
     fn with(log: MemoryLog) -> Disk {
         Disk {
             log,
+            all: Mutex::default(),
             countdown: AtomicU32::new(NEVER),
             full: AtomicBool::new(false),
         }
@@ -32,9 +37,28 @@ impl Disk {
 
     /// What a crash leaves of it, see [`MemoryLog::crash`]; full if it was.
     pub fn crash(&self, keep_unsynced: usize, torn: bool) -> Disk {
-        let disk = Disk::with(self.log.crash(keep_unsynced, torn));
+        let mut disk = Disk::with(self.log.crash(keep_unsynced, torn));
+        disk.all = Mutex::new(self.records().clone());
         disk.set_full(self.full.load(Ordering::Relaxed));
         disk
+    }
+
+    fn records(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Vec<u8>>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of a stream, from index 1 on.
+    pub fn all(&self, stream: u64) -> Vec<Vec<u8>> {
+        self.records().get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// A server has started and is at this record: later ones were lost. (Earlier ones that the log has lost as well
+    /// had reached the store.)
+    pub fn goes_on_after(&self, stream: u64, applied: u64) {
+        let mut records = self.records();
+        let records = records.entry(stream).or_default();
+        assert!(records.len() as u64 >= applied, "records came from nowhere");
+        records.truncate(applied as usize);
     }
 
     pub fn memory(&self) -> &MemoryLog {
@@ -90,6 +114,18 @@ impl Log for Disk {
             });
         }
         self.log.append(entries)?;
+        let mut all = self.records();
+        // An empty one stands for those that the store has and the log has lost.
+        for entry in entries.iter().filter(|entry| !entry.payload.is_empty()) {
+            let records = all.entry(entry.stream).or_default();
+            assert_eq!(
+                entry.index,
+                records.len() as u64 + 1,
+                "a record is left out"
+            );
+            records.push(entry.payload.to_vec());
+        }
+        drop(all);
         if self.dies_here() {
             return Err(Disk::died());
         }

@@ -217,10 +217,12 @@ pub enum Plant {
     KeepsRecalledAttributes,
     /// A client's clock goes so slowly that it believes for longer than a server takes it to.
     OutlivesLeases,
+    /// A new directory is stored otherwise than its record says.
+    MistakesTime,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 19] = [
+    pub const ALL: [Plant; 20] = [
         Plant::Unforced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -240,6 +242,7 @@ impl Plant {
         Plant::KeepsRecalledNames,
         Plant::KeepsRecalledAttributes,
         Plant::OutlivesLeases,
+        Plant::MistakesTime,
     ];
 
     /// Whether what is stored stays sound, so that looking at all of it often is of no use.

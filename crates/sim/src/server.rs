@@ -19,7 +19,9 @@ use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::MAX_LANE_BATCH;
-use pandofs_types::{Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Time};
+use pandofs_types::{
+    Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Steady, Time,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -77,7 +79,7 @@ pub struct Process {
     forced_at: Moment,
     last_time: Time,
     random: Rng,
-    tickets: BTreeMap<u64, Asker>,
+    pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
     data_tickets: DataTickets,
     peer_requests: PeerRequests,
@@ -110,6 +112,9 @@ pub struct Object {
     cuts: u32,
 }
 
+/// Operations begun after one that has not ended before that one is named as a straggler: as a run has few.
+const STRAGGLES_AFTER: u64 = 2;
+
 pub struct Server {
     pub id: ServerId,
     map: Arc<ClusterMap>,
@@ -134,6 +139,21 @@ pub struct Server {
     acts: Vec<Act>,
 }
 
+/// A server's store as it is at first.
+fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
+    let store = MemoryStore::new();
+    for config in parts::configs(map, id) {
+        let mut overlay = Overlay::new(&store);
+        let now = Time(EPOCH);
+        Shard::create(&config, &mut overlay, now, &Credentials::ROOT).expect("a shard can be made");
+        let batch = overlay.take_batch();
+        drop(overlay);
+        store.write(&batch).expect("memory takes it");
+    }
+    store.flush().expect("memory takes it");
+    store
+}
+
 impl Server {
     pub fn create(
         id: ServerId,
@@ -141,21 +161,10 @@ impl Server {
         scenario: &Scenario,
         start: Instant,
     ) -> Server {
-        let store = MemoryStore::new();
-        for config in parts::configs(map, id) {
-            let mut overlay = Overlay::new(&store);
-            let now = Time(EPOCH);
-            Shard::create(&config, &mut overlay, now, &Credentials::ROOT)
-                .expect("a shard can be made");
-            let batch = overlay.take_batch();
-            drop(overlay);
-            store.write(&batch).expect("memory takes it");
-        }
-        store.flush().expect("memory takes it");
         Server {
             id,
             map: Arc::clone(map),
-            store,
+            store: new_store(map, id),
             log: Disk::new(),
             objects: BTreeMap::new(),
             process: None,
@@ -186,11 +195,11 @@ impl Server {
         }
     }
 
-    /// The clock by which leases are counted.
-    fn steady(&self, now: Moment) -> Time {
+    /// The clock that nobody sets.
+    fn steady(&self, now: Moment) -> Steady {
         let drift = self.leases.as_ref();
         let drift = drift.map_or(0, |leases| leases.servers[usize::from(self.id.0)]);
-        Time(now + now / 1_000 * drift)
+        Steady(now + now / 1_000 * drift)
     }
 
     fn instant(&self, now: Moment) -> Instant {
@@ -212,8 +221,15 @@ impl Server {
         let configs = self.configs();
         let (shards, _) = parts::recover(configs, &mut environment, &self.store, &self.log)
             .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
+        for (id, shard) in &shards {
+            let stream = u64::from(id.0);
+            self.log.goes_on_after(stream, shard.applied());
+        }
         let mut shards = Shards::new(shards);
         shards.touch_all();
+        for shard in shards.ids() {
+            shards.shard_mut(shard).set_straggles_after(STRAGGLES_AFTER);
+        }
         if let Some(leases) = &self.leases {
             for shard in shards.ids() {
                 shards.shard_mut(shard).set_lease_room(leases.room);
@@ -303,7 +319,7 @@ impl Server {
     fn run_batch(
         &mut self,
         process: &mut Process,
-        (time, steady): (Time, Time),
+        (time, steady): (Time, Steady),
         limit: usize,
     ) -> Result<(), ServerError> {
         let Process {
@@ -372,6 +388,7 @@ impl Server {
                     Asked::Again => false,
                 },
                 Output::Warm { .. }
+                | Output::Replaced { .. }
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => false,
@@ -443,6 +460,10 @@ impl Server {
                     let reply = self.data(request);
                     self.data_done(process, number, reply);
                 }
+            }
+            Output::Replaced { ticket } => {
+                let replaced = process.tickets.remove(&ticket.0);
+                assert!(replaced.is_some(), "a ticket is replaced once");
             }
             Output::Watch { session } => self.acts.push(Act::Watch { session }),
             Output::Recall(recall) => {

@@ -169,3 +169,8 @@ fn attributes_that_are_believed_after_their_recall() {
 fn operations_without_an_end() {
     finds(Plant::NeverRepeats, "progress");
 }
+
+#[test]
+fn what_is_stored_otherwise_than_records_say() {
+    finds(Plant::MistakesTime, "replayed");
+}

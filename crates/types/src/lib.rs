@@ -15,6 +15,7 @@ pub mod limits;
 pub mod lock;
 pub mod name;
 pub mod position;
+mod steady;
 
 pub use acl::{Acl, AclEntry, AclKind, Acls};
 pub use atime::AtimeRule;
@@ -27,3 +28,4 @@ pub use lease::{LeaseKey, Leased, Term};
 pub use lock::{FileLock, LockKind, LockMode, LockRange};
 pub use name::{Name, NameError};
 pub use position::{HashKey, Position};
+pub use steady::Steady;

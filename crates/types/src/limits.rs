@@ -194,6 +194,11 @@ pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
 pub const SERIALS_SKIPPED_AT_START: u64 = 1 << 24;
 /// Distributed operations of one shard that are undecided at once.
 pub const MAX_UNDECIDED: usize = 16_384;
+/// Distributed operations that a coordinator begins after one that has not ended before that one is named as a straggler,
+/// which no longer has participants keep tombstones of all that came after it.
+pub const STRAGGLES_AFTER: u64 = 1_024;
+/// Stragglers that a coordinator names with each message, the oldest; the next one has tombstones kept.
+pub const MAX_STRAGGLERS: usize = 256;
 /// Votes of two-phase commit that a shard keeps although their steps are still to come.
 pub const MAX_EARLY_VOTES: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.

@@ -9,11 +9,14 @@ use crate::oracle::{Decided, Violation};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::stats::Stats;
-use pandofs_api::{Age, CommitMessage, Step, StepNumber};
-use pandofs_commit::{Coordination, Participation};
+use pandofs_api::{Age, CommitMessage, Horizon, Step, StepNumber};
+use pandofs_commit::{Coordination, Participation, horizon};
 use pandofs_types::{CommitProtocol, ShardId, TxId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Operations begun after one that has not ended before that one is named as a straggler.
+const STRAGGLES_AFTER: u64 = 2;
 
 /// What the records of one shard lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +24,8 @@ pub struct Stored {
     pub next_sequence: u64,
     pub coordinations: BTreeMap<u64, Coordination>,
     pub participations: BTreeMap<(TxId, StepNumber), Participation>,
-    /// Of each coordinator: all its operations below this number have ended everywhere.
-    pub horizons: BTreeMap<ShardId, u64>,
+    /// Of each coordinator: what has ended everywhere.
+    pub horizons: BTreeMap<ShardId, Horizon>,
     pub performed: Vec<(TxId, Step)>,
 }
 
@@ -31,7 +34,7 @@ pub struct Stored {
 pub struct Envelope {
     pub from: ShardId,
     pub to: ShardId,
-    pub horizon: u64,
+    pub horizon: Horizon,
     pub message: CommitMessage,
 }
 
@@ -231,18 +234,14 @@ impl Node {
         self.end_input(context);
     }
 
-    /// Every operation this shard coordinated with a smaller number has ended everywhere.
-    fn horizon(&self) -> u64 {
-        self.stored
-            .coordinations
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or(self.stored.next_sequence)
+    /// What this shard coordinated and has ended everywhere.
+    fn horizon(&self) -> Horizon {
+        let open = self.stored.coordinations.keys().copied();
+        horizon(open, self.stored.next_sequence, STRAGGLES_AFTER)
     }
 
     fn handle(&mut self, envelope: Envelope, context: &mut Context<'_>) {
-        let (from, horizon) = (envelope.from, envelope.horizon);
+        let (from, horizon) = (envelope.from, envelope.horizon.clone());
         match envelope.message {
             CommitMessage::Do { .. }
             | CommitMessage::Vote { .. }
@@ -251,7 +250,7 @@ impl Node {
             | CommitMessage::Outcome { .. }
             | CommitMessage::Inquire { .. } => {
                 self.participate(envelope, context);
-                self.raise_horizon(from, horizon, context);
+                self.raise_horizon(from, &horizon, context);
             }
             CommitMessage::Prepared { .. }
             | CommitMessage::Committed { .. }
@@ -292,7 +291,7 @@ impl Node {
             let envelope = Envelope {
                 from,
                 to,
-                horizon,
+                horizon: horizon.clone(),
                 message,
             };
             self.outbox

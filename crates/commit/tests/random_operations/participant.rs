@@ -5,8 +5,8 @@ use crate::locks::Conflict;
 use crate::node::{Context, Envelope, Node, Waiting};
 use crate::oracle::Decided;
 use crate::plan::{identify, result_of};
-use pandofs_api::{Age, Ask, CommitMessage, Refused, Step, StepNumber};
-use pandofs_commit::{Participation, ParticipationState};
+use pandofs_api::{Age, Ask, CommitMessage, Horizon, Refused, Step, StepNumber};
+use pandofs_commit::{Participation, ParticipationState, learn};
 use pandofs_types::{FsError, ShardId, TxId};
 
 impl Node {
@@ -51,15 +51,16 @@ impl Node {
         }
     }
 
-    pub(crate) fn horizon_of(&self, coordinator: ShardId) -> u64 {
-        self.stored.horizons.get(&coordinator).copied().unwrap_or(0)
+    pub(crate) fn has_passed(&self, tx: TxId) -> bool {
+        let known = self.stored.horizons.get(&tx.coordinator);
+        known.is_some_and(|known| known.has_passed(tx.sequence))
     }
 
     /// Drops tombstones that no delayed `Do` can meet any more.
     pub(crate) fn raise_horizon(
         &mut self,
         coordinator: ShardId,
-        horizon: u64,
+        told: &Horizon,
         context: &Context<'_>,
     ) {
         if context.fault == Fault::ForgetsAtOnce {
@@ -67,17 +68,18 @@ impl Node {
                 .participations
                 .retain(|_, it| it.state != ParticipationState::Ended);
         }
-        if horizon <= self.horizon_of(coordinator) {
+        let known = self.stored.horizons.entry(coordinator).or_default();
+        if !learn(known, told) {
             return;
         }
+        let known = known.clone();
         self.changed = true;
-        self.stored.horizons.insert(coordinator, horizon);
         if context.fault == Fault::KeepsTombstones {
             return;
         }
         self.stored.participations.retain(|(tx, _), it| {
             tx.coordinator != coordinator
-                || tx.sequence >= horizon
+                || !known.has_passed(tx.sequence)
                 || it.state != ParticipationState::Ended
         });
     }
@@ -105,7 +107,7 @@ impl Node {
                 }
                 return;
             }
-        } else if tx.sequence < self.horizon_of(coordinator) {
+        } else if self.has_passed(tx) {
             context.stats.requests_below_the_horizon += 1;
             return;
         }
@@ -178,7 +180,7 @@ impl Node {
             }
             return;
         }
-        if tx.sequence < self.horizon_of(tx.coordinator) {
+        if self.has_passed(tx) {
             return;
         }
         let why = Refused::Unknown;
@@ -203,7 +205,7 @@ impl Node {
     }
 
     fn be_told(&mut self, tx: TxId, number: StepNumber, commit: bool, context: &mut Context<'_>) {
-        let horizon = self.horizon_of(tx.coordinator);
+        let has_passed = self.has_passed(tx);
         match self.stored.participations.get_mut(&(tx, number)) {
             Some(known) => {
                 if let Some((step, _)) = known.settle() {
@@ -225,7 +227,7 @@ impl Node {
                     return;
                 }
             }
-            None if tx.sequence < horizon => {}
+            None if has_passed => {}
             None => {
                 context.stats.outcomes_before_requests += 1;
                 let state = ParticipationState::Ended;

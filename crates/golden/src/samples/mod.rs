@@ -12,8 +12,8 @@ pub use data::{admin_replies, admin_requests, data_replies, data_requests};
 pub use reply::{entry_reply, inode_reply, refusals, replies};
 pub use request::{request_key, requests, shard_request};
 pub use step::{
-    adopt, age, commit_messages, moved_inode, new_part, peer_messages, refused, split_chunk,
-    split_id, split_item, steps, tx,
+    adopt, age, commit_messages, horizon, moved_inode, new_part, peer_messages, refused,
+    split_chunk, split_id, split_item, steps, tx,
 };
 
 use pandofs_api::{DirSettings, Layout, LayoutChoice};

@@ -5,9 +5,9 @@ use super::{
     layout_choice, lock, name, settings, single_map, split_map,
 };
 use pandofs_api::{
-    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewNode, NewPart, PeerMessage,
-    Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap,
-    SwappedEntry, Whiteout,
+    Adopt, Age, Ask, CommitMessage, Horizon, MovedInode, NewDir, NewFile, NewNode, NewPart,
+    PeerMessage, Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult,
+    Swap, SwappedEntry, Whiteout,
 };
 use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
@@ -401,6 +401,13 @@ pub fn commit_messages() -> Named<CommitMessage> {
     ]
 }
 
+pub fn horizon() -> Horizon {
+    Horizon {
+        passed: 498,
+        open: vec![3, 300],
+    }
+}
+
 /// Every message between servers.
 pub fn peer_messages() -> Named<PeerMessage> {
     let (from, to) = (ShardId(2), ShardId(3));
@@ -412,7 +419,7 @@ pub fn peer_messages() -> Named<PeerMessage> {
             PeerMessage::Commit {
                 from,
                 to,
-                horizon: 498,
+                horizon: horizon(),
                 held: Some(300),
                 message: CommitMessage::Ack {
                     tx: tx(),

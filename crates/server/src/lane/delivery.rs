@@ -1,6 +1,6 @@
 //! What shards want done, and answers.
 
-use super::{Lane, pass};
+use super::{Lane, Pending, pass};
 use crate::connection::Role;
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Asked;
@@ -32,6 +32,7 @@ impl Lane {
                     Asked::Again => false,
                 },
                 Output::Warm { .. }
+                | Output::Replaced { .. }
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => false,
@@ -72,6 +73,9 @@ impl Lane {
                 ..
             } => {
                 return self.ask_for_data(shard, server, ticket, request);
+            }
+            Output::Replaced { ticket } => {
+                self.take_pending(ticket);
             }
             Output::Unreadable { ticket, error } => self.unreadable(shard, ticket, &error),
             Output::Warm { keys, input } => {
@@ -145,15 +149,21 @@ impl Lane {
         {
             self.counters.redirected += 1;
         }
-        let Some(pending) = self.pending.remove(SlotKey::from_u64(ticket.0)) else {
-            panic!("a shard answered ticket {} a second time", ticket.0);
-        };
-        self.repay(pending.connection, pending.owed);
+        let pending = self.take_pending(ticket);
         let body = match leased.is_empty() {
             true => AnswerBody::Shard(result),
             false => AnswerBody::Leased { result, leased },
         };
         self.answer(pending.connection, pending.id, body);
+    }
+
+    /// Who is answered by this ticket; it is not used again.
+    fn take_pending(&mut self, ticket: Ticket) -> Pending {
+        let Some(pending) = self.pending.remove(SlotKey::from_u64(ticket.0)) else {
+            panic!("a shard answered ticket {} a second time", ticket.0);
+        };
+        self.repay(pending.connection, pending.owed);
+        pending
     }
 
     /// Notes that an answer, of at most this many bytes, is not to come any more.

@@ -45,7 +45,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
 use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
-use pandofs_types::{ServerId, ShardId, Time};
+use pandofs_types::{ServerId, ShardId, Steady};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -161,8 +161,8 @@ pub(crate) struct Lane {
 }
 
 /// The time of the clock that nobody sets. It begins where a server that recovers its shards has it begin.
-fn steady(started: Instant) -> Time {
-    Time(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
+fn steady(started: Instant) -> Steady {
+    Steady(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// A request that a shard is dealing with.

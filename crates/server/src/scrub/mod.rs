@@ -253,7 +253,8 @@ impl Shared {
             return Some(Duration::ZERO);
         }
         let due = Duration::from_secs(record.ended) + self.schedule.interval;
-        Some(due.saturating_sub(now()))
+        // No later than one that ends now would have it, should the clock have been set back meanwhile.
+        Some(due.saturating_sub(now()).min(self.schedule.interval))
     }
 
     /// More has been read: goes on when the rate allows it.

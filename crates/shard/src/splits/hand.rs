@@ -101,7 +101,7 @@ impl Shard {
             overflow(&mut adopt, dir)
         };
         let give_up = Step::GiveUp { dir, split: id };
-        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, choices) {
+        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, chunks, choices) {
             Ok(()) => {
                 let from = self.config.shard;
                 if !self.replaying {

@@ -81,7 +81,8 @@ impl Shard {
                 room,
                 map,
             };
-            self.send(to, go, false);
+            // Were the map lost here and known there, the merge would go by a version that another map could come to have.
+            self.send(to, go, true);
         }
     }
 

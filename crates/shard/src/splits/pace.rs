@@ -9,7 +9,7 @@ use crate::port::Ticket;
 use crate::shard::Shard;
 use pandofs_api::{Refusal, Reply};
 use pandofs_types::limits::{MAX_SPREAD_DIRS, SPLIT_CHUNK_ENTRIES, SPREAD_TERM};
-use pandofs_types::{FsError, Ino, Time};
+use pandofs_types::{FsError, Ino, Steady};
 use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
@@ -25,14 +25,14 @@ struct Pace {
     /// Not 0.
     entries_per_second: u32,
     /// It has not been told for so long that it is not kept any more.
-    until: Time,
+    until: Steady,
     /// When the next entry may go.
-    next: Time,
+    next: Steady,
 }
 
 impl Paces {
     /// Whether it was taken on: there may be too many.
-    fn tell(&mut self, dir: Ino, entries_per_second: u32, now: Time) -> bool {
+    fn tell(&mut self, dir: Ino, entries_per_second: u32, now: Steady) -> bool {
         if entries_per_second == 0 {
             self.0.remove(&dir);
             return true;
@@ -43,7 +43,7 @@ impl Paces {
         }
         let pace = Pace {
             entries_per_second,
-            until: Time(now.0 + SPREAD_TERM.as_nanos() as i64),
+            until: now.after(SPREAD_TERM),
             next,
         };
         self.0.insert(dir, pace);
@@ -56,7 +56,7 @@ impl Paces {
 
     /// How many entries may go in one message now; `None`: none yet. A message has no more than go in a second, so that
     /// who is sent them never takes the split for one that has stopped.
-    pub fn chunk(&mut self, dir: Ino, now: Option<Time>) -> Option<usize> {
+    pub fn chunk(&mut self, dir: Ino, now: Option<Steady>) -> Option<usize> {
         let Some(pace) = self.0.get_mut(&dir) else {
             return Some(SPLIT_CHUNK_ENTRIES);
         };
@@ -64,7 +64,7 @@ impl Paces {
         if pace.next > now {
             return None;
         }
-        pace.next = pace.next.max(Time(now.0 - ARREARS));
+        pace.next = pace.next.max(Steady(now.0 - ARREARS));
         Some(SPLIT_CHUNK_ENTRIES.min(pace.entries_per_second as usize))
     }
 
@@ -74,19 +74,25 @@ impl Paces {
         }
     }
 
-    pub fn forget_before(&mut self, now: Time) {
+    pub fn forget_before(&mut self, now: Steady) {
         self.0.retain(|_, pace| pace.until > now);
     }
 }
 
 impl Shard {
     /// [`Request::Spread`](pandofs_api::Request::Spread): the next ticks look at the partitions.
-    pub(crate) fn spread(&mut self, ticket: Ticket, dir: Ino, entries_per_second: u32, now: Time) {
+    pub(crate) fn spread(
+        &mut self,
+        ticket: Ticket,
+        dir: Ino,
+        entries_per_second: u32,
+        now: Steady,
+    ) {
         let spreading = &mut self.splits.spreading;
         let has_room = spreading.contains_key(&dir) || spreading.len() < MAX_SPREAD_DIRS;
         let result = match has_room && self.splits.paces.tell(dir, entries_per_second, now) {
             true => {
-                spreading.insert(dir, Time(now.0 + SPREAD_TERM.as_nanos() as i64));
+                spreading.insert(dir, now.after(SPREAD_TERM));
                 self.splits.look_again_later(dir);
                 Ok(Reply::Done)
             }
@@ -102,14 +108,14 @@ mod tests {
 
     const DIR: Ino = Ino::ROOT;
 
-    fn at(milliseconds: i64) -> Option<Time> {
-        Some(Time(milliseconds * SECOND / 1_000))
+    fn at(milliseconds: i64) -> Option<Steady> {
+        Some(Steady(milliseconds * SECOND / 1_000))
     }
 
     #[test]
     fn so_many_go_in_a_second() {
         let mut paces = Paces::default();
-        assert!(paces.tell(DIR, 100, Time(0)));
+        assert!(paces.tell(DIR, 100, Steady(0)));
         assert_eq!(paces.chunk(DIR, at(0)), Some(100));
         paces.sent(DIR, 100);
         assert_eq!(paces.chunk(DIR, at(999)), None);
@@ -126,9 +132,9 @@ mod tests {
     #[test]
     fn told_again_it_does_not_begin_anew() {
         let mut paces = Paces::default();
-        assert!(paces.tell(DIR, 1, Time(0)));
+        assert!(paces.tell(DIR, 1, Steady(0)));
         paces.sent(DIR, 1);
-        assert!(paces.tell(DIR, 1, Time(SECOND / 2)));
+        assert!(paces.tell(DIR, 1, Steady(SECOND / 2)));
         assert_eq!(paces.chunk(DIR, at(999)), None);
         assert_eq!(paces.chunk(DIR, at(1_000)), Some(1));
     }
@@ -136,15 +142,15 @@ mod tests {
     #[test]
     fn it_is_kept_until_it_is_lifted_or_forgotten() {
         let mut paces = Paces::default();
-        assert!(paces.tell(DIR, 1, Time(0)));
+        assert!(paces.tell(DIR, 1, Steady(0)));
         assert_eq!(paces.chunk(DIR, None), None);
         let term = SPREAD_TERM.as_nanos() as i64;
-        paces.forget_before(Time(term - 1));
+        paces.forget_before(Steady(term - 1));
         assert!(paces.has(DIR));
-        paces.forget_before(Time(term));
+        paces.forget_before(Steady(term));
         assert!(!paces.has(DIR));
         assert_eq!(paces.chunk(DIR, None), Some(SPLIT_CHUNK_ENTRIES));
-        assert!(paces.tell(DIR, 1, Time(0)) && paces.tell(DIR, 0, Time(0)));
+        assert!(paces.tell(DIR, 1, Steady(0)) && paces.tell(DIR, 0, Steady(0)));
         assert!(!paces.has(DIR));
     }
 
@@ -152,9 +158,9 @@ mod tests {
     fn there_are_so_many_at_once() {
         let mut paces = Paces::default();
         for dir in 0..MAX_SPREAD_DIRS as u64 {
-            assert!(paces.tell(Ino(dir), 1, Time(0)));
+            assert!(paces.tell(Ino(dir), 1, Steady(0)));
         }
-        assert!(!paces.tell(Ino(1 << 40), 1, Time(0)));
-        assert!(paces.tell(Ino(0), 2, Time(0)) && paces.tell(Ino(1 << 40), 0, Time(0)));
+        assert!(!paces.tell(Ino(1 << 40), 1, Steady(0)));
+        assert!(paces.tell(Ino(0), 2, Steady(0)) && paces.tell(Ino(1 << 40), 0, Steady(0)));
     }
 }

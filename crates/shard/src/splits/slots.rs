@@ -8,13 +8,12 @@
 
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use pandofs_api::PeerMessage;
 use pandofs_namespace::{Stop, split};
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_store::Overlay;
 use pandofs_types::limits::RESEND_INTERVAL;
-use pandofs_types::{Ino, ShardId, Time};
+use pandofs_types::{Ino, ShardId, Steady};
 
 impl Shard {
     /// A partition here is to split and there may be better slots: asks the home, unless that has just been done.
@@ -22,7 +21,7 @@ impl Shard {
         if self.splits.asked.contains_key(&dir) {
             return;
         }
-        self.splits.asked.insert(dir, Time(0));
+        self.splits.asked.insert(dir, Steady(0));
         let (from, to) = (self.config.shard, dir.birth_shard());
         self.send(to, PeerMessage::SlotsAsk { from, to, dir }, false);
     }
@@ -81,11 +80,11 @@ impl Shard {
     }
 
     /// Asks again where no answer has come, if more slots are still wanted.
-    pub(super) fn tick_slots(&mut self, overlay: &Overlay<'_>, now: Time) -> Result<(), Stop> {
-        let since = before(now, RESEND_INTERVAL);
+    pub(super) fn tick_slots(&mut self, overlay: &Overlay<'_>, now: Steady) -> Result<(), Stop> {
+        let since = now.before(RESEND_INTERVAL);
         let mut late = Vec::new();
         for (&dir, asked) in &mut self.splits.asked {
-            if *asked == Time(0) {
+            if *asked == Steady(0) {
                 *asked = now;
             } else if *asked < since {
                 late.push(dir);

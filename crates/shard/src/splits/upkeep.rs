@@ -4,12 +4,11 @@ use super::begins;
 use crate::port::Environment;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use crate::submit::before;
 use pandofs_api::PeerMessage;
 use pandofs_namespace::records::{SplitRecord, StagingRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
-use pandofs_types::Time;
+use pandofs_types::Steady;
 use pandofs_types::limits::{RESEND_INTERVAL, STAGING_TIMEOUT};
 use std::ops::ControlFlow;
 
@@ -61,7 +60,7 @@ impl Shard {
             let _: StagingRecord = decode("staging", value)?;
             let id = keys::parse_split(key)
                 .ok_or_else(|| Stop::Broken("a staging key is short".to_string()))?;
-            splits.staging.insert(id, Time(0));
+            splits.staging.insert(id, Steady(0));
             Ok(ControlFlow::Continue(()))
         })
     }
@@ -71,14 +70,14 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
     ) -> Result<(), Stop> {
-        let now = env.now;
-        let since = before(now, RESEND_INTERVAL);
+        let now = env.steady;
+        let since = now.before(RESEND_INTERVAL);
         let mut late = Vec::new();
         let mut hand = Vec::new();
         for (&dir, copying) in &mut self.splits.copying {
             match &copying.in_flight {
                 // A chunk that was just sent carries no time yet.
-                Some(_) if copying.sent == Time(0) => copying.sent = now,
+                Some(_) if copying.sent == Steady(0) => copying.sent = now,
                 Some(chunk) if copying.sent < since => {
                     copying.sent = now;
                     late.push((copying.record.target, chunk.clone()));
@@ -97,10 +96,10 @@ impl Shard {
         for dir in hand {
             self.copy_on(overlay, dir, Some(now))?;
         }
-        let limit = before(now, STAGING_TIMEOUT);
+        let limit = now.before(STAGING_TIMEOUT);
         let mut stale = Vec::new();
         for (&split, moved) in &mut self.splits.staging {
-            if *moved == Time(0) {
+            if *moved == Steady(0) {
                 *moved = now;
             } else if *moved < limit {
                 stale.push(split);
@@ -119,11 +118,11 @@ impl Shard {
 
     /// Directories of which a split or merge has ended or was given up a while ago.
     fn look_again(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
-        if let Some(fresh) = self.splits.again.remove(&Time(0)) {
-            let due = Time(env.now.0 + PAUSE.as_nanos() as i64);
+        if let Some(fresh) = self.splits.again.remove(&Steady(0)) {
+            let due = env.steady.after(PAUSE);
             self.splits.again.entry(due).or_default().extend(fresh);
         }
-        let later = self.splits.again.split_off(&Time(env.now.0 + 1));
+        let later = self.splits.again.split_off(&Steady(env.steady.0 + 1));
         let due = std::mem::replace(&mut self.splits.again, later);
         for dir in due.into_values().flatten() {
             self.consider_all_splits(overlay, dir)?;

@@ -233,7 +233,7 @@ impl Run {
                         .push_back((shard, Input::DataDone { ticket, reply }));
                 }
                 Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
-                Output::Watch { .. } | Output::Recall(_) => {}
+                Output::Watch { .. } | Output::Replaced { .. } | Output::Recall(_) => {}
                 Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             }
         }

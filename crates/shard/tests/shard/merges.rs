@@ -68,7 +68,20 @@ fn may_go(cluster: &mut Cluster, dir: Ino, shard: u16) -> Vec<PeerMessage> {
                 dir,
                 child,
             };
-            may_go.extend(sent(&cluster.input(to, Input::Peer(ask)).outputs));
+            let outputs = cluster.input(to, Input::Peer(ask)).outputs;
+            // It tells a map, which is on disk before anybody goes by it.
+            let is_kept = |output: &Output| {
+                !matches!(
+                    output,
+                    Output::Send {
+                        message: PeerMessage::MergeGo { .. },
+                        durable: false,
+                        ..
+                    }
+                )
+            };
+            assert!(outputs.iter().all(is_kept), "{outputs:?}");
+            may_go.extend(sent(&outputs));
         }
     }
     may_go.retain(|message| {

@@ -321,6 +321,8 @@ fn a_last_step_that_comes_too_late_is_the_same_after_a_restart() {
     assert_eq!(step.records.iter().filter(handed).count(), 1);
     let undecided = |cluster: &Cluster| cluster.nodes[0].shard.status().undecided;
     let before = undecided(&cluster);
+    let [stored, replayed] = cluster.stored_and_replayed(0);
+    assert_eq!(stored, replayed);
     let refused = sent(&step.outputs);
     let recovered = cluster.restart(0);
     assert_eq!(before, undecided(&cluster));

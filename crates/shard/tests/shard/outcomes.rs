@@ -1,6 +1,6 @@
 //! Outcomes that reach a shard for some steps of an operation and not yet for others.
 
-use crate::support::{Cluster, create_file, name, sent};
+use crate::support::{Cluster, create_file, horizon, name, sent};
 use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
@@ -44,7 +44,7 @@ fn of_coordinator(message: CommitMessage) -> Input {
     Input::Peer(PeerMessage::Commit {
         from: ShardId(0),
         to: ShardId(1),
-        horizon: 100,
+        horizon: horizon(100),
         held: None,
         message,
     })

@@ -1,6 +1,6 @@
 //! Two-phase and three-phase commit between shards: what the coordinator answers before the others have heard of it.
 
-use crate::support::{Cluster, create_file, name, receiver, sent};
+use crate::support::{Cluster, create_file, horizon, name, receiver, sent};
 use pandofs_api::{
     Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
 };
@@ -162,7 +162,7 @@ fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
     let message = PeerMessage::Commit {
         from: ShardId(0),
         to: ShardId(1),
-        horizon: 1,
+        horizon: horizon(1),
         held: None,
         message,
     };

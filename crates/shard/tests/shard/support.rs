@@ -1,14 +1,18 @@
 //! Shards on memory stores whose messages the test carries itself.
 
-use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{
+    Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest,
+};
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
-use pandofs_store::{MemoryStore, Overlay, Store};
+use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
-    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Time,
+    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,
+    Time,
 };
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +26,8 @@ pub struct Cluster {
     pub map: Arc<ClusterMap>,
     pub nodes: Vec<Node>,
     pub now: i64,
+    /// How far the wall clock is from the one that nobody sets.
+    pub skew: i64,
     /// Objects that servers have, if that is not what they have made.
     pub held: BTreeMap<ServerId, u64>,
     sequence: u64,
@@ -69,6 +75,7 @@ impl Cluster {
             map,
             nodes,
             now: 1_000,
+            skew: 0,
             held: BTreeMap::new(),
             sequence: 0,
             random: 0,
@@ -82,6 +89,13 @@ impl Cluster {
             let nodes = shards.filter_map(|shard| self.nodes.get(usize::from(shard.0)));
             nodes.map(|node| node.shard.objects()).sum()
         })
+    }
+
+    /// Leaves out random numbers up to one that is wanted, which is the next to be drawn.
+    pub fn draw_until(&mut self, wanted: impl Fn(u64) -> bool) {
+        while !wanted(self.random + 1) {
+            self.random += 1;
+        }
     }
 
     /// A server joins, of which all shards hear at once.
@@ -153,8 +167,8 @@ impl Cluster {
             *random
         };
         let mut env = Environment {
-            now: Time(self.now),
-            steady: Time(self.now),
+            now: Time(self.now + self.skew),
+            steady: Steady(self.now),
             held,
             random: &mut draw,
         };
@@ -274,10 +288,32 @@ impl Cluster {
                     queue.extend(self.input(to.0, Input::Peer(message)).outputs);
                 }
                 // The lane's.
-                Output::Watch { .. } | Output::Recall(_) => {}
+                Output::Watch { .. } | Output::Replaced { .. } | Output::Recall(_) => {}
                 other => panic!("unexpected {other:?}"),
             }
         }
+    }
+
+    /// What a shard has stored, and what its records make of an empty store.
+    pub fn stored_and_replayed(&self, shard: u16) -> [BTreeMap<Vec<u8>, Vec<u8>>; 2] {
+        let live = &self.nodes[usize::from(shard)];
+        let mut again = node(&self.map, shard);
+        let mut overlay = Overlay::new(&again.store);
+        for (index, payload) in &live.log {
+            again.shard.replay(&mut overlay, *index, payload).unwrap();
+        }
+        let batch = overlay.take_batch();
+        drop(overlay);
+        again.store.write(&batch).unwrap();
+        [&live.store, &again.store].map(|store| {
+            let mut pairs = BTreeMap::new();
+            let read = store.scan(&[], &[0xff; 64], &mut |key, value| {
+                pairs.insert(key.to_vec(), value.to_vec());
+                ControlFlow::Continue(())
+            });
+            read.unwrap();
+            pairs
+        })
     }
 
     /// A crash that loses nothing of the log and everything of the store since it was flushed.
@@ -294,8 +330,8 @@ impl Cluster {
         }
         let mut draw = || 1;
         let mut env = Environment {
-            now: Time(self.now),
-            steady: Time(self.now),
+            now: Time(self.now + self.skew),
+            steady: Steady(self.now),
             held: 0,
             random: &mut draw,
         };
@@ -353,6 +389,14 @@ pub fn create_file(dir: Ino, name: Name) -> Request {
         mode: 0o644,
         umask: 0,
         open: false,
+    }
+}
+
+/// All of a coordinator's operations with smaller numbers have ended.
+pub fn horizon(passed: u64) -> Horizon {
+    Horizon {
+        passed,
+        open: Vec::new(),
     }
 }
 

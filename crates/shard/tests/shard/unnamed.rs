@@ -2,7 +2,8 @@
 
 use crate::support::{Cluster, link, name, sent};
 use pandofs_api::{
-    Ask, CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+    Ask, CommitMessage, EntryReply, Horizon, NewNode, PeerMessage, Refusal, Reply, Request, Step,
+    StepNumber,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -258,7 +259,7 @@ fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
             age: pandofs_api::Age { time, tx },
         };
         let message = |message| {
-            let horizon = 0;
+            let horizon = Horizon::default();
             Input::Peer(PeerMessage::Commit {
                 from,
                 to,

@@ -93,7 +93,7 @@ fn submit(
         let mut draw = || 1;
         let mut env = Environment {
             now: Time(2_000),
-            steady: Time(2_000),
+            steady: pandofs_types::Steady(2_000),
             held: 0,
             random: &mut draw,
         };

@@ -7,6 +7,7 @@ mod locks;
 mod numbers;
 mod opens;
 mod preserved;
+mod replayed;
 mod survives;
 
 use crate::client::Client;
@@ -108,6 +109,7 @@ impl Moments {
             }
         }
         linearizable::check(&tables, history)?;
-        attributes::check(history)
+        attributes::check(history)?;
+        replayed::check(servers)
     }
 }

@@ -36,8 +36,8 @@ pub fn shape(rng: &mut Rng) -> Shape {
     };
     let mut skewed = || match rng.below(3) {
         0 => 0,
-        1 => rng.below(5 * SECOND as u64) as i64,
-        _ => -(rng.below(3_600 * SECOND as u64) as i64),
+        1 => rng.below(DAY as u64) as i64,
+        _ => -(rng.below(DAY as u64) as i64),
     };
     let skew = (0..servers).map(|_| skewed()).collect();
     let clients = *rng.pick(&[1, 2, 3]);
@@ -60,6 +60,9 @@ pub fn shape(rng: &mut Rng) -> Shape {
         leases: rng.chance(2, 3).then(|| leasing(rng, servers, clients)),
     }
 }
+
+/// What somebody may set a server's clock by.
+const DAY: i64 = 86_400 * SECOND;
 
 /// What clocks may be wrong by in thousandths, some fast and some slow, without a client believing for longer than a server.
 const DRIFT: i64 = 20;
@@ -326,7 +329,14 @@ impl Draw<'_> {
             17 => Fault::Skew {
                 server,
                 at: start,
-                by: *rng.pick(&[-10 * SECOND, -MILLISECOND, MILLISECOND, 10 * SECOND]),
+                by: *rng.pick(&[
+                    -DAY,
+                    -10 * SECOND,
+                    -MILLISECOND,
+                    MILLISECOND,
+                    10 * SECOND,
+                    DAY,
+                ]),
             },
             18 => Fault::Full {
                 server,

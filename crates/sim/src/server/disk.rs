@@ -1,14 +1,15 @@
 //! What is on a server's disk for sure and what is not: forces of the log, flushes of the store, and what a crash
 //! leaves of both.
 
-use super::{Death, Server};
+use super::{Death, Server, new_store};
 use crate::disk::Disk;
 use crate::history::Key;
 use crate::scenario::{Loss, MILLISECOND, Moment};
 use pandofs_api::Request;
 use pandofs_log::Log;
 use pandofs_server::parts;
-use pandofs_shard::Record;
+use pandofs_shard::{Record, Shard, ShardError};
+use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 
 impl Server {
@@ -93,6 +94,23 @@ impl Server {
         self.process = None;
         self.acts.clear();
         lost
+    }
+
+    /// What every record that was ever applied makes of an empty store.
+    pub fn replayed(&self) -> Result<MemoryStore, ShardError> {
+        let store = new_store(&self.map, self.id);
+        for config in self.configs() {
+            let stream = u64::from(config.shard.0);
+            let mut shard = Shard::open(config, &store)?;
+            let mut overlay = Overlay::new(&store);
+            for (index, payload) in (1..).zip(self.log.all(stream)) {
+                shard.replay(&mut overlay, index, &payload)?;
+            }
+            let batch = overlay.take_batch();
+            drop(overlay);
+            store.write(&batch)?;
+        }
+        Ok(store)
     }
 
     /// Names in requests whose records the log has and `left` has not.

@@ -292,6 +292,17 @@ impl World {
                 self.step()?;
             }
         }
+        // Whoever asked was answered, or asked again and was answered there.
+        for server in &self.servers {
+            let left = server
+                .process
+                .as_ref()
+                .map_or(0, |process| process.tickets.len());
+            if left > 0 {
+                let what = format!("server {} keeps {left} tickets for nobody", server.id);
+                return Err(Finding::new("progress", what));
+            }
+        }
         let dump = self.dump();
         self.moments
             .end(&dump, &self.servers, &self.clients, &mut self.history)

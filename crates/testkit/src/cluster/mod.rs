@@ -360,7 +360,7 @@ impl Cluster {
                 self.post(LOCAL, from, Input::DataDone { ticket, reply });
             }
             Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
-            Output::Watch { .. } => {}
+            Output::Watch { .. } | Output::Replaced { .. } => {}
             Output::Recall(recall) => self.send_recall(from, recall),
             Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
         }

@@ -7,7 +7,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::SESSION_TIMEOUT;
-use pandofs_types::{Credentials, ShardId, Time};
+use pandofs_types::{Credentials, ShardId, Steady, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Node {
         let mut random = || rng.next_u64();
         let mut env = Environment {
             now,
-            steady: now,
+            steady: Steady(now.0),
             held: self.shard.objects(),
             random: &mut random,
         };
@@ -105,7 +105,7 @@ impl Node {
         let mut random = || rng.next_u64();
         let mut env = Environment {
             now,
-            steady: now,
+            steady: Steady(now.0),
             held: self.shard.objects(),
             random: &mut random,
         };
