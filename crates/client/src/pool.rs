@@ -553,11 +553,6 @@ impl Server {
     pub fn was_reached(&self) -> bool {
         self.presence().seen > 0
     }
-
-    /// Whether the cluster map has this server still at the same addresses.
-    pub fn is_still(&self, info: &ServerInfo) -> bool {
-        Server::new(info).is_ok_and(|new| new.id == self.id && new.addresses == self.addresses)
-    }
 }
 
 #[cfg(test)]
