@@ -65,7 +65,7 @@ impl Core {
                     file.learn(token, &inode);
                     let end = inode.attr.size;
                     let offset = end.saturating_sub(length);
-                    let hold = self.hold(caller, file);
+                    let hold = self.hold(caller, file)?;
                     let written = self.write_objects(file.ino, &layout, offset, data);
                     let cuts = self.let_go(file, hold);
                     written?;

@@ -100,13 +100,17 @@ impl Client {
             answer(Err(failure));
             return Ok(());
         }
+        if let Err(failure) = core.still_there(&file) {
+            answer(Err(failure));
+            return Ok(());
+        }
         match core.begin_behind(caller, &file, offset, data) {
             Some((layout, hold)) => {
                 answer(Ok(()));
                 asker::to_the_end(|| core.finish_behind(&file, &layout, hold, offset, data))
             }
             None => {
-                answer(core.write(caller, &file, offset, data));
+                answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
                 Ok(())
             }
         }
@@ -137,7 +141,12 @@ impl Core {
         work: impl FnOnce(&File) -> Result<T>,
     ) -> Result<T> {
         if let Some(file) = self.opens.file(ino) {
-            return work(&file);
+            self.still_there(&file)?;
+            let done = work(&file);
+            self.note_gone(&file, &done);
+            // A server may have said meanwhile that it does not know the file any more.
+            self.still_there(&file)?;
+            return done;
         }
         let file = File::new(ino, &self.inode(caller, ino)?);
         let done = work(&file);
@@ -283,7 +292,7 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
-                    let hold = self.hold(caller, file);
+                    let hold = self.hold(caller, file)?;
                     let written = self.write_objects(file.ino, &layout, offset, data);
                     let cuts = self.let_go(file, hold);
                     written?;
@@ -296,15 +305,18 @@ impl Core {
 
     /// A lease of the inode's attributes under which to write to its data objects, if there is one to be had
     /// (`beliefs::grips` says what for).
-    pub(crate) fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
+    ///
+    /// # Errors
+    /// `Stale` when the file is gone: a write would make objects that belong to nothing.
+    pub(crate) fn hold(&self, caller: &Credentials, file: &File) -> Result<Option<Hold>> {
         let give_up = Instant::now() + GRIP_RECALLED;
         let mut has_asked = false;
         let mut pause = MIN_GRIP_PAUSE;
         loop {
             let now = Instant::now();
             match self.beliefs.begin_write(file.ino, now) {
-                Begun::Held(hold) => return Some(hold),
-                Begun::Without => return None,
+                Begun::Held(hold) => return Ok(Some(hold)),
+                Begun::Without => return Ok(None),
                 Begun::Ask | Begun::AskLater if !has_asked => has_asked = true,
                 Begun::AskLater if now < give_up => {
                     std::thread::sleep(pause);
@@ -312,14 +324,17 @@ impl Core {
                 }
                 Begun::Ask | Begun::AskLater => {
                     self.beliefs.asked_in_vain(file.ino, now);
-                    return None;
+                    return Ok(None);
                 }
             }
             let token = file.token();
             let request = Request::GetAttr { ino: file.ino };
             let reply = self.ask(caller, Target::Inode(file.ino), request);
-            let inode = inode_of(reply.ok()?).ok()?;
-            file.learn(token, &inode);
+            match reply.map_err(ClientError::from).and_then(inode_of) {
+                Ok(inode) => file.learn(token, &inode),
+                Err(error) if error.is_gone() => return Err(error),
+                Err(_) => return Ok(None),
+            }
         }
     }
 
@@ -345,7 +360,10 @@ impl Core {
         if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
             return None;
         }
-        let hold = self.hold(caller, file);
+        let Ok(hold) = self.hold(caller, file) else {
+            self.behind.end(true);
+            return None;
+        };
         // Who does not wait here is told by the write that is not answered early.
         if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
             return Some((layout, hold));
@@ -365,6 +383,7 @@ impl Core {
     ) -> Result<()> {
         let written = self.write_objects(file.ino, layout, offset, data);
         let cuts = self.let_go(file, hold);
+        let written = written.and_then(|()| self.still_there(file));
         self.behind.end(written.is_ok());
         file.end_behind(offset, written.clone().map(|()| cuts));
         written

@@ -4,6 +4,7 @@
 mod turns;
 
 use crate::error::ClientError;
+use crate::stay::Stay;
 use pandofs_api::{FileBody, InodeReply, Layout};
 use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
@@ -171,6 +172,7 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct File {
     pub ino: Ino,
+    pub stay: Stay,
     known: Mutex<Known>,
     /// Something that may be waited for ([`turns`]) has come to its end.
     settled: Condvar,
@@ -191,6 +193,7 @@ impl File {
         };
         File {
             ino,
+            stay: Stay::default(),
             known: Mutex::new(known),
             settled: Condvar::new(),
         }

@@ -232,6 +232,7 @@ impl Client {
         match self.core().opens.file(ino) {
             Some(file) => {
                 self.core().report(&file, None)?;
+                file.stay.check()?;
                 file.take_failure()
             }
             None => Ok(()),
@@ -314,8 +315,9 @@ impl Core {
             is_new = true;
             File::new(ino, inode)
         });
-        if !is_new {
-            file.learn(token, inode);
+        match is_new {
+            true => file.stay.be_sure(self.lapses.load(Ordering::SeqCst)),
+            false => file.learn(token, inode),
         }
         let Some((server, registration)) = &call.answered_by else {
             return;
@@ -325,6 +327,7 @@ impl Core {
         let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
         let may_be_lost = call.resent && call.is_mutation();
         if is_lost || may_be_lost {
+            file.stay.doubt();
             self.register_one(ino);
         }
     }
@@ -407,7 +410,8 @@ impl Core {
             Err(error) if error.is_gone() => {
                 // The file is removed, and with it what was written.
                 file.reported(&report);
-                Ok(None)
+                self.note_gone(file, &Err::<(), _>(error));
+                file.stay.check().map(|()| None)
             }
             Err(error) => Err(error),
         }

@@ -17,7 +17,7 @@
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `beliefs`, `recalls` | entries and attributes that are leased |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
-//! | `core`, `background` | the session's life with the servers |
+//! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
 //! | `asker` | for whom a thread asks, and whether they still wait |
 //! | `watch` | who is told of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
@@ -54,6 +54,7 @@ mod route;
 mod router;
 mod slots;
 mod space;
+mod stay;
 mod stripes;
 mod unforced;
 mod watch;

@@ -45,8 +45,15 @@ impl Timeouts {
     }
 }
 
-/// What a server drew when its process started: another value than last time means another process.
-pub(crate) type Boot = u64;
+/// What a server says of itself and of what it knows of this session. Another one than last time: it has nothing (any
+/// more) of what the session had there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acquaintance {
+    /// Drawn when its process started.
+    pub boot: u64,
+    /// Drawn when that process first heard of the session, and anew after it had let go of it.
+    pub known_since: u64,
+}
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -107,7 +114,7 @@ impl Connection {
         address: &Address,
         server: ServerId,
         who: &Identity,
-    ) -> Result<(Connection, Boot), ConnectError> {
+    ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
         let is_given_up = Cell::new(false);
@@ -150,7 +157,7 @@ impl Connection {
         address: &Address,
         server: ServerId,
         who: &Identity,
-    ) -> Result<(Connection, Boot), ConnectError> {
+    ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let hello = Hello {
@@ -181,6 +188,7 @@ impl Connection {
                 server: answering,
                 boot,
                 machine,
+                known_since,
                 ..
             }) => {
                 if answering != server {
@@ -191,7 +199,7 @@ impl Connection {
                 }
                 self.be_patient(who.timeouts.answer).map_err(lost)?;
                 self.machine = machine;
-                return Ok((self, boot));
+                return Ok((self, Acquaintance { boot, known_since }));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
         };
@@ -369,18 +377,25 @@ pub(crate) struct Server {
     idle: Mutex<Vec<Connection>>,
     /// So many of them keep their buffers, those that were used last.
     buffered: AtomicUsize,
-    /// The boot for which the session's opens are registered; none before the first connection, or
-    /// when they may be lost. Held while they are being registered, so that no request gets ahead.
-    pub registered: Mutex<Option<Boot>>,
+    /// To whom the session's opens are registered; none before the first connection. Held while they are being
+    /// registered, so that no request gets ahead.
+    pub registered: Mutex<Registered>,
     /// How often it was begun to register the opens. A connection of an earlier count reached an
     /// earlier process.
     pub registrations: AtomicU64,
-    /// Answers received since the client began.
-    pub answers: AtomicU64,
-    /// When the last came, in milliseconds after `begun`.
+    /// When what was answered last had been asked, in milliseconds after `begun`.
     last_answer: AtomicU64,
     begun: Instant,
     presence: Mutex<Presence>,
+}
+
+/// What the server was told of what the session has.
+#[derive(Debug, Default)]
+pub(crate) struct Registered {
+    /// All that the session has was told to the server that said this.
+    pub with: Option<Acquaintance>,
+    /// It was told to one before, or begun to be.
+    pub before: bool,
 }
 
 #[derive(Debug, Default)]
@@ -411,9 +426,8 @@ impl Server {
             addresses,
             idle: Mutex::new(Vec::new()),
             buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
-            registered: Mutex::new(None),
+            registered: Mutex::new(Registered::default()),
             registrations: AtomicU64::new(0),
-            answers: AtomicU64::new(0),
             last_answer: AtomicU64::new(0),
             begun: Instant::now(),
             presence: Mutex::new(Presence::default()),
@@ -422,12 +436,6 @@ impl Server {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts an answer to what was asked then.
-    pub fn answered(&self, asked: Instant) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
-        self.heard(asked);
     }
 
     /// Notes that it has heard of this session since it was asked something: when it has answered. That the
@@ -489,18 +497,8 @@ impl Server {
         }
     }
 
-    /// The opens are to be registered anew before the next connection is used.
-    pub fn forget_registration(&self) {
-        *self
-            .registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
-        self.close_idle();
-    }
-
-    /// A new connection, and to which process of the server. The session's opens are not registered
-    /// yet.
-    pub fn connect(&self, who: &Identity) -> Result<(Connection, Boot), ConnectError> {
+    /// A new connection, and what the server knows of the session. Its opens are not registered yet.
+    pub fn connect(&self, who: &Identity) -> Result<(Connection, Acquaintance), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {
             match Connection::open(address, self.id, who) {

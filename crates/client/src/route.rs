@@ -208,7 +208,7 @@ impl Core {
         cannot_be_given_up(call);
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
-                server.answered(connection.asked());
+                server.heard(connection.asked());
                 let registration = connection.registration;
                 call.machine = connection.machine;
                 server.put_back(connection);
@@ -309,7 +309,7 @@ impl Core {
                     match group.waiting.iter().position(asked) {
                         Some(place) => {
                             let index = group.waiting.swap_remove(place);
-                            server.answered(connection.asked());
+                            server.heard(connection.asked());
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
                             calls[index].machine = connection.machine;

@@ -92,7 +92,7 @@ impl Core {
                     }
                 }
                 Body::Striped(layout) => {
-                    let hold = self.hold(caller, file);
+                    let hold = self.hold(caller, file)?;
                     let done = self.allocate_objects(file.ino, &layout, offset, end, allocation);
                     let cuts = self.let_go(file, hold);
                     done?;

@@ -8,33 +8,57 @@ use std::time::Instant;
 /// When each session was last heard of. A session may have several connections, or none for a while.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    last_heard: HashMap<SessionId, Instant>,
+    known: HashMap<SessionId, Known>,
+    /// How many became known so far.
+    count: u64,
     /// When silence was last looked for.
     last_look: Instant,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// How many were known before it and with it when it became known: another number after it was forgotten.
+    since: u64,
+    last_heard: Instant,
 }
 
 impl Sessions {
     pub fn new(now: Instant) -> Sessions {
         Sessions {
-            last_heard: HashMap::new(),
+            known: HashMap::new(),
+            count: 0,
             last_look: now,
         }
     }
 
-    /// Notes that the session sent something.
-    pub fn heard(&mut self, session: SessionId, now: Instant) {
-        self.last_heard.insert(session, now);
+    /// Notes that the session sent something. Answers with the number of when it became known, which is another one
+    /// whenever it had been forgotten in between: never 0.
+    pub fn heard(&mut self, session: SessionId, now: Instant) -> u64 {
+        let known = self.known(session, now);
+        known.last_heard = now;
+        known.since
     }
 
     /// A session that may never have been here has something here: it counts as heard of now, unless it has
     /// been.
     pub fn expect(&mut self, session: SessionId, now: Instant) {
-        self.last_heard.entry(session).or_insert(now);
+        self.known(session, now);
+    }
+
+    fn known(&mut self, session: SessionId, now: Instant) -> &mut Known {
+        let count = &mut self.count;
+        self.known.entry(session).or_insert_with(|| {
+            *count += 1;
+            Known {
+                since: *count,
+                last_heard: now,
+            }
+        })
     }
 
     /// Forgets a session; answers whether it was known.
     pub fn remove(&mut self, session: SessionId) -> bool {
-        self.last_heard.remove(&session).is_some()
+        self.known.remove(&session).is_some()
     }
 
     /// Forgets the sessions that have been silent for [`SESSION_TIMEOUT`], and gives them. To be called
@@ -44,15 +68,18 @@ impl Sessions {
         let stood_still = now.saturating_duration_since(self.last_look) >= SESSION_TIMEOUT / 4;
         self.last_look = now;
         if stood_still {
-            self.last_heard.values_mut().for_each(|last| *last = now);
+            let all = self.known.values_mut();
+            all.for_each(|known| known.last_heard = now);
         }
-        let silent = |last: Instant| now.saturating_duration_since(last) >= SESSION_TIMEOUT;
-        let gone = self.last_heard.extract_if(|_, last| silent(*last));
+        let silence = |known: &Known| now.saturating_duration_since(known.last_heard);
+        let gone = self
+            .known
+            .extract_if(|_, known| silence(known) >= SESSION_TIMEOUT);
         gone.map(|(session, _)| session).collect()
     }
 
     pub fn len(&self) -> usize {
-        self.last_heard.len()
+        self.known.len()
     }
 }
 
@@ -95,6 +122,23 @@ mod tests {
             look(&mut sessions, start, 3 * timeout),
             [(2 * timeout - 10, SessionId(2))]
         );
+    }
+
+    #[test]
+    fn a_session_that_was_forgotten_is_known_anew() {
+        let start = Instant::now();
+        let mut sessions = Sessions::new(start);
+        let first = sessions.heard(SessionId(1), start);
+        let other = sessions.heard(SessionId(2), start);
+        assert!(first != 0 && other != 0);
+        assert_eq!(sessions.heard(SessionId(1), start + SECOND), first);
+        let timeout = SESSION_TIMEOUT.as_secs();
+        assert_eq!(look(&mut sessions, start, timeout + 1).len(), 2);
+        sessions.expect(SessionId(1), start);
+        let again = sessions.heard(SessionId(1), start);
+        assert!(again != first && again != other);
+        assert!(sessions.remove(SessionId(1)));
+        assert_ne!(sessions.heard(SessionId(1), start), again);
     }
 
     #[test]

@@ -199,6 +199,7 @@ fn a_handshake() {
         boot: 99,
         epoch: Epoch(5),
         machine: Machine(1),
+        known_since: 0,
     };
     let greet = |ours: FsId| {
         let mut stream = connect(&address, PATIENCE).unwrap();

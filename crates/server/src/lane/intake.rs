@@ -187,9 +187,11 @@ impl Lane {
     ) {
         let (role, answer) = match hello {
             Ok(Hello { peer, .. }) => {
+                let mut known_since = 0;
                 let role = match peer {
                     Peer::Client { session } => {
                         *heard = Some(session);
+                        known_since = self.sessions.heard(session, now);
                         Role::Client { session }
                     }
                     Peer::Admin => Role::Admin,
@@ -214,6 +216,7 @@ impl Lane {
                         boot,
                         epoch,
                         machine: self.holdings.generations.machine(),
+                        known_since,
                     },
                 )
             }
