@@ -7,6 +7,7 @@
 use crate::Client;
 use crate::asker;
 use crate::beliefs::{Begun, Hold};
+use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
@@ -21,7 +22,7 @@ use pandofs_types::limits::{
 };
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Client {
     /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as
@@ -309,11 +310,11 @@ impl Core {
     /// # Errors
     /// `Stale` when the file is gone: a write would make objects that belong to nothing.
     pub(crate) fn hold(&self, caller: &Credentials, file: &File) -> Result<Option<Hold>> {
-        let give_up = Instant::now() + GRIP_RECALLED;
+        let give_up = Boottime::now() + GRIP_RECALLED;
         let mut has_asked = false;
         let mut pause = MIN_GRIP_PAUSE;
         loop {
-            let now = Instant::now();
+            let now = Boottime::now();
             match self.beliefs.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Ok(Some(hold)),
                 Begun::Without => return Ok(None),
@@ -340,7 +341,7 @@ impl Core {
 
     /// The write has ended: how often the file had been cut, if it was under a lease all the time.
     pub(crate) fn let_go(&self, file: &File, hold: Option<Hold>) -> Option<u32> {
-        self.beliefs.end_write(file.ino, hold?, Instant::now())
+        self.beliefs.end_write(file.ino, hold?, Boottime::now())
     }
 
     /// Begins to write something that is answered before the servers have it: the layout of the file, and the lease

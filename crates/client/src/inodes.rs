@@ -1,6 +1,7 @@
 //! Operations on an object by its number.
 
 use crate::asker;
+use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
@@ -144,7 +145,7 @@ impl Client {
             return Some(file.mode());
         }
         let (attr, until) = core.beliefs.attr(ino)?;
-        (until > Instant::now()).then_some(attr.mode)
+        (until > Boottime::now()).then_some(attr.mode)
     }
 
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its

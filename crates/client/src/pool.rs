@@ -2,6 +2,7 @@
 //! their answers, and puts the connection back for the next one.
 
 use crate::asker;
+use crate::boottime::Boottime;
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{
     ANSWER_TIMEOUT, ASKER_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
@@ -98,7 +99,7 @@ pub(crate) struct Connection {
     /// How long to wait for something to read, or for something to be taken.
     patience: Duration,
     /// When requests were sent last.
-    asked: Instant,
+    asked: Boottime,
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
@@ -143,7 +144,7 @@ impl Connection {
             stream,
             next_id: 0,
             patience,
-            asked: Instant::now(),
+            asked: Boottime::now(),
             registration: 0,
             machine: Machine::default(),
         };
@@ -237,13 +238,13 @@ impl Connection {
     }
 
     /// When what is answered last was sent, or before: requests that were sent since are not there.
-    pub fn asked(&self) -> Instant {
+    pub fn asked(&self) -> Boottime {
         self.asked
     }
 
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
-        self.asked = Instant::now();
+        self.asked = Boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
@@ -385,7 +386,7 @@ pub(crate) struct Server {
     pub registrations: AtomicU64,
     /// When what was answered last had been asked, in milliseconds after `begun`.
     last_answer: AtomicU64,
-    begun: Instant,
+    begun: Boottime,
     presence: Mutex<Presence>,
 }
 
@@ -429,7 +430,7 @@ impl Server {
             registered: Mutex::new(Registered::default()),
             registrations: AtomicU64::new(0),
             last_answer: AtomicU64::new(0),
-            begun: Instant::now(),
+            begun: Boottime::now(),
             presence: Mutex::new(Presence::default()),
         })
     }
@@ -441,7 +442,7 @@ impl Server {
     /// Notes that it has heard of this session since it was asked something: when it has answered. That the
     /// answer is only read now says nothing. A process that was stopped for a minute finds answers of a minute ago,
     /// and the server has let go of what the session had.
-    pub fn heard(&self, asked: Instant) {
+    pub fn heard(&self, asked: Boottime) {
         let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
         self.last_answer.fetch_max(asked, Ordering::Relaxed);
     }

@@ -12,11 +12,11 @@
 //! number, and makes the file longer whatever was cut.
 
 use super::{Beliefs, State};
+use crate::boottime::Boottime;
 use pandofs_api::Reply;
 use pandofs_types::limits::{GRIP_IN_VAIN, GRIP_RECALLED};
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// How it is with one file that is written to.
 #[derive(Debug, Default)]
@@ -32,15 +32,15 @@ pub(super) struct Grip {
     lost: u64,
     /// A recall waits for the writes under way.
     is_wanted: bool,
-    recalled: Option<Instant>,
+    recalled: Option<Boottime>,
     /// It is not asked for before.
-    not_before: Option<Instant>,
+    not_before: Option<Boottime>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
     cuts: u32,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -90,7 +90,7 @@ impl State {
         ino: Ino,
         events: u64,
         cuts: u32,
-        until: Instant,
+        until: Boottime,
         server: ServerId,
     ) {
         if let Some(grip) = self.grips.get_mut(&ino)
@@ -142,7 +142,7 @@ impl State {
         grip.under_way > 0
     }
 
-    pub(super) fn recall_grip(&mut self, ino: Ino, now: Instant) {
+    pub(super) fn recall_grip(&mut self, ino: Ino, now: Boottime) {
         if let Some(grip) = self.grips.get_mut(&ino) {
             grip.let_go();
             grip.is_wanted = false;
@@ -151,7 +151,7 @@ impl State {
     }
 
     /// Whether there may be one more. With all in use each of them is looked at only every now and then.
-    fn has_room_for_grip(&mut self, now: Instant) -> bool {
+    fn has_room_for_grip(&mut self, now: Boottime) -> bool {
         if self.grips.len() < self.most_grips {
             return true;
         }
@@ -186,7 +186,7 @@ impl State {
 
 impl Beliefs {
     /// Begins a write to data objects of an inode that this client has open.
-    pub fn begin_write(&self, ino: Ino, now: Instant) -> Begun {
+    pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
         if !self.is_on() {
             return Begun::Without;
         }
@@ -218,7 +218,8 @@ impl Beliefs {
         if grip.not_before.is_some_and(|not_before| not_before > now) {
             return Begun::Without;
         }
-        let is_recent = |recalled: Instant| now.duration_since(recalled) < GRIP_RECALLED;
+        let is_recent =
+            |recalled: Boottime| now.saturating_duration_since(recalled) < GRIP_RECALLED;
         match grip.is_wanted || grip.recalled.is_some_and(is_recent) {
             true => Begun::AskLater,
             false => Begun::Ask,
@@ -226,7 +227,7 @@ impl Beliefs {
     }
 
     /// It has ended: the cuts that it knew of, if the lease lasted until now.
-    pub fn end_write(&self, ino: Ino, hold: Hold, now: Instant) -> Option<u32> {
+    pub fn end_write(&self, ino: Ino, hold: Hold, now: Boottime) -> Option<u32> {
         let mut state = self.state();
         let Some(grip) = state.grips.get_mut(&ino) else {
             panic!("a write to inode {ino} ends after the file was closed");
@@ -238,7 +239,7 @@ impl Beliefs {
     }
 
     /// No lease was given, although one was asked for.
-    pub fn asked_in_vain(&self, ino: Ino, now: Instant) {
+    pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
         if let Some(grip) = self.state().grips.get_mut(&ino) {
             grip.not_before = Some(now + GRIP_IN_VAIN);
         }

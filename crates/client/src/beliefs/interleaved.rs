@@ -153,7 +153,7 @@ struct Task {
 struct World {
     rng: Rng,
     plant: Option<Plant>,
-    time: Instant,
+    time: Boottime,
     /// Steps so far.
     now: u64,
     server: Arc<Server>,
@@ -168,7 +168,7 @@ fn range(block: u64) -> std::ops::Range<u64> {
 
 impl World {
     fn new(seed: u64, plant: Option<Plant>) -> World {
-        let time = Instant::now();
+        let time = Boottime::now();
         let shard = Shard {
             size: 0,
             cuts: 0,

@@ -1,9 +1,9 @@
 //! Leases that are recalled.
 
 use super::Beliefs;
+use crate::boottime::Boottime;
 use pandofs_types::LeaseKey;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Beliefs {
     /// These are believed no longer. Those of them that this session is changing just now are given back.
@@ -16,7 +16,7 @@ impl Beliefs {
     /// which is written to slowly, and Y, which is not written to. It waits for X; a first write to Y begins meanwhile
     /// under what is believed of Y; X is written; the recall is answered with Y's write under way, which comes after the
     /// cut and is reported as older than it.)
-    pub fn recall(&self, keys: &[LeaseKey], now: Instant, waits: bool) -> Option<Vec<LeaseKey>> {
+    pub fn recall(&self, keys: &[LeaseKey], now: Boottime, waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {
             LeaseKey::Inode(ino) => state.want_grip(ino),
