@@ -11,7 +11,7 @@ use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
-use crate::file::{Body, File, Snapshot, Written};
+use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
@@ -67,8 +67,8 @@ impl Client {
 
     /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
     /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
-    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and the
-    /// first of them, or of further writes, is told if it came to nothing.
+    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and through each
+    /// [open file](Client::open_handle) the first of them, or of further writes, is told if it came to nothing.
     ///
     /// # Errors
     /// What went wrong after it was answered; before, `answer` gets it.
@@ -76,6 +76,7 @@ impl Client {
         &self,
         caller: &Credentials,
         ino: Ino,
+        handle: u64,
         offset: u64,
         data: &[u8],
         answer: impl FnOnce(Result<()>),
@@ -97,7 +98,7 @@ impl Client {
             answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
             return Ok(());
         };
-        if let Err(failure) = file.take_failure() {
+        if let Err(failure) = file.take_failure(handle) {
             answer(Err(failure));
             return Ok(());
         }
@@ -121,10 +122,20 @@ impl Client {
     ///
     /// # Errors
     /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
-    /// machine has lost some of it.
+    /// machine has lost some of it. Who has opened the file under a [number](Client::open_handle) uses
+    /// [`Client::fsync_through`]; all others count as one.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
+        self.fsync_through(caller, ino, NO_HANDLE)
+    }
+
+    /// As [`Client::fsync`], through this open file, which is told once of all that was lost while it was open, whoever
+    /// else was told.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn fsync_through(&self, caller: &Credentials, ino: Ino, handle: u64) -> Result<()> {
         let core = self.core();
-        core.with_file(caller, ino, |file| core.sync(caller, file))
+        core.with_file(caller, ino, |file| core.sync(caller, file, handle))
     }
 }
 
@@ -466,17 +477,23 @@ impl Core {
             .try_for_each(expect_done)
     }
 
-    fn sync(&self, caller: &Credentials, file: &File) -> Result<()> {
+    fn sync(&self, caller: &Credentials, file: &File, handle: u64) -> Result<()> {
         // Before the shard is told to force: the size belongs to what it forces.
         self.report(file, None)?;
-        file.take_failure()?;
         let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
             check_layout(&layout)?;
             objects.extend(layout.servers());
         }
         let shard = self.inodes.shard_of(file.ino);
-        self.force(caller, file.ino, objects, vec![shard])
+        match self.force(caller, file.ino, objects, vec![shard], |lost| {
+            file.fail(lost)
+        }) {
+            Err(error @ ClientError::Fs(_)) => file.fail(error),
+            Err(error) => return Err(error),
+            Ok(()) => {}
+        }
+        file.take_failure(handle)
     }
 }
 

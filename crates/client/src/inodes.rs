@@ -5,7 +5,7 @@ use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
-use crate::file::{File, Token, groups_decide, has_set_id};
+use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
@@ -230,13 +230,39 @@ impl Client {
     /// The file system's. What could not be reported stays to be reported. Those of writes that were
     /// answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
+        self.flush_through(ino, NO_HANDLE)
+    }
+
+    /// As [`Client::flush`], through this open file, which is told once of all that was lost while it was open, whoever
+    /// else was told.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn flush_through(&self, ino: Ino, handle: u64) -> Result<()> {
+        self.report_written(ino)?;
         match self.core().opens.file(ino) {
-            Some(file) => {
-                self.core().report(&file, None)?;
-                file.stay.check()?;
-                file.take_failure()
-            }
+            Some(file) => file.take_failure(handle),
             None => Ok(()),
+        }
+    }
+
+    /// As [`Client::flush`] for one who tells nobody what it comes to: what was lost is still to be told.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn report_written(&self, ino: Ino) -> Result<()> {
+        let Some(file) = self.core().opens.file(ino) else {
+            return Ok(());
+        };
+        self.core().report(&file, None)?;
+        file.stay.check()
+    }
+
+    /// Says that what was opened last is used under this number from now on, until [`Client::unlock_handle`]: through
+    /// each it is told once if something is lost that was answered.
+    pub fn open_handle(&self, ino: Ino, handle: u64) {
+        if let Some(file) = self.core().opens.file(ino) {
+            file.open_handle(handle);
         }
     }
 }

@@ -493,7 +493,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
     let (mut answered, mut log_then) = (None, None);
     bench
         .client
-        .write_behind(&ME, FILE, 10_000, &more, |result| {
+        .write_behind(&ME, FILE, 1, 10_000, &more, |result| {
             log_then = Some(bench.log());
             answered = Some(result);
         })
@@ -506,7 +506,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
     // A small one is written first: it costs little, and who wrote it learns what came of it.
     bench
         .client
-        .write_behind(&ME, FILE, 0, &pattern(100), |result| {
+        .write_behind(&ME, FILE, 1, 0, &pattern(100), |result| {
             assert_eq!(result, Ok(()));
             assert!(bench.log().contains(&"write"));
         })
@@ -523,7 +523,9 @@ fn a_write_that_came_to_nothing_is_told_to_whoever_asks_next() {
         bench.stored().full = true;
         let behind = |expected: Result<(), ClientError>| {
             let answer = |result| assert_eq!(result, expected);
-            bench.client.write_behind(&ME, FILE, 10_000, &large, answer)
+            bench
+                .client
+                .write_behind(&ME, FILE, 1, 10_000, &large, answer)
         };
         assert_eq!(behind(Ok(())), Err(no_space()));
         let told = match sync {

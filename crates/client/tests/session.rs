@@ -271,7 +271,7 @@ fn what_was_removed_when_servers_had_let_go_of_it_is_stale() {
         |client| client.fsync(&ME, GONE),
         |client| {
             let mut answered = Ok(());
-            let result = client.write_behind(&ME, GONE, 0, &[2; 8], |answer| answered = answer);
+            let result = client.write_behind(&ME, GONE, 1, 0, &[2; 8], |answer| answered = answer);
             answered.and(result)
         },
     ];
