@@ -37,11 +37,12 @@ pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
         RequestBody::Admin(_) => AnswerBody::Admin(AdminReply::Failed(
             "only administrators may ask this".to_owned(),
         )),
+        // Of no session at all.
         RequestBody::Shard(_)
         | RequestBody::Ping
         | RequestBody::Goodbye { .. }
         | RequestBody::AwaitRecalls { .. } => {
-            let why = "only clients may ask this".to_owned();
+            let why = "not the session that said hello".to_owned();
             AnswerBody::Shard(Err(Refusal::Malformed(why)))
         }
     }
