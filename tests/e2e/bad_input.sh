@@ -180,7 +180,8 @@ for ((try = 0; try < 20; try++)); do
         break
     fi
 done
-start_cluster "--tcp=127.0.0.1:$port"
+expect_refused --trust-network "$PANDOFS" up --data "$DATA-tcp" --no-mount "--tcp=127.0.0.1:$port"
+start_cluster "--tcp=127.0.0.1:$port" --trust-network
 pids=$(cat "$DATA"/server-*/pid)
 fs=$(jq -r .fs "$DATA/cluster.json")
 use_server 0

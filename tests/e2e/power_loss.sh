@@ -1,6 +1,7 @@
 #!/bin/bash
 # Machines of servers that lose power while a mount lives on (the servers believe so): fsync of each file and directory
-# that was changed through the mount before, and was not forced, fails with EIO once. What was forced is there, and no
+# that was changed through the mount before, and was not forced, fails with EIO once, and once through each descriptor
+# that was open all the time. What was forced is there, and no
 # fsync of it fails; nor does any after servers were only killed.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
@@ -33,6 +34,21 @@ fails_once() {
     done
 }
 
+# fsync_of DESCRIPTOR
+fsync_of() {
+    python3 -c 'import os, sys; os.fsync(int(sys.argv[1]))' "$1"
+}
+
+# each_fails_once DESCRIPTOR...: fsync through each of them, all of one file, fails, whoever was told before; the next one
+# does not.
+each_fails_once() {
+    local descriptor
+    for descriptor in "$@"; do
+        expect_refused "$LOST" fsync_of "$descriptor"
+        expect "the second fsync of descriptor $descriptor" fsync_of "$descriptor"
+    done
+}
+
 # does_not_fail PATH...: fsync of all of them.
 does_not_fail() {
     local path
@@ -42,9 +58,11 @@ does_not_fail() {
 }
 
 # change NAME: a file of several units and one that fits its inode, a directory with names, and a file with a new name:
-# all made, and nothing forced. The first one stays open, for writing, as descriptor 7.
+# all made, and nothing forced. The first one stays open, for writing, as descriptors 7 and 8, as if by
+# two programs.
 change() {
     exec 7>"$MNT/$1-large"
+    exec 8>>"$MNT/$1-large"
     cat "$SCRATCH/content" >&7
     echo small >"$MNT/$1-small"
     mkdir "$MNT/$1-names"
@@ -61,7 +79,7 @@ changed() {
 head -c $((8 * UNIT)) /dev/urandom >"$SCRATCH/content"
 start_cluster --servers 2 --stripe-unit $UNIT
 change forced
-exec 7>&-
+exec 7>&- 8>&-
 mapfile -t forced < <(changed forced)
 does_not_fail "${forced[@]}"
 
@@ -71,7 +89,7 @@ kill_server 0
 kill_server 1
 mapfile -t killed < <(changed killed)
 does_not_fail "${killed[@]}"
-exec 7>&-
+exec 7>&- 8>&-
 say 'no fsync failed after servers were killed'
 
 # 2. Their machine is started anew. Another mount has changed nothing and is told nothing.
@@ -90,6 +108,7 @@ for path in "${lost[@]}"; do
     told=$(grep -c "changes of inode $ino that server [01] had acknowledged may be lost" "$DATA/mount-log.txt" || true)
     expect_above "what the mount's log says of $path" "$told" 0
 done
+each_fails_once 7 8
 say 'each fsync of what was not forced failed once, and none of what was'
 
 # What is changed from then on counts anew, through the descriptor that was open all the time as well.
@@ -97,7 +116,7 @@ cat "$SCRATCH/content" >&7
 echo again >>"$MNT/lost-small"
 touch "$MNT/lost-names/d"
 does_not_fail "${lost[@]}"
-exec 7>&-
+exec 7>&- 8>&-
 # And is as safe as anything that was forced.
 start_machine_anew 0 1
 does_not_fail "${forced[@]}" "${killed[@]}" "${lost[@]}"
@@ -108,7 +127,7 @@ change half
 start_machine_anew 1
 cmp "$MNT/half-large" "$SCRATCH/content"
 printf x >&7
-exec 7>&-
+exec 7>&- 8>&-
 fails_once "$MNT/half-large"
 start_machine_anew 0
 mapfile -t half < <(changed half)

@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::source::{Source, test_only};
 use crate::workspace::{Package, Problem, Workspace};
-use crate::{dependencies, documents, purity, tidy};
+use crate::{clocks, dependencies, documents, purity, tidy};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,6 +68,7 @@ fn check_package(root: &Path, package: &Package, found: &mut Vec<Finding>) -> Re
         }
     }
     found.extend(documents::header_has_invariant(package, &sources));
+    found.extend(sources.iter().flat_map(clocks::check));
     if dependencies::is_pure(&package.name) {
         let tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_only).collect();
         for source in sources {

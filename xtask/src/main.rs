@@ -3,6 +3,7 @@
 //! Invariant: every rule has a test that feeds it something that breaks it.
 
 mod check;
+mod clocks;
 mod dependencies;
 mod documents;
 mod finding;

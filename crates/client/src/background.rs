@@ -6,8 +6,6 @@ use crate::core::Core;
 use crate::opens::Work;
 use crate::pool::Server;
 use crate::recalls;
-use hashbrown::HashMap;
-use pandofs_types::ServerId;
 use pandofs_types::limits::{
     CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT,
 };
@@ -19,24 +17,15 @@ use std::time::{Duration, Instant};
 /// Silence after which a server may have let go of what the session has open.
 pub(crate) const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
 
-/// When a server was last heard of.
-struct Heard {
-    /// [`Server::answers`] then.
-    answers: u64,
-    at: Instant,
-    silent: bool,
-}
-
 /// Runs until [`crate::opens::Opens::stop`].
 pub(crate) fn run(core: &Arc<Core>) {
-    let mut heard = HashMap::new();
     let mut tick = Instant::now() + CLIENT_TICK;
     let mut map_look = Instant::now() + MAP_LOOK_INTERVAL;
     loop {
         match core.opens.wait(tick) {
             Work::Releases => send_releases(core),
             Work::Tick => {
-                keep_alive(core, &mut heard);
+                keep_alive(core);
                 if map_look <= Instant::now() {
                     look_for_map(core);
                     core.forget_unforced();
@@ -65,7 +54,7 @@ fn send_releases(core: &Core) {
     }
 }
 
-fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
+fn keep_alive(core: &Core) {
     let cluster = core.clusters.current();
     let has_locks = core.locks.is_used();
     // A file may move to any server with the locks on it, and a server that hears nothing lets them go. The same
@@ -74,29 +63,9 @@ fn keep_alive(core: &Core, heard: &mut HashMap<ServerId, Heard>) {
     let known = |server: &&Arc<Server>| server.was_reached() || has_state;
     for server in cluster.servers().filter(known) {
         server.trim_idle();
-        let answers = server.answers.load(Ordering::Relaxed);
-        let now = Instant::now();
-        let last = heard.entry(server.id).or_insert(Heard {
-            answers,
-            at: now,
-            silent: false,
-        });
-        if last.answers != answers {
-            *last = Heard {
-                answers,
-                at: now,
-                silent: false,
-            };
-        }
-        let silence = now - last.at;
-        if silence >= DOUBTFUL_SILENCE && !last.silent {
-            // The same process may answer again and not know the session's opens any more.
-            server.forget_registration();
-            last.silent = true;
-        }
-        // After a restart no locks are given until all are told again.
-        let is_restarted = has_locks && server.is_cut_off();
-        if silence >= PING_INTERVAL || server.is_away() || is_restarted {
+        // It was restarted, and gives no locks until all are told again; or it has let go of the session.
+        let is_cut_off = has_state && server.is_cut_off();
+        if server.silence() >= PING_INTERVAL || server.is_away() || is_cut_off {
             ping(core, server);
         }
     }
@@ -118,7 +87,7 @@ fn look_for_map(core: &Core) {
 }
 
 fn ping(core: &Core, server: &Server) {
-    // Whether it worked shows in the count of answers.
+    // Whether it worked shows in how long the server is silent.
     let _ = core.say(server, &RequestBody::Ping);
 }
 

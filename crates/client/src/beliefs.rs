@@ -21,6 +21,7 @@ mod recall;
 mod tests;
 
 use crate::accesses::touch;
+use crate::boottime::Boottime;
 use crate::router::Target;
 use changes::takes_names;
 use grips::Grip;
@@ -40,7 +41,6 @@ use pandofs_types::{
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
 /// as long ago as of the last that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and in
@@ -55,7 +55,7 @@ type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 /// How it is with one request that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    at: Instant,
+    at: Boottime,
     /// Events until then.
     events: u64,
 }
@@ -93,7 +93,7 @@ struct Entry {
     name: Name,
     /// `None`: there is none.
     leads_to: Option<Found>,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -108,7 +108,7 @@ struct Found {
 #[derive(Debug)]
 struct Inode {
     reply: InodeReply,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -116,7 +116,7 @@ struct Inode {
 struct Part {
     shard: ShardId,
     part: DirPart,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -124,7 +124,7 @@ struct Part {
 #[derive(Clone, Copy, Debug)]
 struct DirLease {
     shard: ShardId,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -134,7 +134,7 @@ struct State {
     inodes: Table<Ino, Inode>,
     parts: HashMap<Ino, Vec<Part>>,
     /// Those of each term in the order in which they end; what was learnt again stands here more than once.
-    ends: [VecDeque<(Instant, LeaseKey)>; Term::COUNT],
+    ends: [VecDeque<(Boottime, LeaseKey)>; Term::COUNT],
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
     /// Entries, attributes and parts that there may be of each.
@@ -143,7 +143,7 @@ struct State {
     grips: HashMap<Ino, Grip>,
     most_grips: usize,
     /// Until then it is not looked again for grips that make room for others.
-    full_until: Option<Instant>,
+    full_until: Option<Boottime>,
     /// The last recalls.
     recalled: HashMap<LeaseKey, u64>,
     heard: HashMap<LeaseKey, u64>,
@@ -153,7 +153,7 @@ struct State {
     /// What this session is changing, and how many requests do.
     changing: HashMap<LeaseKey, u32>,
     /// Servers that give leases, and since when.
-    servers: HashMap<ServerId, Instant>,
+    servers: HashMap<ServerId, Boottime>,
 }
 
 /// A change by this session, while it is under way.
@@ -223,17 +223,17 @@ impl State {
         len < self.most && ends < LEASE_ENDS_PER_LEASE * self.most
     }
 
-    fn ends(&mut self, until: Instant, key: LeaseKey, leased: Leased) {
+    fn ends(&mut self, until: Boottime, key: LeaseKey, leased: Leased) {
         self.ends[leased.term() as usize].push_back((until, key));
     }
 
-    fn take_ended(&mut self, now: Instant) -> Option<LeaseKey> {
+    fn take_ended(&mut self, now: Boottime) -> Option<LeaseKey> {
         let ends = self.ends.iter_mut();
         let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, _)| *until <= now));
         ended.next()?.pop_front().map(|(_, key)| key)
     }
 
-    fn drop_ended(&mut self, now: Instant) {
+    fn drop_ended(&mut self, now: Boottime) {
         while let Some(key) = self.take_ended(now) {
             match key {
                 LeaseKey::Entry { dir, position } => {
@@ -268,7 +268,7 @@ impl State {
         }
     }
 
-    fn drop_ended_dir(&mut self, dir: Ino, now: Instant) {
+    fn drop_ended_dir(&mut self, dir: Ino, now: Boottime) {
         if let Some(leases) = self.dirs.get_mut(&dir) {
             leases.retain(|lease| lease.until > now);
             if leases.is_empty() {
@@ -338,7 +338,7 @@ impl Beliefs {
     }
 
     /// A request is about to be sent.
-    pub fn sent(&self, now: Instant) -> Sent {
+    pub fn sent(&self, now: Boottime) -> Sent {
         Sent {
             at: now,
             events: self.events.load(Ordering::SeqCst),
@@ -351,7 +351,7 @@ impl Beliefs {
     }
 
     /// The server gives leases with what is asked from now on.
-    pub fn subscribed(&self, server: ServerId, now: Instant) {
+    pub fn subscribed(&self, server: ServerId, now: Boottime) {
         self.state().servers.insert(server, now);
     }
 
@@ -379,7 +379,7 @@ impl Beliefs {
         &self,
         target: Target,
         asked: &ShardRequest,
-        now: Instant,
+        now: Boottime,
     ) -> Option<Result<Reply, Refusal>> {
         if !self.is_on() {
             return None;
@@ -416,7 +416,7 @@ impl Beliefs {
         Some(answer)
     }
 
-    fn find_entry(&self, dir: Ino, name: &Name, now: Instant) -> Option<Result<Reply, Refusal>> {
+    fn find_entry(&self, dir: Ino, name: &Name, now: Boottime) -> Option<Result<Reply, Refusal>> {
         let position = self.hash_key.position(name.as_bytes());
         let state = self.state();
         let entry = state.entries.get(&(dir, position))?;
@@ -439,7 +439,7 @@ impl Beliefs {
     }
 
     /// Until when it may be believed that the name leads to `ino`, or to nothing.
-    pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Instant> {
+    pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
         let LeaseKey::Entry { dir, position } = key else {
             return None;
         };
@@ -450,7 +450,7 @@ impl Beliefs {
     }
 
     /// Until when others ask before they change what these shards have of the directory's attributes.
-    pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Instant> {
+    pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
         let state = self.state();
         let leases = state.dirs.get(&dir)?;
         let of = |shard: &ShardId| leases.iter().find(|lease| lease.shard == *shard);
@@ -466,7 +466,7 @@ impl Beliefs {
         &self,
         ino: Ino,
         shards: &[ShardId],
-    ) -> Option<(InodeReply, Vec<DirPart>, Instant)> {
+    ) -> Option<(InodeReply, Vec<DirPart>, Boottime)> {
         let state = self.state();
         let inode = state.inodes.get(&ino)?;
         let mut until = inode.until;
@@ -485,7 +485,7 @@ impl Beliefs {
     }
 
     /// The attributes of what is no directory, as they are believed, and until when.
-    pub fn attr(&self, ino: Ino) -> Option<(Attr, Instant)> {
+    pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
         let state = self.state();
         let inode = state.inodes.get(&ino)?;
         let is_whole = inode.reply.dir.is_none();
@@ -530,7 +530,7 @@ impl Beliefs {
         change: Change,
         reply: Option<&Reply>,
         told: Option<Told<'_>>,
-        now: Instant,
+        now: Boottime,
     ) {
         let event = self.event();
         let mut state = self.state();
@@ -581,7 +581,7 @@ impl Beliefs {
     }
 
     /// Takes in the answer to a question.
-    pub fn learn(&self, told: Told<'_>, answer: &Result<Reply, Refusal>, now: Instant) {
+    pub fn learn(&self, told: Told<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
         if !self.is_on() || told.leased.is_empty() {
             return;
         }
@@ -596,7 +596,7 @@ impl Beliefs {
         told: Told<'_>,
         answer: Result<&Reply, &Refusal>,
         is_known: &dyn Fn(&State, LeaseKey) -> bool,
-        now: Instant,
+        now: Boottime,
     ) {
         let Told {
             asked,

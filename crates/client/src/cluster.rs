@@ -19,12 +19,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Servers that stay the same keep their connections. So many connections keep their buffers though nobody uses them.
+    /// Servers that were there keep their connections. So many connections keep their buffers though nobody uses them.
     fn new(map: ClusterMap, before: Option<&Cluster>, buffered: usize) -> Result<Cluster> {
         let mut servers = HashMap::new();
         for info in &map.servers {
             let known = before.and_then(|before| before.servers.get(&info.id));
-            let server = match known.filter(|server| server.is_still(info)) {
+            let server = match known {
                 Some(server) => Arc::clone(server),
                 None => Arc::new(Server::new(info).map_err(ClientError::Protocol)?),
             };
@@ -108,7 +108,7 @@ impl Clusters {
     /// Takes up a map if it is newer than the current one.
     ///
     /// # Errors
-    /// `Protocol` when it is another file system's.
+    /// `Protocol` when it is another file system's, or differs in more than servers that joined.
     pub fn replace(&self, map: ClusterMap) -> Result<bool> {
         let _one_at_a_time = self
             .replacing
@@ -116,36 +116,16 @@ impl Clusters {
             .unwrap_or_else(PoisonError::into_inner);
         let before = self.current();
         let same = map.fs == before.map.fs && map.hash_key == before.map.hash_key;
-        if !same {
-            return Err(ClientError::Protocol(format!(
-                "a cluster map of the file system {} was found where one of {} was expected",
-                map.fs, before.map.fs
-            )));
-        }
-        if map.epoch <= before.map.epoch {
+        if same && map.epoch <= before.map.epoch {
             return Ok(false);
         }
-        // Servers that join bring shards; none ever goes.
-        if map.shards.len() < before.map.shards.len() {
-            return Err(ClientError::Protocol(format!(
-                "epoch {} of the cluster map has fewer shards than epoch {}",
-                map.epoch, before.map.epoch
-            )));
-        }
+        before
+            .map
+            .check_successor(&map)
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
         tracing::info!("going by epoch {} of the cluster map", map.epoch);
         let after = Cluster::new(map, Some(&before), self.buffered)?;
-        let moved: Vec<Arc<Server>> = after
-            .leaders
-            .iter()
-            .zip(&before.leaders)
-            .filter(|(new, old)| new.id != old.id)
-            .map(|(new, _)| Arc::clone(new))
-            .collect();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
-        // A server that took over a shard does not know what the session has open there.
-        for server in moved {
-            server.forget_registration();
-        }
         Ok(true)
     }
 }
@@ -168,13 +148,7 @@ mod tests {
     use pandofs_placement::{DirPolicy, ServerInfo, Settings};
     use pandofs_types::{Epoch, FsId, HashKey};
 
-    fn map(fs: u128, epoch: u64, leaders: [u16; 2]) -> ClusterMap {
-        let server = |id: u16| ServerInfo {
-            id: ServerId(id),
-            addresses: vec![format!("unix:/run/pandofs/{id}")],
-            weight: ServerInfo::WEIGHT_ONE,
-            domain: format!("rack {id}"),
-        };
+    fn map(fs: u128) -> ClusterMap {
         let mut map = ClusterMap::create(
             FsId(fs),
             "grove".to_owned(),
@@ -185,86 +159,81 @@ mod tests {
             Settings::default(),
         )
         .unwrap();
-        map.epoch = Epoch(epoch);
-        map.shards = leaders.map(ServerId).to_vec();
+        map.shards = [0, 1].map(ServerId).to_vec();
         map
+    }
+
+    fn server(id: u16) -> ServerInfo {
+        ServerInfo {
+            id: ServerId(id),
+            addresses: vec![format!("unix:/run/pandofs/{id}")],
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: format!("rack {id}"),
+        }
+    }
+
+    /// As it is when one more server joined.
+    fn next(map: &ClusterMap) -> ClusterMap {
+        map.with_servers(vec![server(map.servers.len() as u16)])
+            .unwrap()
     }
 
     #[test]
     fn a_newer_map_replaces_the_old_one_and_keeps_the_servers() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
+        let first = map(7);
+        let clusters = Clusters::new(first.clone(), None, 8).unwrap();
         let before = clusters.current();
-        for server in before.servers() {
-            *server.registered.lock().unwrap() = Some(99);
-        }
-        assert!(!clusters.replace(map(7, 3, [1, 1])).unwrap());
-        assert!(clusters.replace(map(7, 4, [1, 1])).unwrap());
+        assert!(before.leader(ShardId(2)).is_none());
+        assert!(!clusters.replace(first.clone()).unwrap());
+        assert!(clusters.replace(next(&first)).unwrap());
+        assert!(!clusters.replace(first).unwrap());
         let after = clusters.current();
-        assert_eq!(after.map.epoch, Epoch(4));
-        assert_eq!(after.leader(ShardId(0)).unwrap().id, ServerId(1));
-        assert!(after.leader(ShardId(2)).is_none());
+        assert_eq!(after.map.epoch, Epoch(2));
+        assert_eq!(after.leader(ShardId(2)).unwrap().id, ServerId(2));
         for id in [0, 1].map(ServerId) {
             assert!(Arc::ptr_eq(
                 before.server(id).unwrap(),
                 after.server(id).unwrap()
             ));
         }
-        // Server 1 took over shard 0.
-        assert_eq!(
-            *after
-                .server(ServerId(0))
-                .unwrap()
-                .registered
-                .lock()
-                .unwrap(),
-            Some(99)
-        );
-        assert_eq!(
-            *after
-                .server(ServerId(1))
-                .unwrap()
-                .registered
-                .lock()
-                .unwrap(),
-            None
-        );
     }
 
     #[test]
-    fn servers_and_shards_may_join_and_no_shard_goes() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
-        let joins = ServerInfo {
-            id: ServerId(2),
-            addresses: vec!["unix:/run/pandofs/2".to_owned()],
-            weight: ServerInfo::WEIGHT_ONE,
-            domain: "rack 2".to_owned(),
+    fn a_map_that_does_not_follow_is_refused() {
+        let clusters = Clusters::new(map(7), None, 8).unwrap();
+        let refused = |map: ClusterMap, why| {
+            let error = clusters.replace(map).unwrap_err();
+            assert!(matches!(error, ClientError::Protocol(_)), "{error}");
+            assert!(error.to_string().contains(why), "{error}");
         };
-        let next = map(7, 3, [0, 1]).with_servers(vec![joins]).unwrap();
-        assert!(clusters.replace(next).unwrap());
-        let after = clusters.current();
-        assert_eq!(after.leader(ShardId(2)).unwrap().id, ServerId(2));
-        let error = clusters.replace(map(7, 9, [0, 1])).unwrap_err();
-        assert!(error.to_string().contains("fewer shards"), "{error}");
-    }
-
-    #[test]
-    fn another_file_systems_map_is_refused() {
-        let clusters = Clusters::new(map(7, 3, [0, 1]), None, 8).unwrap();
-        let error = clusters.replace(map(8, 4, [0, 1])).unwrap_err();
-        assert!(matches!(error, ClientError::Protocol(_)), "{error}");
-        assert_eq!(clusters.current().map.epoch, Epoch(3));
+        refused(map(8), "another file system's");
+        refused(next(&map(8)), "another file system's");
+        let mut moved = next(&map(7));
+        moved.shards[0] = ServerId(1);
+        refused(moved, "a shard has gone or has another server");
+        let mut elsewhere = next(&map(7));
+        elsewhere.servers[0].addresses[0].push('x');
+        refused(elsewhere, "has another address");
+        let mut others = next(&map(7));
+        others.settings.inline_bytes = 0;
+        refused(others, "settings are others");
+        let mut last = next(&map(7));
+        last.epoch = Epoch(u64::MAX);
+        refused(last, "more epochs ahead");
+        assert_eq!(clusters.current().map.epoch, Epoch(1));
     }
 
     #[test]
     fn the_file_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cluster.json");
-        fs::write(&file, map(7, 3, [0, 1]).to_json()).unwrap();
+        let first = map(7);
+        fs::write(&file, first.to_json()).unwrap();
         let clusters = Clusters::new(read_map(&file).unwrap(), Some(file.clone()), 8).unwrap();
         assert!(!clusters.reread());
-        fs::write(&file, map(7, 5, [0, 1]).to_json()).unwrap();
+        fs::write(&file, next(&next(&first)).to_json()).unwrap();
         assert!(clusters.reread());
-        assert_eq!(clusters.current().map.epoch, Epoch(5));
+        assert_eq!(clusters.current().map.epoch, Epoch(3));
         fs::write(&file, "half a").unwrap();
         assert!(!clusters.reread());
         let error = read_map(&file).unwrap_err().to_string();

@@ -3,7 +3,6 @@
 
 use crate::accesses::Accesses;
 use crate::asker;
-use crate::background::DOUBTFUL_SILENCE;
 use crate::behind::WritesBehind;
 use crate::beliefs::Beliefs;
 use crate::call::Call;
@@ -14,7 +13,7 @@ use crate::lock_turns::LockTurns;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
 use crate::opens::{Batch, Opens};
-use crate::pool::{Boot, ConnectError, Connection, Identity, Server, Timeouts};
+use crate::pool::{Acquaintance, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
 use crate::unforced::Unforced;
@@ -53,6 +52,8 @@ pub(crate) struct Core {
     pub behind: WritesBehind,
     pub unforced: Unforced,
     pub counts: Counts,
+    /// How often a server was found not to have what the session had told it before.
+    pub lapses: AtomicU64,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
 }
@@ -127,6 +128,7 @@ impl Core {
             behind: WritesBehind::default(),
             unforced: Unforced::within(kept.unforced),
             counts: Counts::default(),
+            lapses: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
@@ -211,10 +213,10 @@ impl Core {
             }
             connected => connected,
         };
-        let attempt = connected.and_then(|(mut connection, boot)| {
+        let attempt = connected.and_then(|(mut connection, known)| {
             count(&self.counts.connections);
             // What the server is told may reach it whoever waits.
-            asker::to_the_end(|| self.register(server, &mut connection, boot))?;
+            asker::to_the_end(|| self.register(server, &mut connection, known))?;
             Ok(connection)
         });
         match &attempt {
@@ -227,23 +229,26 @@ impl Core {
         attempt
     }
 
-    /// Registers the session's opens on the server's shards, if this process of it does not know
-    /// them.
+    /// Registers the session's opens on the server's shards, and its locks, unless the server has known the session
+    /// since they were registered last. It alone can say that: whether this process has let go of them goes by its
+    /// clock, and any thread may be the first to come back to it.
     fn register(
         &self,
         server: &Server,
         connection: &mut Connection,
-        boot: Boot,
+        known: Acquaintance,
     ) -> std::result::Result<(), ConnectError> {
         // Held through the exchange: other threads' requests to a restarted server wait for it.
         let mut registered = server
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // A process that did not move for long has not noticed yet how long it was silent.
-        let is_doubtful = self.locks.is_used() && server.silence() >= DOUBTFUL_SILENCE;
-        if *registered != Some(boot) || is_doubtful {
-            *registered = None;
+        if registered.with != Some(known) {
+            registered.with = None;
+            if std::mem::replace(&mut registered.before, true) {
+                // Before anybody else can use a connection to it: what was open may be removed by now.
+                self.lapses.fetch_add(1, Ordering::SeqCst);
+            }
             let cluster = self.clusters.current();
             let opens = self
                 .opens
@@ -262,7 +267,7 @@ impl Core {
                 }
             }
             self.relock(&cluster, server, connection)?;
-            *registered = Some(boot);
+            registered.with = Some(known);
         }
         server.heard(connection.asked());
         connection.registration = server.registrations.load(Ordering::SeqCst);
@@ -352,7 +357,7 @@ impl Core {
         };
         match self.tell(&mut connection, &cluster, batch.shard, request) {
             Ok(answer) => {
-                server.answered(connection.asked());
+                server.heard(connection.asked());
                 server.put_back(connection);
                 match answer {
                     AnswerBody::Shard(Err(Refusal::Moved { ino, shard })) => {
@@ -406,7 +411,7 @@ impl Core {
                 return false;
             };
             if exchange(&mut connection, body.clone()).is_ok() {
-                server.answered(connection.asked());
+                server.heard(connection.asked());
                 server.put_back(connection);
                 return true;
             }

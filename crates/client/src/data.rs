@@ -7,10 +7,11 @@
 use crate::Client;
 use crate::asker;
 use crate::beliefs::{Begun, Hold};
+use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
-use crate::file::{Body, File, Snapshot, Written};
+use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
@@ -19,7 +20,7 @@ use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Client {
     /// At most `length` bytes from `offset` on, fewer only where the file ends. Holes read as
@@ -64,8 +65,8 @@ impl Client {
 
     /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
     /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
-    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and the
-    /// first of them, or of further writes, is told if it came to nothing.
+    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and through each
+    /// [open file](Client::open_handle) the first of them, or of further writes, is told if it came to nothing.
     ///
     /// # Errors
     /// What went wrong after it was answered; before, `answer` gets it.
@@ -73,6 +74,7 @@ impl Client {
         &self,
         caller: &Credentials,
         ino: Ino,
+        handle: u64,
         offset: u64,
         data: &[u8],
         answer: impl FnOnce(Result<()>),
@@ -94,7 +96,11 @@ impl Client {
             answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
             return Ok(());
         };
-        if let Err(failure) = file.take_failure() {
+        if let Err(failure) = file.take_failure(handle) {
+            answer(Err(failure));
+            return Ok(());
+        }
+        if let Err(failure) = core.still_there(&file) {
             answer(Err(failure));
             return Ok(());
         }
@@ -104,7 +110,7 @@ impl Client {
                 asker::to_the_end(|| core.finish_behind(&file, &layout, hold, offset, data))
             }
             None => {
-                answer(core.write(caller, &file, offset, data));
+                answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
                 Ok(())
             }
         }
@@ -114,10 +120,20 @@ impl Client {
     ///
     /// # Errors
     /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
-    /// machine has lost some of it.
+    /// machine has lost some of it. Who has opened the file under a [number](Client::open_handle) uses
+    /// [`Client::fsync_through`]; all others count as one.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
+        self.fsync_through(caller, ino, NO_HANDLE)
+    }
+
+    /// As [`Client::fsync`], through this open file, which is told once of all that was lost while it was open, whoever
+    /// else was told.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn fsync_through(&self, caller: &Credentials, ino: Ino, handle: u64) -> Result<()> {
         let core = self.core();
-        core.with_file(caller, ino, |file| core.sync(caller, file))
+        core.with_file(caller, ino, |file| core.sync(caller, file, handle))
     }
 }
 
@@ -135,7 +151,12 @@ impl Core {
         work: impl FnOnce(&File) -> Result<T>,
     ) -> Result<T> {
         if let Some(file) = self.opens.file(ino) {
-            return work(&file);
+            self.still_there(&file)?;
+            let done = work(&file);
+            self.note_gone(&file, &done);
+            // A server may have said meanwhile that it does not know the file any more.
+            self.still_there(&file)?;
+            return done;
         }
         let file = File::new(ino, &self.inode(caller, ino)?);
         let done = work(&file);
@@ -295,7 +316,7 @@ impl Core {
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {
-            let now = Instant::now();
+            let now = Boottime::now();
             match self.beliefs.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Some(hold),
                 Begun::Without => return None,
@@ -367,6 +388,7 @@ impl Core {
             }
             Err(error) => Err(error),
         };
+        let written = written.and_then(|()| self.still_there(file));
         self.beliefs.end_write(file.ino, hold);
         self.behind.end(written.is_ok());
         file.end_behind(offset, written.clone().map(|()| cuts));
@@ -486,17 +508,23 @@ impl Core {
         Ok(others)
     }
 
-    fn sync(&self, caller: &Credentials, file: &File) -> Result<()> {
+    fn sync(&self, caller: &Credentials, file: &File, handle: u64) -> Result<()> {
         // Before the shard is told to force: the size belongs to what it forces.
         self.report(file, None)?;
-        file.take_failure()?;
         let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
             check_layout(&layout)?;
             objects.extend(layout.servers());
         }
         let shard = self.inodes.shard_of(file.ino);
-        self.force(caller, file.ino, objects, vec![shard])
+        match self.force(caller, file.ino, objects, vec![shard], |lost| {
+            file.fail(lost)
+        }) {
+            Err(error @ ClientError::Fs(_)) => file.fail(error),
+            Err(error) => return Err(error),
+            Ok(()) => {}
+        }
+        file.take_failure(handle)
     }
 }
 

@@ -254,7 +254,9 @@ impl Client {
         };
         core.maps.correct(dir, &home.map);
         let shards = core.maps.map(dir).shards();
-        core.force(caller, dir, Vec::new(), shards)
+        let mut lost = Ok(());
+        core.force(caller, dir, Vec::new(), shards, |error| lost = Err(error))?;
+        lost
     }
 }
 

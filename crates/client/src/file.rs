@@ -1,9 +1,14 @@
 //! What the client knows of one file's data: where it is, how long the file is, and what was
 //! written and not yet reported to the inode's shard.
 
+mod failures;
 mod turns;
 
+pub(crate) use failures::NO_HANDLE;
+
 use crate::error::ClientError;
+use crate::stay::Stay;
+use failures::Failures;
 use pandofs_api::{FIRST_CUTS, FileBody, InodeReply, Layout};
 use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
@@ -93,8 +98,8 @@ struct Known {
     pending: Option<Pending>,
     /// No two of them overlap.
     behind: Vec<Behind>,
-    /// Why a write that had been answered came to nothing; told to whoever asks first.
-    failure: Option<ClientError>,
+    /// Why what had been answered came to nothing.
+    failures: Failures,
     turns: Turns,
 }
 
@@ -163,6 +168,7 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct File {
     pub ino: Ino,
+    pub stay: Stay,
     known: Mutex<Known>,
     /// Something that may be waited for ([`turns`]) has come to its end.
     settled: Condvar,
@@ -179,11 +185,12 @@ impl File {
             cuts: inode.cuts,
             pending: None,
             behind: Vec::new(),
-            failure: None,
+            failures: Failures::default(),
             turns: Turns::default(),
         };
         File {
             ino,
+            stay: Stay::default(),
             known: Mutex::new(known),
             settled: Condvar::new(),
         }
@@ -295,9 +302,7 @@ impl File {
                 caller: write.caller,
                 since: Instant::now(),
             }),
-            Err(error) => {
-                known.failure.get_or_insert(error);
-            }
+            Err(error) => known.failures.fail(error),
         }
         self.has_settled(known);
     }
@@ -315,17 +320,6 @@ impl File {
             let overlaps = |w: &Behind| w.range.start < range.end && range.start < w.range.end;
             known.behind.iter().any(overlaps)
         })
-    }
-
-    /// Why something that was written and answered before came to nothing; told once.
-    ///
-    /// # Errors
-    /// What went wrong.
-    pub fn take_failure(&self) -> Result<(), ClientError> {
-        match self.known().failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(()),
-        }
     }
 
     /// Data objects were written to that had followed so many cuts.
@@ -583,12 +577,12 @@ mod tests {
         file.end_behind(100, Err(FsError::NoSpace.into()));
         assert_eq!(file.snapshot().end, 100);
         assert_eq!(file.pending(), None);
-        let failure = file.take_failure().unwrap_err();
+        let failure = file.take_failure(NO_HANDLE).unwrap_err();
         assert!(
             matches!(failure, ClientError::Fs(FsError::NoSpace)),
             "{failure}"
         );
-        assert!(file.take_failure().is_ok());
+        assert!(file.take_failure(NO_HANDLE).is_ok());
     }
 
     #[test]

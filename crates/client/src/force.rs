@@ -17,14 +17,15 @@ impl Core {
     /// entry may have moved to another shard since.
     ///
     /// # Errors
-    /// `Io`, once, when a server's machine was started anew after it had acknowledged changes of the inode to this
-    /// client, and before they were forced.
+    /// What kept a server from forcing it. `lose` gets an error, once, when a server's machine was started anew after it
+    /// had acknowledged changes of the inode to this client, and before they were forced.
     pub fn force(
         &self,
         caller: &Credentials,
         ino: Ino,
         mut objects: Vec<ServerId>,
         mut shards: Vec<ShardId>,
+        lose: impl FnOnce(ClientError),
     ) -> Result<()> {
         let mark = self.unforced.mark();
         let cluster = self.clusters.current();
@@ -65,18 +66,16 @@ impl Core {
                 (done, _) => failure = failure.and(done),
             }
         }
-        let lost = self.unforced.forced(ino, mark, &forces);
+        let lost = self
+            .unforced
+            .forced(ino, mark, &forces, || lose(FsError::Io.into()));
         for server in &lost {
             tracing::error!(
                 "changes of inode {ino} that server {server} had acknowledged may be lost: its machine was started anew \
                  before they were forced; fsync fails once, so that they are made again"
             );
         }
-        if lost.is_empty() {
-            failure
-        } else {
-            Err(FsError::Io.into())
-        }
+        failure
     }
 
     /// A call was answered and did what was asked.

@@ -1,10 +1,11 @@
 //! Operations on an object by its number.
 
 use crate::asker;
+use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Result};
-use crate::file::{File, Token, groups_decide, has_set_id};
+use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
@@ -144,7 +145,7 @@ impl Client {
             return Some(file.mode());
         }
         let (attr, until) = core.beliefs.attr(ino)?;
-        (until > Instant::now()).then_some(attr.mode)
+        (until > Boottime::now()).then_some(attr.mode)
     }
 
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
@@ -229,12 +230,39 @@ impl Client {
     /// The file system's. What could not be reported stays to be reported. Those of writes that were
     /// answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
+        self.flush_through(ino, NO_HANDLE)
+    }
+
+    /// As [`Client::flush`], through this open file, which is told once of all that was lost while it was open, whoever
+    /// else was told.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn flush_through(&self, ino: Ino, handle: u64) -> Result<()> {
+        self.report_written(ino)?;
         match self.core().opens.file(ino) {
-            Some(file) => {
-                self.core().report(&file, None)?;
-                file.take_failure()
-            }
+            Some(file) => file.take_failure(handle),
             None => Ok(()),
+        }
+    }
+
+    /// As [`Client::flush`] for one who tells nobody what it comes to: what was lost is still to be told.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn report_written(&self, ino: Ino) -> Result<()> {
+        let Some(file) = self.core().opens.file(ino) else {
+            return Ok(());
+        };
+        self.core().report(&file, None)?;
+        file.stay.check()
+    }
+
+    /// Says that what was opened last is used under this number from now on, until [`Client::unlock_handle`]: through
+    /// each it is told once if something is lost that was answered.
+    pub fn open_handle(&self, ino: Ino, handle: u64) {
+        if let Some(file) = self.core().opens.file(ino) {
+            file.open_handle(handle);
         }
     }
 }
@@ -314,8 +342,9 @@ impl Core {
             is_new = true;
             File::new(ino, inode)
         });
-        if !is_new {
-            file.learn(token, inode);
+        match is_new {
+            true => file.stay.be_sure(self.lapses.load(Ordering::SeqCst)),
+            false => file.learn(token, inode),
         }
         let Some((server, registration)) = &call.answered_by else {
             return;
@@ -325,6 +354,7 @@ impl Core {
         let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
         let may_be_lost = call.resent && call.is_mutation();
         if is_lost || may_be_lost {
+            file.stay.doubt();
             self.register_one(ino);
         }
     }
@@ -407,7 +437,8 @@ impl Core {
             Err(error) if error.is_gone() => {
                 // The file is removed, and with it what was written.
                 file.reported(&report);
-                Ok(None)
+                self.note_gone(file, &Err::<(), _>(error));
+                file.stay.check().map(|()| None)
             }
             Err(error) => Err(error),
         }

@@ -15,9 +15,9 @@
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `kept` | how much is remembered at most |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
-//! | `beliefs`, `recalls` | entries and attributes that are leased |
+//! | `beliefs`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
-//! | `core`, `background` | the session's life with the servers |
+//! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
 //! | `asker` | for whom a thread asks, and whether they still wait |
 //! | `watch` | who is told of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
@@ -29,6 +29,7 @@ mod asker;
 mod background;
 mod behind;
 mod beliefs;
+mod boottime;
 mod call;
 mod cluster;
 mod core;
@@ -54,6 +55,7 @@ mod route;
 mod router;
 mod slots;
 mod space;
+mod stay;
 mod stripes;
 mod unforced;
 mod watch;
@@ -61,6 +63,7 @@ mod xattrs;
 
 pub use crate::admin::Space;
 pub use crate::asker::{Asker, ask_for};
+pub use crate::boottime::Boottime;
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::kept::Kept;
@@ -80,6 +83,7 @@ pub mod routing {
 /// What is believed under leases, for the same.
 pub mod leasing {
     pub use crate::beliefs::{Beliefs, Change, Sent, Told};
+    pub use crate::boottime::Boottime;
 }
 
 /// What a session has to tell a server again that was restarted, for the same.

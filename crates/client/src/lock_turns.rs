@@ -135,11 +135,11 @@ impl Client {
     pub fn close_descriptor(&self, ino: Ino, handle: u64, owner: u64) -> Result<()> {
         let core = self.core();
         if !core.locks.is_used() {
-            return self.flush(ino);
+            return self.flush_through(ino, handle);
         }
         // Before anything is waited for: what comes next is not to be unlocked by this.
         let turn = (core.lock_turns).line_up((ino, LockKind::Record, owner));
-        let flushed = self.flush(ino);
+        let flushed = self.flush_through(ino, handle);
         let unlocked = asker::to_the_end(|| {
             turn.wait()?;
             self.unlock_process(ino, handle, owner)
@@ -162,12 +162,16 @@ impl Client {
         self.check_locks(ino, handle).and(result)
     }
 
-    /// An open file is closed by all who had it, which unlocks what was locked in its own name.
+    /// An open file is closed by all who had it, which unlocks what was locked in its own name, and ends what
+    /// [`Client::open_handle`] began.
     ///
     /// # Errors
     /// Those of [`Client::unlock`].
     pub fn unlock_handle(&self, ino: Ino, handle: u64) -> Result<()> {
         let core = self.core();
+        if let Some(file) = core.opens.file(ino) {
+            file.close_handle(handle);
+        }
         if !core.locks.is_used() {
             return Ok(());
         }

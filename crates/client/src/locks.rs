@@ -494,7 +494,7 @@ impl Core {
     }
 
     /// Whether the server of the inode may have given this session up.
-    fn is_silent(&self, ino: Ino) -> bool {
+    pub(crate) fn is_silent(&self, ino: Ino) -> bool {
         let shard = self.inodes.shard_of(ino);
         let cluster = self.clusters.current();
         cluster

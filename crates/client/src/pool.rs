@@ -2,6 +2,7 @@
 //! their answers, and puts the connection back for the next one.
 
 use crate::asker;
+use crate::boottime::Boottime;
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{
     ANSWER_TIMEOUT, ASKER_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
@@ -45,8 +46,15 @@ impl Timeouts {
     }
 }
 
-/// What a server drew when its process started: another value than last time means another process.
-pub(crate) type Boot = u64;
+/// What a server says of itself and of what it knows of this session. Another one than last time: it has nothing (any
+/// more) of what the session had there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acquaintance {
+    /// Drawn when its process started.
+    pub boot: u64,
+    /// Drawn when that process first heard of the session, and anew after it had let go of it.
+    pub known_since: u64,
+}
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -91,7 +99,7 @@ pub(crate) struct Connection {
     /// How long to wait for something to read, or for something to be taken.
     patience: Duration,
     /// When requests were sent last.
-    asked: Instant,
+    asked: Boottime,
     /// How often the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
@@ -110,7 +118,7 @@ impl Connection {
         server: ServerId,
         who: &Identity,
         generation: u64,
-    ) -> Result<(Connection, Boot), ConnectError> {
+    ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
         let is_given_up = Cell::new(false);
@@ -139,7 +147,7 @@ impl Connection {
             stream,
             next_id: 0,
             patience,
-            asked: Instant::now(),
+            asked: Boottime::now(),
             registration: 0,
             generation,
             machine: Machine::default(),
@@ -154,7 +162,7 @@ impl Connection {
         address: &Address,
         server: ServerId,
         who: &Identity,
-    ) -> Result<(Connection, Boot), ConnectError> {
+    ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let broken = |error: FrameError| ConnectError::Refused(error.to_string());
         let hello = Hello {
@@ -186,6 +194,7 @@ impl Connection {
                 server: answering,
                 boot,
                 machine,
+                known_since,
                 ..
             }) => {
                 if answering != server {
@@ -196,7 +205,7 @@ impl Connection {
                 }
                 self.be_patient(who.timeouts.answer).map_err(lost)?;
                 self.machine = machine;
-                return Ok((self, boot));
+                return Ok((self, Acquaintance { boot, known_since }));
             }
             Ok(HelloAnswer::Refused(refusal)) | Err(refusal) => refusal,
         };
@@ -234,13 +243,13 @@ impl Connection {
     }
 
     /// When what is answered last was sent, or before: requests that were sent since are not there.
-    pub fn asked(&self) -> Instant {
+    pub fn asked(&self) -> Boottime {
         self.asked
     }
 
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
-        self.asked = Instant::now();
+        self.asked = Boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
@@ -374,20 +383,27 @@ pub(crate) struct Server {
     idle: Mutex<Vec<Connection>>,
     /// So many of them keep their buffers, those that were used last.
     buffered: AtomicUsize,
-    /// The boot for which the session's opens are registered; none before the first connection, or
-    /// when they may be lost. Held while they are being registered, so that no request gets ahead.
-    pub registered: Mutex<Option<Boot>>,
+    /// To whom the session's opens are registered; none before the first connection. Held while they are being
+    /// registered, so that no request gets ahead.
+    pub registered: Mutex<Registered>,
     /// How often it was begun to register the opens. A connection of an earlier count reached an
     /// earlier process.
     pub registrations: AtomicU64,
     /// What the next connection says in its handshake.
     generation: AtomicU64,
-    /// Answers received since the client began.
-    pub answers: AtomicU64,
-    /// When the last came, in milliseconds after `begun`.
+    /// When what was answered last had been asked, in milliseconds after `begun`.
     last_answer: AtomicU64,
-    begun: Instant,
+    begun: Boottime,
     presence: Mutex<Presence>,
+}
+
+/// What the server was told of what the session has.
+#[derive(Debug, Default)]
+pub(crate) struct Registered {
+    /// All that the session has was told to the server that said this.
+    pub with: Option<Acquaintance>,
+    /// It was told to one before, or begun to be.
+    pub before: bool,
 }
 
 #[derive(Debug, Default)]
@@ -418,12 +434,11 @@ impl Server {
             addresses,
             idle: Mutex::new(Vec::new()),
             buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
-            registered: Mutex::new(None),
+            registered: Mutex::new(Registered::default()),
             registrations: AtomicU64::new(0),
             generation: AtomicU64::new(1),
-            answers: AtomicU64::new(0),
             last_answer: AtomicU64::new(0),
-            begun: Instant::now(),
+            begun: Boottime::now(),
             presence: Mutex::new(Presence::default()),
         })
     }
@@ -432,16 +447,10 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an answer to what was asked then.
-    pub fn answered(&self, asked: Instant) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
-        self.heard(asked);
-    }
-
     /// Notes that it has heard of this session since it was asked something: when it has answered. That the
     /// answer is only read now says nothing. A process that was stopped for a minute finds answers of a minute ago,
     /// and the server has let go of what the session had.
-    pub fn heard(&self, asked: Instant) {
+    pub fn heard(&self, asked: Boottime) {
         let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
         self.last_answer.fetch_max(asked, Ordering::Relaxed);
     }
@@ -506,18 +515,8 @@ impl Server {
         }
     }
 
-    /// The opens are to be registered anew before the next connection is used.
-    pub fn forget_registration(&self) {
-        *self
-            .registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
-        self.close_idle();
-    }
-
-    /// A new connection, and to which process of the server. The session's opens are not registered
-    /// yet.
-    pub fn connect(&self, who: &Identity) -> Result<(Connection, Boot), ConnectError> {
+    /// A new connection, and what the server knows of the session. Its opens are not registered yet.
+    pub fn connect(&self, who: &Identity) -> Result<(Connection, Acquaintance), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {
             let generation = self.generation.load(Ordering::SeqCst);
@@ -570,11 +569,6 @@ impl Server {
     /// Whether it was reached at least once.
     pub fn was_reached(&self) -> bool {
         self.presence().seen > 0
-    }
-
-    /// Whether the cluster map has this server still at the same addresses.
-    pub fn is_still(&self, info: &ServerInfo) -> bool {
-        Server::new(info).is_ok_and(|new| new.id == self.id && new.addresses == self.addresses)
     }
 }
 

@@ -6,6 +6,7 @@
 //! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
 
 use crate::beliefs::ListedUntil;
+use crate::boottime::Boottime;
 use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
@@ -20,7 +21,7 @@ use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is believed no longer.
 #[derive(Debug)]
@@ -105,8 +106,8 @@ impl Client {
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
         let until = core.beliefs.listed_until(keys, entries);
-        let now = Instant::now();
-        let left = |until: Option<Instant>| left_from(now, until);
+        let now = Boottime::now();
+        let left = |until: Option<Boottime>| left_from(now, until);
         let believed = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
                 // This client may know better than servers what it has written.
@@ -152,11 +153,11 @@ impl Client {
     }
 }
 
-fn left(until: Option<Instant>) -> Duration {
-    left_from(Instant::now(), until)
+fn left(until: Option<Boottime>) -> Duration {
+    left_from(Boottime::now(), until)
 }
 
-fn left_from(now: Instant, until: Option<Instant>) -> Duration {
+fn left_from(now: Boottime, until: Option<Boottime>) -> Duration {
     until.map_or(Duration::ZERO, |until| {
         until.saturating_duration_since(now).min(LEASE)
     })
@@ -227,7 +228,7 @@ const ABOUT_NOTHING: u64 = 0;
 struct Waiting {
     number: u64,
     keys: Vec<LeaseKey>,
-    until: Instant,
+    until: Boottime,
 }
 
 enum Next {
@@ -245,7 +246,7 @@ fn next(
     let mut pause = MIN_GRIP_PAUSE;
     while !waiting.is_empty() {
         let core = core.upgrade().ok_or(End::Session)?;
-        let now = Instant::now();
+        let now = Boottime::now();
         let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now < recall.until);
         // These before answers: there may always be a next answer.
         if let Some(place) = waiting.iter().position(is_over) {
@@ -311,7 +312,7 @@ fn converse(
         let Some(core) = core.upgrade() else {
             return End::Session;
         };
-        let now = Instant::now();
+        let now = Boottime::now();
         if done.is_none() {
             core.beliefs.subscribed(server.id, now);
         }

@@ -2,6 +2,7 @@
 
 use crate::asker;
 use crate::beliefs::Change;
+use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
@@ -98,7 +99,7 @@ impl Core {
             return None;
         }
         let asked = call.shard_request()?;
-        let answer = self.beliefs.answer(call.target, asked, Instant::now())?;
+        let answer = self.beliefs.answer(call.target, asked, Boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
@@ -111,7 +112,7 @@ impl Core {
             Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
             _ => None,
         };
-        let now = Instant::now();
+        let now = Boottime::now();
         self.beliefs.changed(change, reply, call.told(), now);
     }
 
@@ -208,7 +209,7 @@ impl Core {
         cannot_be_given_up(call);
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
-                server.answered(connection.asked());
+                server.heard(connection.asked());
                 let registration = connection.registration;
                 call.machine = connection.machine;
                 server.put_back(connection);
@@ -309,7 +310,7 @@ impl Core {
                     match group.waiting.iter().position(asked) {
                         Some(place) => {
                             let index = group.waiting.swap_remove(place);
-                            server.answered(connection.asked());
+                            server.heard(connection.asked());
                             let by = (Arc::clone(server), connection.registration);
                             calls[index].answered_by = Some(by);
                             calls[index].machine = connection.machine;
@@ -332,7 +333,7 @@ impl Core {
         count(&self.counts.requests);
         call.generation = connection.generation;
         let is_on = self.beliefs.is_on();
-        call.sent = is_on.then(|| self.beliefs.sent(Instant::now()));
+        call.sent = is_on.then(|| self.beliefs.sent(Boottime::now()));
     }
 
     /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
@@ -345,7 +346,7 @@ impl Core {
                 if let Some(told) = call.told()
                     && !call.is_mutation()
                 {
-                    self.beliefs.learn(told, &result, Instant::now());
+                    self.beliefs.learn(told, &result, Boottime::now());
                 }
                 AnswerBody::Shard(result)
             }

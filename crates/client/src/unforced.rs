@@ -8,7 +8,7 @@
 //!
 //! So each connection knows in which start of the machine its server runs ([`Machine`]), an acknowledged change is
 //! remembered with it, and a force that is answered from another start has come too late for that change. It fails,
-//! once, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
+//! once through each open file, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
 //!
 //! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file is told of
 //! its data, its attributes and the name that this client gave it last, as with ext4, whose journal has all of them or
@@ -165,8 +165,14 @@ impl Unforced {
     }
 
     /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those that had lost
-    /// something of it by then; they are told once.
-    pub fn forced(&self, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+    /// something of it by then, once, and calls `lose` if there are any before anybody else is told that there are none.
+    pub fn forced(
+        &self,
+        ino: Ino,
+        mark: Mark,
+        forces: &[Force],
+        lose: impl FnOnce(),
+    ) -> Vec<ServerId> {
         let mut table = self.table();
         for &(place, machine) in forces {
             if let Place::Log(server) = place {
@@ -199,6 +205,9 @@ impl Unforced {
         });
         if all.is_empty() {
             inodes.remove(&ino);
+        }
+        if !lost.is_empty() {
+            lose();
         }
         lost
     }
@@ -308,6 +317,13 @@ mod tests {
         assert!(!unforced.changed([ino], place, machine, Instant::now()));
     }
 
+    fn forced_of(unforced: &Unforced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+        let mut is_told = false;
+        let lost = unforced.forced(ino, mark, forces, || is_told = true);
+        assert_eq!(is_told, !lost.is_empty());
+        lost
+    }
+
     fn known(unforced: &Unforced) -> usize {
         unforced.table().inodes.len()
     }
@@ -320,10 +336,10 @@ mod tests {
         let mark = unforced.mark();
         assert_eq!(unforced.places(FILE), [OBJECT, LOG]);
         let forces = [(OBJECT, FIRST), (LOG, FIRST)];
-        assert_eq!(unforced.forced(FILE, mark, &forces), []);
+        assert_eq!(forced_of(&unforced, FILE, mark, &forces), []);
         assert_eq!(known(&unforced), 0);
         let forces = [(OBJECT, SECOND), (LOG, SECOND)];
-        assert_eq!(unforced.forced(FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
     }
 
     #[test]
@@ -333,7 +349,7 @@ mod tests {
         // Only this is there.
         changed(&unforced, FILE, OBJECT, SECOND);
         changed(&unforced, OTHER, OBJECT, FIRST);
-        let forced = |ino| unforced.forced(ino, unforced.mark(), &[(OBJECT, SECOND)]);
+        let forced = |ino| forced_of(&unforced, ino, unforced.mark(), &[(OBJECT, SECOND)]);
         assert_eq!(forced(FILE), [ServerId(1)]);
         assert_eq!(forced(FILE), []);
         changed(&unforced, FILE, OBJECT, SECOND);
@@ -349,10 +365,10 @@ mod tests {
         changed(&unforced, FILE, OBJECT, FIRST);
         changed(&unforced, FILE, LOG, FIRST);
         let mark = unforced.mark();
-        assert_eq!(unforced.forced(FILE, mark, &[(LOG, FIRST)]), []);
+        assert_eq!(forced_of(&unforced, FILE, mark, &[(LOG, FIRST)]), []);
         assert_eq!(unforced.places(FILE), [OBJECT]);
         assert_eq!(
-            unforced.forced(FILE, unforced.mark(), &[(OBJECT, SECOND)]),
+            forced_of(&unforced, FILE, unforced.mark(), &[(OBJECT, SECOND)]),
             [ServerId(1)]
         );
     }
@@ -363,12 +379,12 @@ mod tests {
         changed(&unforced, FILE, OBJECT, FIRST);
         let mark = unforced.mark();
         changed(&unforced, FILE, OBJECT, FIRST);
-        assert_eq!(unforced.forced(FILE, mark, &[(OBJECT, FIRST)]), []);
+        assert_eq!(forced_of(&unforced, FILE, mark, &[(OBJECT, FIRST)]), []);
         let mark = unforced.mark();
         changed(&unforced, FILE, OBJECT, SECOND);
-        let lost = unforced.forced(FILE, mark, &[(OBJECT, SECOND)]);
+        let lost = forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(lost, [ServerId(1)]);
-        let forced = |mark| unforced.forced(FILE, mark, &[(OBJECT, SECOND)]);
+        let forced = |mark| forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(forced(unforced.mark()), []);
         assert_eq!(known(&unforced), 0);
         // What was lost after it was asked for is told to whoever asks next.
@@ -385,13 +401,20 @@ mod tests {
         let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, LOG, FIRST);
         changed(&unforced, OTHER, LOG, FIRST);
-        assert_eq!(unforced.forced(OTHER, unforced.mark(), &[(LOG, FIRST)]), []);
+        assert_eq!(
+            forced_of(&unforced, OTHER, unforced.mark(), &[(LOG, FIRST)]),
+            []
+        );
         assert_eq!(unforced.places(FILE), []);
-        assert_eq!(unforced.forced(FILE, unforced.mark(), &[(LOG, SECOND)]), []);
+        assert_eq!(
+            forced_of(&unforced, FILE, unforced.mark(), &[(LOG, SECOND)]),
+            []
+        );
         // But not of what comes after it, nor of what another server has.
         changed(&unforced, FILE, LOG, FIRST);
         changed(&unforced, FILE, Place::Log(ServerId(7)), FIRST);
-        let lost = unforced.forced(
+        let lost = forced_of(
+            &unforced,
             FILE,
             unforced.mark(),
             &[(LOG, SECOND), (Place::Log(ServerId(7)), FIRST)],
@@ -404,7 +427,7 @@ mod tests {
         let unforced = Unforced::within(MAX_UNFORCED_INODES);
         changed(&unforced, FILE, LOG, FIRST);
         let forces = [(LOG, FIRST), (LOG, SECOND)];
-        assert_eq!(unforced.forced(FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
     }
 
     #[test]

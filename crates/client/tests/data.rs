@@ -534,7 +534,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
     let (mut answered, mut log_then) = (None, None);
     bench
         .client
-        .write_behind(&ME, FILE, 10_000, &more, |result| {
+        .write_behind(&ME, FILE, 1, 10_000, &more, |result| {
             log_then = Some(bench.log());
             answered = Some(result);
         })
@@ -551,7 +551,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
     // A small one is written first: it costs little, and who wrote it learns what came of it.
     bench
         .client
-        .write_behind(&ME, FILE, 0, &pattern(100), |result| {
+        .write_behind(&ME, FILE, 1, 0, &pattern(100), |result| {
             assert_eq!(result, Ok(()));
             assert!(bench.log().contains(&"write"));
         })
@@ -571,7 +571,7 @@ fn without_a_lease_no_write_is_answered_early() {
     let large = pattern(40_000);
     bench
         .client
-        .write_behind(&ME, FILE, 10_000, &large, answer)
+        .write_behind(&ME, FILE, 1, 10_000, &large, answer)
         .unwrap();
 }
 
@@ -588,7 +588,9 @@ fn a_write_answered_early_that_meets_a_cut_has_failed() {
     bench.stored().before.insert("write", Box::new(cut));
     let answer = |result| assert_eq!(result, Ok(()));
     let large = pattern(40_000);
-    let done = bench.client.write_behind(&ME, FILE, 10_000, &large, answer);
+    let done = bench
+        .client
+        .write_behind(&ME, FILE, 1, 10_000, &large, answer);
     let failed = Err(ClientError::Fs(FsError::Io));
     assert_eq!(done, failed);
     assert_eq!(bench.client.fsync(&ME, FILE), failed);
@@ -604,7 +606,9 @@ fn a_write_that_came_to_nothing_is_told_to_whoever_asks_next() {
         bench.stored().full = true;
         let behind = |expected: Result<(), ClientError>| {
             let answer = |result| assert_eq!(result, expected);
-            bench.client.write_behind(&ME, FILE, 10_000, &large, answer)
+            bench
+                .client
+                .write_behind(&ME, FILE, 1, 10_000, &large, answer)
         };
         assert_eq!(behind(Ok(())), Err(no_space()));
         let told = match sync {

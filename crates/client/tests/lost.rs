@@ -105,6 +105,60 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
 }
 
+/// As two processes that have it open. Each is told, whoever forces or closes it first and makes nothing of it.
+#[test]
+fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
+    let bench = Bench::new();
+    let client = &bench.client;
+    for handle in [1, 2] {
+        client.open_handle(FILE, handle);
+    }
+    let sync = |handle| client.fsync_through(&ME, FILE, handle);
+    bench.write();
+    bench.servers[OBJECT].restart_machine();
+    assert_eq!(sync(1), LOST);
+    assert_eq!(sync(1), Ok(()));
+    // Opened when somebody had been told.
+    client.open_handle(FILE, 3);
+    assert_eq!(sync(3), Ok(()));
+    assert_eq!(client.close_descriptor(FILE, 2, 0), LOST);
+    assert_eq!(sync(2), Ok(()));
+    assert_eq!(bench.sync(), Ok(()));
+}
+
+#[test]
+fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 3, 4);
+    let full = |request: &RequestBody| match request {
+        RequestBody::Data(DataRequest::Write { .. }) => data(DataReply::Failed(FsError::NoSpace)),
+        other => willing(other),
+    };
+    let _servers: Vec<Fake> = (0..3).map(|id| Fake::start(&map, id, full)).collect();
+    let client = client(&map);
+    client.open_node(&ME, FILE, 6, false).unwrap();
+    for handle in [1, 2, 3] {
+        client.open_handle(FILE, handle);
+    }
+    let full = Err(FsError::NoSpace.into());
+    let write = |handle| {
+        let mut answered = None;
+        let answer = |result| answered = Some(result);
+        let done = client.write_behind(&ME, FILE, handle, 0, &[7; 40_000], answer);
+        (answered.unwrap(), done)
+    };
+    assert_eq!(write(1), (Ok(()), full.clone()));
+    assert_eq!(client.flush_through(FILE, 2), full);
+    assert_eq!(client.flush_through(FILE, 2), Ok(()));
+    // Nobody is told by what looks after the size alone.
+    assert_eq!(client.report_written(FILE), Ok(()));
+    assert_eq!(client.fsync_through(&ME, FILE, 1), full);
+    // What was not told through one that is closed is gone with it.
+    client.unlock_handle(FILE, 3).unwrap();
+    client.open_handle(FILE, 3);
+    assert_eq!(client.fsync_through(&ME, FILE, 3), Ok(()));
+}
+
 #[test]
 fn what_a_client_does_in_between_does_not_hide_the_loss() {
     let bench = Bench::new();
@@ -213,7 +267,7 @@ fn what_was_written_behind_is_lost_like_what_was_waited_for() {
     let answer = |result| assert_eq!(result, Ok(()));
     bench
         .client
-        .write_behind(&ME, FILE, 0, &large, answer)
+        .write_behind(&ME, FILE, 1, 0, &large, answer)
         .unwrap();
     bench.servers[OBJECT].restart_machine();
     assert_eq!(bench.sync(), LOST);

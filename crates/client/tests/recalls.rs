@@ -83,7 +83,9 @@ fn a_recall_that_waits_for_a_write_holds_up_no_other() {
     // Answered before the server has it.
     let large = vec![7; 40_000];
     let answer = |result| assert_eq!(result, Ok(()));
-    client.write_behind(&ME, FILE, 0, &large, answer).unwrap();
+    client
+        .write_behind(&ME, FILE, 0, 0, &large, answer)
+        .unwrap();
     eventually("what was recalled first is let go of", || {
         said.lock().unwrap().contains(&Some(1))
     });

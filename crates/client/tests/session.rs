@@ -5,12 +5,13 @@
 mod common;
 
 use common::*;
+use pandofs_api::{DataReply, DataRequest, FileBody, Layout};
 use pandofs_api::{Refusal, Reply, Request, ShardRequest};
-use pandofs_client::{Client, OpenHow};
-use pandofs_types::{Ino, Position, ShardId};
+use pandofs_client::{Client, ClientError, OpenHow};
+use pandofs_types::{FsError, Ino, Position, ServerId, ShardId};
 use pandofs_wire::message::RequestBody;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Opens of one server's shards, as the server counts them.
@@ -136,17 +137,179 @@ fn a_restarted_server_is_told_first_what_is_open() {
     eventually("all are closed", || open_counts(&counts).is_empty());
     // A second connection to the same process needs no telling.
     servers[0].hang_up();
-    let reopens = |server: &Fake| {
-        let is_reopen = |asked: &&ShardRequest| matches!(asked.request, Request::Reopen { .. });
-        server.asked().iter().filter(is_reopen).count()
-    };
     client.getattr(&ME, Ino(2)).unwrap();
     // The other one, too, was told once: when it was first connected to.
-    assert_eq!([reopens(&servers[0]), reopens(&servers[1])], [1, 1]);
+    let times = servers.each_ref().map(|server| reopens(server).len());
+    assert_eq!(times, [1, 1]);
+}
+
+fn reopens(server: &Fake) -> Vec<Vec<(Ino, u32)>> {
+    let opens = server.asked().into_iter().filter_map(|asked| {
+        let Request::Reopen { mut opens } = asked.request else {
+            return None;
+        };
+        opens.sort();
+        Some(opens)
+    });
+    opens.collect()
 }
 
 /// While the client has nothing to do, it still notices, and the server learns what is open before
 /// somebody removes the file.
+#[test]
+fn an_idle_client_notices_that_a_server_has_let_go_of_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let counts = Counts::default();
+    let server = Fake::start(&map, 0, counting(&counts));
+    let client = client(&map);
+    open(&client, 2);
+    counts.lock().unwrap().clear();
+    server.expire();
+    eventually("it is told what is open", || {
+        open_counts(&counts) == [(2, 1)]
+    });
+    drop(client);
+}
+
+/// A mount is stopped for longer than servers wait. Whichever thread comes to a server first, tells it first: not only the
+/// one that looks after silent servers, which has come to another one.
+#[test]
+fn each_server_that_has_let_go_of_the_session_is_told_before_it_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 2, 2);
+    let counts = Counts::default();
+    let servers = [0, 1].map(|id| Fake::start(&map, id, counting(&counts)));
+    let client = client(&map);
+    let there = [2, Ino::new(ShardId(1), 4).0];
+    for ino in there {
+        open(&client, ino);
+    }
+    let before = servers.each_ref().map(|server| server.asked().len());
+    for server in &servers {
+        server.expire();
+    }
+    counts.lock().unwrap().clear();
+    let all = [(Ino(there[0]), 1), (Ino(there[1]), 1)];
+    for place in [0, 1] {
+        client.getattr(&ME, Ino(there[place])).unwrap();
+        let after = servers[place].asked().split_off(before[place]);
+        let told = |asked: &ShardRequest| matches!(asked.request, Request::Reopen { .. });
+        assert!(told(&after[0]), "server {place} was asked first: {after:?}");
+        assert_eq!(reopens(&servers[place]).pop().unwrap(), all);
+    }
+    // One that knows the session still is not told again, however the connection was lost.
+    let times = reopens(&servers[0]).len();
+    servers[0].hang_up();
+    client.getattr(&ME, Ino(there[0])).unwrap();
+    assert_eq!(reopens(&servers[0]).len(), times);
+}
+
+const GONE: Ino = Ino(2);
+
+/// A file in data objects on server 1, of which server 0 has the inode until `is_gone`.
+fn removable(
+    counts: &Counts,
+    is_gone: &Arc<AtomicBool>,
+    objects: &Arc<AtomicU64>,
+) -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
+    let (counts, is_gone, objects) = (counts.clone(), is_gone.clone(), objects.clone());
+    let striped = || {
+        let layout = Layout {
+            first: ServerId(1),
+            servers: 2,
+            ..layout(1)
+        };
+        let mut inode = file(GONE);
+        inode.attr.size = 8;
+        inode.body = FileBody::Striped(layout);
+        ok(Reply::Inode(inode))
+    };
+    move |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::Reopen { .. } => ok(Reply::Done),
+            Request::Release { .. } => ok(Reply::Done),
+            _ if is_gone.load(Ordering::SeqCst) => refuse(FsError::Stale),
+            Request::Open { .. } | Request::GetAttr { .. } => striped(),
+            Request::WroteData { .. } => striped(),
+            _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
+        },
+        // As it is when somebody has written to an object that had been removed: nothing but zeros before that.
+        RequestBody::Data(DataRequest::Read { length, .. }) => {
+            let byte = u8::from(!is_gone.load(Ordering::SeqCst));
+            data(DataReply::Data(vec![byte; *length as usize]))
+        }
+        RequestBody::Data(DataRequest::Write { .. }) => {
+            objects.fetch_add(1, Ordering::SeqCst);
+            data(DataReply::Done)
+        }
+        other => unexpected(other),
+    }
+}
+
+/// Neither zeros nor success, but an error, from then on, of all that goes to the file.
+#[test]
+fn what_was_removed_when_servers_had_let_go_of_it_is_stale() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 2, 2);
+    let counts = Counts::default();
+    let (is_gone, writes) = (Arc::default(), Arc::default());
+    let servers = [0, 1].map(|id| Fake::start(&map, id, removable(&counts, &is_gone, &writes)));
+    let open = || {
+        let client = client(&map);
+        client.open_node(&ME, GONE, 6, false).unwrap();
+        assert_eq!(client.read(&ME, GONE, 0, 8), Ok(vec![1; 8]));
+        client.write(&ME, GONE, 0, &[1; 8]).unwrap();
+        client.flush(GONE).unwrap();
+        client
+    };
+    let stale = Err(FsError::Stale.into());
+    type Use = fn(&Client) -> Result<(), ClientError>;
+    let uses: [Use; 4] = [
+        |client| client.read(&ME, GONE, 0, 8).map(drop),
+        |client| client.write(&ME, GONE, 0, &[2; 8]),
+        |client| client.fsync(&ME, GONE),
+        |client| {
+            let mut answered = Ok(());
+            let result = client.write_behind(&ME, GONE, 1, 0, &[2; 8], |answer| answered = answer);
+            answered.and(result)
+        },
+    ];
+    for first in uses {
+        is_gone.store(false, Ordering::SeqCst);
+        let client = open();
+        is_gone.store(true, Ordering::SeqCst);
+        for server in &servers {
+            server.expire();
+        }
+        assert_eq!(first(&client), stale);
+        let before = writes.load(Ordering::SeqCst);
+        for later in uses {
+            assert_eq!(later(&client), stale);
+        }
+        assert_eq!(client.flush(GONE), stale);
+        assert_eq!(writes.load(Ordering::SeqCst), before, "it was written on");
+    }
+}
+
+/// One server alone has let go of it, and the file was not removed: all goes on.
+#[test]
+fn what_is_there_still_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 2, 2);
+    let counts = Counts::default();
+    let (is_gone, writes) = (Arc::default(), Arc::default());
+    let servers = [0, 1].map(|id| Fake::start(&map, id, removable(&counts, &is_gone, &writes)));
+    let client = client(&map);
+    client.open_node(&ME, GONE, 6, false).unwrap();
+    for server in &servers {
+        server.expire();
+        assert_eq!(client.read(&ME, GONE, 0, 8), Ok(vec![1; 8]));
+        client.write(&ME, GONE, 0, &[1; 8]).unwrap();
+        client.flush(GONE).unwrap();
+    }
+}
+
 #[test]
 fn a_create_whose_answer_comes_from_memory_is_registered() {
     let folder = tempfile::tempdir().unwrap();

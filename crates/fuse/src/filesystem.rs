@@ -256,7 +256,7 @@ impl Filesystem for PandoFs {
                 self.close_for_nobody(ino(number));
                 reply.error(Errno::EINTR);
             }
-            Ok(_) => reply.opened(self.open_files.next(flags), self.open_flags(flags)),
+            Ok(_) => reply.opened(self.opened(ino(number), flags), self.open_flags(flags)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -366,7 +366,9 @@ impl Filesystem for PandoFs {
         if let Some(written) = self.write_now(&caller, ino, handle, flags, offset, data) {
             return answer(written);
         }
-        let done = self.client.write_behind(&caller, ino, offset, data, answer);
+        let done = self
+            .client
+            .write_behind(&caller, ino, handle.0, offset, data, answer);
         if let Err(error) = done {
             tracing::warn!(%ino, offset, length, %error, "not written");
             // It has the bytes that the servers do not have.
@@ -412,7 +414,7 @@ impl Filesystem for PandoFs {
         let result = self
             .client
             .check_locks(ino, handle.0)
-            .and_then(|()| self.client.fsync(&Credentials::ROOT, ino));
+            .and_then(|()| self.client.fsync_through(&Credentials::ROOT, ino, handle.0));
         reply_empty(reply, result.map_err(errno));
     }
 

@@ -274,7 +274,7 @@ impl PandoFs {
     /// Whoever locks next is to see what was written. What cannot be reported now is reported, and fails, when
     /// the file is closed.
     fn report(&self, ino: Ino) {
-        if let Err(error) = self.client.flush(ino) {
+        if let Err(error) = self.client.report_written(ino) {
             tracing::warn!(%error, "what was written to inode {ino} is reported later");
         }
     }

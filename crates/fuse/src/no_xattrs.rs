@@ -10,9 +10,10 @@
 //! its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};
+use pandofs_client::Boottime;
 use pandofs_types::{Attr, Ino};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct NoXattrs {
@@ -24,12 +25,12 @@ struct Known {
     /// Of each.
     most: usize,
     /// And until when.
-    without: HashMap<Ino, Instant>,
+    without: HashMap<Ino, Boottime>,
     given: HashSet<Ino>,
 }
 
 impl Known {
-    fn told(&mut self, attr: &Attr, now: Instant, timeout: Duration) {
+    fn told(&mut self, attr: &Attr, now: Boottime, timeout: Duration) {
         if attr.has_xattrs || self.given.contains(&attr.ino) {
             self.without.remove(&attr.ino);
             return;
@@ -71,7 +72,7 @@ impl NoXattrs {
 
     /// The same of several.
     pub fn told_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
-        let now = Instant::now();
+        let now = Boottime::now();
         let mut known = self.known();
         for (attr, timeout) in all {
             if !timeout.is_zero() {
@@ -100,7 +101,7 @@ impl NoXattrs {
     /// Whether it is known to have none.
     pub fn holds(&self, ino: Ino) -> bool {
         let until = self.known().without.get(&ino).copied();
-        until.is_some_and(|until| Instant::now() < until)
+        until.is_some_and(|until| Boottime::now() < until)
     }
 }
 

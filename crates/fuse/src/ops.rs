@@ -150,7 +150,9 @@ impl PandoFs {
         };
         let is_forced = flags.0 & libc::O_DSYNC != 0 || self.flags.get().forced_writes;
         Some(match is_forced && space::is_past_the_cache(handle, flags) {
-            true => written.and_then(|()| self.client.fsync(&Credentials::ROOT, ino)),
+            true => {
+                written.and_then(|()| self.client.fsync_through(&Credentials::ROOT, ino, handle.0))
+            }
             false => written,
         })
     }

@@ -6,7 +6,8 @@ use crate::dir_attrs::{Asked, Outcome};
 use crate::left::Changed;
 use crate::ops::{PandoFs, Result, added};
 use fuser::{
-    Errno, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyWrite,
+    Errno, FileHandle, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry,
+    ReplyWrite,
 };
 use pandofs_client::{ClientError, Node};
 use pandofs_types::{Attr, Credentials, Ino, Name};
@@ -79,13 +80,20 @@ impl PandoFs {
                     }
                     None => of_attr,
                 };
-                let attr = convert::file_attr(&attr);
-                let handle = self.open_files.next(flags);
+                let (ino, attr) = (attr.ino, convert::file_attr(&attr));
+                let handle = self.opened(ino, flags);
                 let flags = self.open_flags(flags);
                 reply.created(&timeout, &attr, GENERATION, handle, flags);
             }
             Err(error) => reply.error(error),
         }
+    }
+
+    /// What tells one open file from all others.
+    pub fn opened(&self, ino: Ino, flags: OpenFlags) -> FileHandle {
+        let handle = self.open_files.next(flags);
+        self.client.open_handle(ino, handle.0);
+        handle
     }
 
     /// A file was opened for a program that was killed, without the kernel's knowing, which will not say that it is

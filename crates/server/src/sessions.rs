@@ -9,12 +9,16 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Sessions {
     known: HashMap<SessionId, Known>,
+    /// How many became known so far.
+    count: u64,
     /// When silence was last looked for.
     last_look: Instant,
 }
 
 #[derive(Debug)]
 struct Known {
+    /// How many were known before it and with it when it became known: another number after it was forgotten.
+    since: u64,
     last_heard: Instant,
     /// The largest of its connections.
     generation: u64,
@@ -24,20 +28,17 @@ impl Sessions {
     pub fn new(now: Instant) -> Sessions {
         Sessions {
             known: HashMap::new(),
+            count: 0,
             last_look: now,
         }
     }
 
-    fn known(&mut self, session: SessionId, now: Instant) -> &mut Known {
-        self.known.entry(session).or_insert(Known {
-            last_heard: now,
-            generation: 0,
-        })
-    }
-
-    /// Notes that the session sent something.
-    pub fn heard(&mut self, session: SessionId, now: Instant) {
-        self.known(session, now).last_heard = now;
+    /// Notes that the session sent something. Answers with the number of when it became known, which is another one
+    /// whenever it had been forgotten in between: never 0.
+    pub fn heard(&mut self, session: SessionId, now: Instant) -> u64 {
+        let known = self.known(session, now);
+        known.last_heard = now;
+        known.since
     }
 
     /// A session that may never have been here has something here: it counts as heard of now, unless it has
@@ -57,6 +58,18 @@ impl Sessions {
         self.known(session, now).generation = generation;
     }
 
+    fn known(&mut self, session: SessionId, now: Instant) -> &mut Known {
+        let count = &mut self.count;
+        self.known.entry(session).or_insert_with(|| {
+            *count += 1;
+            Known {
+                since: *count,
+                last_heard: now,
+                generation: 0,
+            }
+        })
+    }
+
     /// Forgets a session; answers whether it was known.
     pub fn remove(&mut self, session: SessionId) -> bool {
         self.known.remove(&session).is_some()
@@ -72,9 +85,10 @@ impl Sessions {
             let all = self.known.values_mut();
             all.for_each(|known| known.last_heard = now);
         }
-        let silent =
-            |known: &Known| now.saturating_duration_since(known.last_heard) >= SESSION_TIMEOUT;
-        let gone = self.known.extract_if(|_, known| silent(known));
+        let silence = |known: &Known| now.saturating_duration_since(known.last_heard);
+        let gone = self
+            .known
+            .extract_if(|_, known| silence(known) >= SESSION_TIMEOUT);
         gone.map(|(session, _)| session).collect()
     }
 
@@ -122,6 +136,23 @@ mod tests {
             look(&mut sessions, start, 3 * timeout),
             [(2 * timeout - 10, SessionId(2))]
         );
+    }
+
+    #[test]
+    fn a_session_that_was_forgotten_is_known_anew() {
+        let start = Instant::now();
+        let mut sessions = Sessions::new(start);
+        let first = sessions.heard(SessionId(1), start);
+        let other = sessions.heard(SessionId(2), start);
+        assert!(first != 0 && other != 0);
+        assert_eq!(sessions.heard(SessionId(1), start + SECOND), first);
+        let timeout = SESSION_TIMEOUT.as_secs();
+        assert_eq!(look(&mut sessions, start, timeout + 1).len(), 2);
+        sessions.expect(SessionId(1), start);
+        let again = sessions.heard(SessionId(1), start);
+        assert!(again != first && again != other);
+        assert!(sessions.remove(SessionId(1)));
+        assert_ne!(sessions.heard(SessionId(1), start), again);
     }
 
     #[test]

@@ -13,6 +13,30 @@ use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use pandofs_wire::message::{AnswerBody, PeerFrame, RequestBody, RequestFrame};
 
 #[test]
+fn a_welcome_tells_since_when_the_session_is_known() {
+    let memory = Memory::new();
+    let server = memory.start();
+    let known_since = |session| {
+        let peer = Peer::Client { session };
+        let answer = Connection::silent(server.address()).hello(&Hello { fs: FS, peer });
+        match answer.unwrap() {
+            HelloAnswer::Welcome { known_since, .. } => known_since,
+            refused => panic!("{refused:?}"),
+        }
+    };
+    let (one, other) = (known_since(SessionId(1)), known_since(SessionId(2)));
+    assert_eq!(known_since(SessionId(1)), one);
+    assert_ne!(one, other);
+    // Forgotten, as it is when it was silent for too long.
+    let session = SessionId(1);
+    let mut connection = Connection::client(server.address(), session.0);
+    let gone = connection.ask(RequestBody::Goodbye { session });
+    assert_eq!(gone, AnswerBody::Done);
+    assert_ne!(known_since(session), one);
+    assert_eq!(known_since(SessionId(2)), other);
+}
+
+#[test]
 fn a_welcome_names_the_server_its_boot_and_its_machine() {
     let memory = Memory::new();
     let start = || {
@@ -29,6 +53,7 @@ fn a_welcome_names_the_server_its_boot_and_its_machine() {
             boot,
             epoch: Epoch(1),
             machine,
+            known_since: 0,
         } = answer
         else {
             panic!("{answer:?}");

@@ -171,6 +171,7 @@ fn a_link_to_the_wrong_server_is_not_used() {
         boot: 1,
         epoch: Epoch(1),
         machine: Machine(1),
+        known_since: 0,
     };
     unsent.push(&welcome).unwrap();
     assert_eq!(unsent.write_to(&mut link.stream).unwrap(), Progress::Done);

@@ -2,15 +2,31 @@
 //! restarted.
 
 use hashbrown::HashMap;
-use pandofs_types::{Ino, SessionId};
+use pandofs_api::RequestKey;
+use pandofs_types::{Ino, SessionId, SlotId};
 
 /// How often each session has each inode open.
 #[derive(Debug, Default)]
 pub struct Opens {
     by_ino: HashMap<Ino, HashMap<SessionId, u32>>,
+    /// By which request each slot opened a file last. (Those that truncate are recorded in the slots themselves.)
+    last: HashMap<SessionId, HashMap<SlotId, u64>>,
 }
 
 impl Opens {
+    /// Once for each request, however often it comes: one whose answer was lost is sent again, and a copy of it may be found
+    /// in a connection that the client gave up long ago. Counted twice, the file would stay until the session ends.
+    pub fn open(&mut self, ino: Ino, key: RequestKey) {
+        let of_session = self.last.entry(key.session).or_default();
+        let last = of_session.insert(key.slot, key.sequence);
+        match last.filter(|&last| last >= key.sequence) {
+            Some(last) => {
+                of_session.insert(key.slot, last);
+            }
+            None => self.add(ino, key.session, 1),
+        }
+    }
+
     pub fn add(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
             let opens = self
@@ -58,6 +74,7 @@ impl Opens {
     /// A session is gone; the inodes that nobody has open now.
     pub fn drop_session(&mut self, session: SessionId) -> Vec<Ino> {
         let mut closed = Vec::new();
+        self.last.remove(&session);
         self.by_ino.retain(|ino, sessions| {
             if sessions.remove(&session).is_some() && sessions.is_empty() {
                 closed.push(*ino);
@@ -109,6 +126,30 @@ impl Opens {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_that_comes_again_opens_nothing() {
+        let mut opens = Opens::default();
+        let key = |slot, sequence| RequestKey {
+            session: SessionId(7),
+            slot: SlotId(slot),
+            sequence,
+        };
+        for key in [
+            key(1, 5),
+            key(1, 5),
+            key(2, 5),
+            key(1, 6),
+            key(1, 5),
+            key(1, 6),
+        ] {
+            opens.open(Ino(1), key);
+        }
+        assert_eq!(opens.of([Ino(1)].into_iter()), [(Ino(1), SessionId(7), 3)]);
+        // It tells of all that it has open when it is back.
+        opens.drop_session(SessionId(7));
+        assert!(opens.last.is_empty());
+    }
 
     #[test]
     fn the_last_release_closes() {

@@ -374,7 +374,7 @@ impl Shard {
         match ops::read(&view, &self.locks, &request.caller, &request.request) {
             Ok(reply) => {
                 if let Request::Open { ino, .. } = request.request {
-                    self.opens.add(ino, request.key.session, 1);
+                    self.opens.open(ino, request.key);
                 }
                 self.answer_read(ticket, &request, Ok(reply));
             }

@@ -6,15 +6,15 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    Timeout, set_socket_send_buffer_size, set_socket_timeout, socket_error,
+    Timeout, set_socket_send_buffer_size, set_socket_timeout, socket_error, socket_peercred,
 };
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -272,6 +272,25 @@ impl Stream {
         match self {
             Stream::Tcp(_) => Covered::All,
             Stream::Unix(_) => Covered::AllButTail,
+        }
+    }
+
+    /// From where the peer is connected; `None` on a Unix socket, and when the connection is gone.
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    /// The effective user of the program that connected a Unix socket; `None` of TCP, which does not tell.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn peer_user(&self) -> io::Result<Option<u32>> {
+        match self {
+            Stream::Tcp(_) => Ok(None),
+            Stream::Unix(stream) => Ok(Some(socket_peercred(stream)?.uid.as_raw())),
         }
     }
 
@@ -543,7 +562,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     // file and listens too. A then waits for connections that nobody can make.
     let lock = File::create(lock_path(path))?;
     lock.lock()?;
-    match UnixListener::bind(path) {
+    match listen_at(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
         bound => return bound,
     }
@@ -572,7 +591,18 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         }
     }
     fs::remove_file(path)?;
-    UnixListener::bind(path)
+    listen_at(path)
+}
+
+/// A socket that none but its owner (and root) may connect to, whatever the umask: nobody can before it listens, and by then
+/// it has its mode.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    net::listen(&socket, LISTEN_BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 fn lock_path(path: &Path) -> PathBuf {

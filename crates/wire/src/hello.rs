@@ -53,6 +53,10 @@ pub enum HelloAnswer {
         /// Of the cluster map that the server goes by.
         epoch: Epoch,
         machine: Machine,
+        /// Since when this process of the server knows the session that says hello: a number drawn when it first heard
+        /// of it. Another one than last time tells the client that the server has let go of all that the session had
+        /// open. 0 where no session says hello.
+        known_since: u64,
     },
     Refused(HelloRefusal),
 }
@@ -149,11 +153,13 @@ impl HelloAnswer {
                 boot,
                 epoch,
                 machine,
+                known_since,
             } => HelloAnswer::Welcome {
                 server,
                 boot,
                 epoch,
                 machine,
+                known_since,
             },
             AnswerRest::Refused(refusal) => HelloAnswer::Refused(refusal),
         })
@@ -168,6 +174,7 @@ enum AnswerRest {
         boot: u64,
         epoch: Epoch,
         machine: Machine,
+        known_since: u64,
     },
     Refused(HelloRefusal),
 }
@@ -186,11 +193,13 @@ impl Serialize for HelloAnswer {
                 boot,
                 epoch,
                 machine,
+                known_since,
             } => AnswerRest::Welcome {
                 server,
                 boot,
                 epoch,
                 machine,
+                known_since,
             },
             HelloAnswer::Refused(refusal) => AnswerRest::Refused(refusal),
         };
@@ -277,11 +286,12 @@ mod tests {
             boot: 300,
             epoch: Epoch(7),
             machine: Machine(301),
+            known_since: 302,
         };
         assert_eq!(
             body_of(&answer),
             [
-                b'P', b'N', b'D', b'O', 1, 0, 0, 3, 0xac, 0x02, 7, 0xad, 0x02
+                b'P', b'N', b'D', b'O', 1, 0, 0, 3, 0xac, 0x02, 7, 0xad, 0x02, 0xae, 0x02
             ]
         );
 
@@ -340,6 +350,7 @@ mod tests {
             boot: u64::MAX,
             epoch: Epoch(u64::MAX),
             machine: Machine(u64::MAX),
+            known_since: u64::MAX,
         };
         assert_eq!(HelloAnswer::decode(&body_of(&answer)), Ok(answer));
     }

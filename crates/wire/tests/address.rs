@@ -16,6 +16,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddrV4};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -199,6 +200,7 @@ fn a_handshake() {
         boot: 99,
         epoch: Epoch(5),
         machine: Machine(1),
+        known_since: 0,
     };
     let greet = |ours: FsId| {
         let mut stream = connect(&address, PATIENCE).unwrap();
@@ -612,4 +614,26 @@ fn non_blocking_sockets_are_driven_by_readiness() {
         }
         assert_eq!((sending.pending(), received.unread()), (0, 0));
     }
+}
+
+/// The umask of the test's process gives everybody all that it can.
+#[test]
+fn a_unix_socket_is_for_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let address = Address::Unix(path.clone());
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    let before = rustix::process::umask(rustix::fs::Mode::empty());
+    let listener = Listener::bind(&address).unwrap();
+    assert_eq!(mode(), 0o600);
+    drop(listener);
+    // One that replaces what is left of another, too.
+    let listener = Listener::bind(&address).unwrap();
+    assert_eq!(mode(), 0o600);
+    rustix::process::umask(before);
+    let _connected = connect(&address, PATIENCE).unwrap();
+    let accepted = listener.accept().unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    assert_eq!(accepted.peer_user().unwrap(), Some(user));
+    assert_eq!(accepted.peer_ip(), None);
 }

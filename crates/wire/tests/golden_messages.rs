@@ -221,6 +221,7 @@ fn handshakes_are_pinned() {
         boot: u64::MAX,
         epoch: Epoch(4),
         machine: Machine(0x5_0000_0001),
+        known_since: 70_000,
     };
     check(&path("hello"), RULE, |golden| {
         for (name, peer) in peers {

@@ -29,8 +29,8 @@ Examples:
       four servers and a mount; on the first run the file system is made
   pandofs up --data /var/tmp/pando --mount /mnt/pando
       the same again: the number of servers is in the cluster map
-  pandofs up --data /var/tmp/pando --no-mount --tcp=192.0.2.1:7400
-      servers only, reached over TCP on the ports 7400, 7401, …
+  pandofs up --data /var/tmp/pando --no-mount --tcp=192.0.2.1:7400 --trust-network
+      servers only, reached over TCP on the ports 7400, 7401, … by whoever reaches these ports
   pandofs up --data /tmp/w --mount /mnt/w --weights 1,1,2,4 --domains left,left,right,right
       a new cluster of four servers, of which the last is to have half of all new directories
   pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
@@ -64,6 +64,9 @@ pub struct Up {
         default_missing_value = "127.0.0.1:7400"
     )]
     tcp: Option<SocketAddr>,
+    /// With --tcp: whoever can connect to these ports may do with the file system whatever root may
+    #[arg(long, requires = "tcp")]
+    trust_network: bool,
     /// Leave a server or mount that ended by itself as it is
     #[arg(long)]
     no_restart: bool,
@@ -96,6 +99,13 @@ impl Up {
             tcp: self.tcp,
             options: &self.options,
         };
+        if let Some(address) = self.tcp.filter(|_| !self.trust_network) {
+            bail!(
+                "--tcp {address}: nothing is authenticated over TCP, so whoever can connect there, every user of this machine \
+                 if it is a loopback address, may do with the file system whatever root may; add --trust-network if all of \
+                 them may, or leave out --tcp: Unix sockets are for their owner alone"
+            );
+        }
         // First, so that nothing is made for a file system that cannot be.
         up::check_options(&wanted)?;
         self.server_options.check()?;

@@ -8,11 +8,11 @@
 //! first, and the objects count cuts, so that it comes wholly before or wholly after.
 
 use super::{Beliefs, State};
+use crate::boottime::Boottime;
 use pandofs_api::Reply;
 use pandofs_types::limits::GRIP_IN_VAIN;
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// How it is with one file that is written to.
 #[derive(Debug, Default)]
@@ -27,13 +27,13 @@ pub(super) struct Grip {
     /// A recall waits for the writes under way.
     is_wanted: bool,
     /// It is not asked for before.
-    not_before: Option<Instant>,
+    not_before: Option<Boottime>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
     cuts: u32,
-    until: Instant,
+    until: Boottime,
     server: ServerId,
 }
 
@@ -80,7 +80,7 @@ impl State {
         ino: Ino,
         events: u64,
         cuts: u32,
-        until: Instant,
+        until: Boottime,
         server: ServerId,
     ) {
         if let Some(grip) = self.grips.get_mut(&ino)
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Whether there may be one more. With all in use each of them is looked at only every now and then.
-    fn has_room_for_grip(&mut self, now: Instant) -> bool {
+    fn has_room_for_grip(&mut self, now: Boottime) -> bool {
         if self.grips.len() < self.most_grips {
             return true;
         }
@@ -175,7 +175,7 @@ impl State {
 
 impl Beliefs {
     /// Begins a write to data objects of an inode that this client has open.
-    pub fn begin_write(&self, ino: Ino, now: Instant) -> Begun {
+    pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
         if !self.is_on() {
             return Begun::Without;
         }
@@ -219,7 +219,7 @@ impl Beliefs {
     }
 
     /// No lease was given, although one was asked for.
-    pub fn asked_in_vain(&self, ino: Ino, now: Instant) {
+    pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
         if let Some(grip) = self.state().grips.get_mut(&ino) {
             grip.not_before = Some(now + GRIP_IN_VAIN);
         }

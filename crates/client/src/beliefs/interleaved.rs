@@ -154,7 +154,7 @@ struct Task {
 struct World {
     rng: Rng,
     plant: Option<Plant>,
-    time: Instant,
+    time: Boottime,
     /// Steps so far.
     now: u64,
     server: Arc<Server>,
@@ -171,7 +171,7 @@ fn range(block: u64) -> std::ops::Range<u64> {
 
 impl World {
     fn new(seed: u64, plant: Option<Plant>) -> World {
-        let time = Instant::now();
+        let time = Boottime::now();
         let shard = Shard {
             size: 0,
             cuts: 0,

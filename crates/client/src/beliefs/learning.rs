@@ -1,9 +1,9 @@
 //! What an answer teaches.
 
 use super::{DirLease, Entry, Found, Inode, Part, State, Table};
+use crate::boottime::Boottime;
 use pandofs_api::{DirPart, EntryReply, InodeReply};
 use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Term};
-use std::time::Instant;
 
 /// A table with less than one in so many of what it may hold is small.
 const SMALL_TABLE_FRACTION: usize = 16;
@@ -40,7 +40,7 @@ fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
 /// What there is to be learnt from one answer.
 pub(super) struct Learning<'a> {
     /// When the request was sent.
-    pub asked: Instant,
+    pub asked: Boottime,
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
@@ -60,13 +60,13 @@ impl Learning<'_> {
         }
     }
 
-    fn until(&self, leased: Leased) -> Instant {
+    fn until(&self, leased: Leased) -> Boottime {
         self.asked + leased.believed_for()
     }
 
     /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be believed any more, and
     /// its server keeps its word until it is over.
-    fn longer(&self, earlier: Option<(Instant, ServerId)>, until: Instant) -> Option<Instant> {
+    fn longer(&self, earlier: Option<(Boottime, ServerId)>, until: Boottime) -> Option<Boottime> {
         let (earlier, server) = earlier?;
         (server == self.server && earlier >= until).then_some(earlier)
     }

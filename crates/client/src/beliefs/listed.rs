@@ -2,14 +2,14 @@
 
 use super::{Beliefs, is_same};
 use crate::Entry;
+use crate::boottime::Boottime;
 use pandofs_types::LeaseKey;
-use std::time::Instant;
 
 /// Until when what a listing says of an entry may be believed; `None`: not at all, as far as is known here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListedUntil {
-    pub name: Option<Instant>,
-    pub attr: Option<Instant>,
+    pub name: Option<Boottime>,
+    pub attr: Option<Boottime>,
 }
 
 impl Beliefs {

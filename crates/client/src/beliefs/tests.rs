@@ -17,7 +17,7 @@ const SERVER: ServerId = ServerId(3);
 fn beliefs() -> Beliefs {
     let beliefs = Beliefs::new(HashKey(1, 2));
     beliefs.begin(true);
-    beliefs.subscribed(SERVER, Instant::now());
+    beliefs.subscribed(SERVER, Boottime::now());
     beliefs
 }
 
@@ -92,7 +92,7 @@ fn send(beliefs: &Beliefs, mut call: Call<'static>) -> Call<'static> {
         weight: ServerInfo::WEIGHT_ONE,
         domain: String::new(),
     };
-    call.sent = Some(beliefs.sent(Instant::now()));
+    call.sent = Some(beliefs.sent(Boottime::now()));
     call.answered_by = Some((Arc::new(Server::new(&info).unwrap()), 1));
     call.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES)];
     call
@@ -100,11 +100,11 @@ fn send(beliefs: &Beliefs, mut call: Call<'static>) -> Call<'static> {
 
 fn answer(beliefs: &Beliefs, call: &Call) -> Option<Result<Reply, Refusal>> {
     let asked = call.shard_request().unwrap();
-    beliefs.answer(call.target, asked, Instant::now())
+    beliefs.answer(call.target, asked, Boottime::now())
 }
 
 fn learn(beliefs: &Beliefs, call: &Call, answer: &Result<Reply, Refusal>) {
-    beliefs.learn(call.told().unwrap(), answer, Instant::now());
+    beliefs.learn(call.told().unwrap(), answer, Boottime::now());
 }
 
 fn change(beliefs: &Beliefs, call: &Call) -> Change {
@@ -113,7 +113,7 @@ fn change(beliefs: &Beliefs, call: &Call) -> Change {
 }
 
 fn changed(beliefs: &Beliefs, call: &Call, change: Change, reply: &Reply) {
-    let now = Instant::now();
+    let now = Boottime::now();
     beliefs.changed(change, Some(reply), call.told(), now);
 }
 
@@ -199,7 +199,7 @@ fn nothing_is_believed_of_a_server_whose_recalls_are_lost() {
     assert!(!found(&beliefs));
     learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
     assert!(!found(&beliefs), "it gives no leases");
-    beliefs.subscribed(SERVER, Instant::now());
+    beliefs.subscribed(SERVER, Boottime::now());
     learn(&beliefs, &late, &entry(0o644));
     assert!(!found(&beliefs), "it was leased before");
     learn(&beliefs, &send(&beliefs, lookup()), &entry(0o644));
@@ -277,13 +277,13 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
         learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
         beliefs.state().inodes[&ino].until
     };
-    let begun = Instant::now();
+    let begun = Boottime::now();
     let many = (MAX_CACHED_LEASES / MANY_LEASES_FRACTION) as u64;
     for serial in 1..=many {
         assert!(learn(serial, FileKind::File) > begun + BRIEF_LEASE);
     }
     let brief = learn(many + 1, FileKind::File);
-    assert!(brief < Instant::now() + BRIEF_LEASE);
+    assert!(brief < Boottime::now() + BRIEF_LEASE);
     assert!(learn(many + 2, FileKind::Dir) > begun + BRIEF_LEASE);
     // When it is over there is room, and what is believed for longer stays.
     let mut state = beliefs.state();
@@ -335,7 +335,7 @@ fn write(beliefs: &Beliefs) -> u32 {
 }
 
 fn hold_of(beliefs: &Beliefs, ino: Ino) -> Hold {
-    match beliefs.begin_write(ino, Instant::now()) {
+    match beliefs.begin_write(ino, Boottime::now()) {
         Begun::Held(hold) => hold,
         other => panic!("{other:?}"),
     }
@@ -344,7 +344,7 @@ fn hold_of(beliefs: &Beliefs, ino: Ino) -> Hold {
 #[test]
 fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
     let beliefs = beliefs();
-    let now = Instant::now();
+    let now = Boottime::now();
     assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
     let early = send(&beliefs, getattr());
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
@@ -370,7 +370,7 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
 #[test]
 fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     let beliefs = beliefs();
-    let now = Instant::now();
+    let now = Boottime::now();
     let leased = |cuts| learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(cuts));
     leased(3);
     let under_way = hold(&beliefs);
@@ -391,7 +391,7 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
 /// A question is answered, the thread that asked stands still, and another one of the same client cuts the file meanwhile.
 #[test]
 fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
-    let now = Instant::now();
+    let now = Boottime::now();
     let is_cut = |beliefs: &Beliefs, reply: Option<Reply>| {
         let own = change(beliefs, &chmod());
         let mut cut = send(beliefs, chmod());
@@ -419,7 +419,7 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
 #[test]
 fn a_server_may_come_back_with_fewer_cuts() {
     let beliefs = beliefs();
-    let now = Instant::now();
+    let now = Boottime::now();
     assert!(matches!(beliefs.begin_write(FILE, now), Begun::Ask));
     let own = change(&beliefs, &chmod());
     changed(
@@ -471,7 +471,7 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     let early = send(&beliefs, getattr());
     let (first, second) = (hold(&beliefs), hold(&beliefs));
     let keys = [LeaseKey::Inode(FILE)];
-    let begun = || beliefs.begin_write(FILE, Instant::now());
+    let begun = || beliefs.begin_write(FILE, Boottime::now());
     let is_wanted = || matches!(begun(), Begun::Without);
     assert!(waits(&beliefs, &keys));
     assert!(is_wanted(), "a write begins after it was recalled");
@@ -530,7 +530,7 @@ fn a_recall_waits_for_what_begins_while_it_waits() {
 #[test]
 fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     let beliefs = beliefs();
-    let now = Instant::now();
+    let now = Boottime::now();
     let mut holds = Vec::new();
     for serial in 1..=MAX_GRIPS as u64 {
         let ino = Ino(serial);

@@ -44,6 +44,7 @@ struct Shared {
     fs: FsId,
     boot: AtomicU64,
     machine: AtomicU64,
+    known_since: AtomicU64,
     stopped: AtomicBool,
     script: Box<Script>,
     seen: Mutex<Vec<RequestBody>>,
@@ -70,6 +71,7 @@ impl Fake {
             fs: map.fs,
             boot: AtomicU64::new(1),
             machine: AtomicU64::new(1),
+            known_since: AtomicU64::new(1),
             stopped: AtomicBool::new(false),
             script,
             seen: Mutex::new(Vec::new()),
@@ -97,6 +99,12 @@ impl Fake {
     pub fn restart_machine(&self) {
         self.shared.machine.fetch_add(1, Ordering::SeqCst);
         self.restart();
+    }
+
+    /// As if it had heard nothing of the session for too long: it lets go of it and closes its connections.
+    pub fn expire(&self) {
+        self.shared.known_since.fetch_add(1, Ordering::SeqCst);
+        self.hang_up();
     }
 
     /// Closes all connections.
@@ -194,6 +202,7 @@ fn greet(body: &[u8], shared: &Shared) -> HelloAnswer {
                 boot: shared.boot.load(Ordering::SeqCst),
                 epoch: Epoch(1),
                 machine: Machine(shared.machine.load(Ordering::SeqCst)),
+                known_since: shared.known_since.load(Ordering::SeqCst),
             }
         }
         Err(refusal) => HelloAnswer::Refused(refusal),

@@ -47,8 +47,10 @@ impl ClusterMap {
         Ok(next)
     }
 
-    /// Checks that servers which go by this map may go on by `next`: the same file system, a larger epoch, and every
-    /// shard where it was.
+    /// Checks that servers which go by this map may go on by `next`: servers joined after those that are there, each
+    /// with shards after those that are there or with none, and nothing else is another than it was. Each addition
+    /// makes the epoch larger by 1 and brings at least one server, so `next` is at most as many epochs ahead as servers
+    /// joined: who was away during several additions may go on by the last map, and no map uses up the epochs.
     ///
     /// # Errors
     /// [`MapError::NoSuccessor`].
@@ -69,8 +71,28 @@ impl ClusterMap {
         if !next.shards.starts_with(&self.shards) {
             return refuse("a shard has gone or has another server");
         }
-        if next.servers.len() < self.servers.len() {
+        let Some((servers, joined)) = next.servers.split_at_checked(self.servers.len()) else {
             return refuse("a server has gone");
+        };
+        if servers != self.servers {
+            return refuse("a server that was there has another address, weight or domain");
+        }
+        // The whole map, so that a field that is added is compared, too.
+        let as_before = ClusterMap {
+            epoch: self.epoch,
+            servers: self.servers.clone(),
+            shards: self.shards.clone(),
+            ..next.clone()
+        };
+        if as_before != *self {
+            return refuse("its name, policy or settings are others");
+        }
+        if next.epoch.0 - self.epoch.0 > joined.len() as u64 {
+            return refuse("it is more epochs ahead than servers joined");
+        }
+        let mut added = next.shards[self.shards.len()..].iter();
+        if added.any(|leader| !joined.iter().any(|server| server.id == *leader)) {
+            return refuse("a server that was there has more shards");
         }
         Ok(())
     }
@@ -80,8 +102,10 @@ impl ClusterMap {
 mod tests {
     use super::super::tests::cluster;
     use super::*;
-    use pandofs_types::ShardId;
+    use crate::ddg::{DirPolicy, FilePolicy};
     use pandofs_types::limits::MAX_SERVER_WEIGHT;
+    use pandofs_types::{CommitProtocol, ShardId};
+    use proptest::prelude::*;
 
     fn server(id: u16) -> ServerInfo {
         ServerInfo {
@@ -187,5 +211,137 @@ mod tests {
         let mut foreign = next;
         foreign.fs.0 ^= 1;
         assert!(map.check_successor(&foreign).is_err());
+    }
+
+    /// Something of a map that may not change, changed by an amount above 0.
+    type Change = fn(&mut ClusterMap, usize, u16);
+
+    /// The second argument is the place of a server that was there.
+    const FORBIDDEN: &[(&str, Change)] = &[
+        ("format", |map, _, by| map.format += u32::from(by)),
+        ("fs", |map, _, by| map.fs.0 ^= u128::from(by)),
+        ("name", |map, _, by| map.name.push_str(&by.to_string())),
+        ("skipped epochs", |map, _, by| {
+            map.epoch.0 += 1 + u64::from(by)
+        }),
+        ("the last epoch", |map, _, _| map.epoch.0 = u64::MAX),
+        ("an old epoch", |map, _, by| map.epoch.0 = u64::from(by % 5)),
+        ("first word of the key", |map, _, by| {
+            map.hash_key.0 ^= u64::from(by)
+        }),
+        ("second word of the key", |map, _, by| {
+            map.hash_key.1 ^= u64::from(by)
+        }),
+        ("id of a server", |map, at, by| map.servers[at].id.0 ^= by),
+        ("an address more", |map, at, by| {
+            map.servers[at].addresses.push(format!("unix:/{by}"))
+        }),
+        ("another address", |map, at, _| {
+            map.servers[at].addresses[0].push('x')
+        }),
+        ("an address less", |map, at, _| {
+            map.servers[at].addresses.truncate(1)
+        }),
+        ("order of addresses", |map, at, _| {
+            map.servers[at].addresses.reverse()
+        }),
+        ("swapped addresses", |map, at, _| {
+            let other = (at + 1) % 2;
+            let addresses = map.servers[at].addresses.clone();
+            map.servers[at].addresses = map.servers[other].addresses.clone();
+            map.servers[other].addresses = addresses;
+        }),
+        ("weight", |map, at, by| {
+            map.servers[at].weight ^= u32::from(by)
+        }),
+        ("domain", |map, at, by| {
+            map.servers[at].domain.push_str(&by.to_string())
+        }),
+        ("order of servers", |map, at, _| {
+            map.servers.swap(at, at + 1)
+        }),
+        ("a server less", |map, at, _| drop(map.servers.remove(at))),
+        ("only one server", |map, _, _| map.servers.truncate(1)),
+        ("leader of a shard", |map, _, by| {
+            let shard = usize::from(by % 16);
+            map.shards[shard] = ServerId((map.shards[shard].0 + 1) % 2);
+        }),
+        ("a shard for a server that joins", |map, _, by| {
+            map.shards[usize::from(by % 16)] = ServerId(2);
+        }),
+        ("a shard less", |map, _, _| map.shards.truncate(15)),
+        ("a shard more for one that was there", |map, at, _| {
+            map.shards.push(ServerId(at as u16))
+        }),
+        ("another policy", |map, _, _| map.policy = DirPolicy::Random),
+        ("figures of the policy", |map, _, by| {
+            let dir_width = 16 + u32::from(by);
+            map.policy = DirPolicy::Ddg {
+                dir_depth: 4,
+                dir_width,
+            };
+        }),
+        ("split_threshold", |map, _, by| {
+            map.settings.split_threshold ^= u32::from(by)
+        }),
+        ("max_partitions", |map, _, by| {
+            map.settings.max_partitions = Some(u32::from(by))
+        }),
+        ("initial_partitions", |map, _, by| {
+            map.settings.initial_partitions ^= u32::from(by)
+        }),
+        ("stripe_unit", |map, _, by| {
+            map.settings.stripe_unit ^= u32::from(by)
+        }),
+        ("stripe_count", |map, _, by| map.settings.stripe_count ^= by),
+        ("inline_bytes", |map, _, by| {
+            map.settings.inline_bytes ^= u32::from(by)
+        }),
+        ("flush_interval_ms", |map, _, by| {
+            map.settings.flush_interval_ms ^= u64::from(by)
+        }),
+        ("commit_protocol", |map, _, _| {
+            map.settings.commit_protocol = CommitProtocol::TwoPhase
+        }),
+        ("file_policy", |map, _, by| {
+            let file_width = u32::from(by);
+            map.settings.file_policy = FilePolicy::Ddg { file_width };
+        }),
+    ];
+
+    proptest! {
+        /// Each field by itself.
+        #[test]
+        fn a_map_of_which_anything_else_changed_is_no_successor(
+            joining in 1..3u16,
+            at in 0..2usize,
+            by in 1..u16::MAX,
+        ) {
+            let mut map = cluster(16, 2);
+            for server in &mut map.servers {
+                let id = server.id;
+                server.addresses = vec![format!("unix:/run/{id}"), format!("tcp:host-{id}:7400")];
+            }
+            map.epoch = Epoch(10);
+            let next = map.with_servers((2..2 + joining).map(server).collect()).unwrap();
+            prop_assert_eq!(map.check_successor(&next), Ok(()));
+            for (what, change) in FORBIDDEN {
+                let mut wrong = next.clone();
+                change(&mut wrong, at, by);
+                prop_assert_ne!(&wrong, &next, "{}", what);
+                prop_assert!(map.check_successor(&wrong).is_err(), "{what}: {wrong:?}");
+            }
+        }
+    }
+
+    /// Who was away while servers were added one after the other goes on by the last map.
+    #[test]
+    fn an_epoch_for_each_server_that_joined_may_be_skipped() {
+        let map = cluster(16, 2);
+        let mut next = map.with_servers(vec![server(2), server(3)]).unwrap();
+        next.epoch.0 += 1;
+        assert_eq!(map.check_successor(&next), Ok(()));
+        next.epoch.0 += 1;
+        assert!(map.check_successor(&next).is_err());
     }
 }

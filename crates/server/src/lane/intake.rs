@@ -1,5 +1,6 @@
 //! What connections bring.
 
+use super::rights::{may_ask, refusal};
 use super::{FlushWaiter, Lane, Pending};
 use crate::connection::{Arrival, Connection, Role};
 use crate::data::pool::DataOrigin;
@@ -8,13 +9,15 @@ use crate::readers::ReadJob;
 use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
 use pandofs_shard::{Input, Ticket};
-use pandofs_types::SessionId;
 use pandofs_types::limits::{
     MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES,
 };
+use pandofs_types::{ServerId, SessionId};
+use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use pandofs_wire::message::{AnswerBody, PeerFrame, RequestBody, RequestFrame};
+use std::net::IpAddr;
 use std::time::Instant;
 
 /// A decoded frame.
@@ -155,7 +158,9 @@ impl Lane {
         match taken {
             Taken::Hello(hello) => self.take_hello(key, hello, heard, now),
             Taken::Request(frame) => {
-                if let RequestBody::Goodbye { session } = frame.body {
+                if let RequestBody::Goodbye { session } = frame.body
+                    && heard.is_some()
+                {
                     *heard = None;
                     self.take_goodbye(key, frame.id, session);
                     return Ok(());
@@ -194,12 +199,14 @@ impl Lane {
         });
         let (role, answer) = match hello {
             Ok(Hello { peer, .. }) => {
+                let mut known_since = 0;
                 let role = match peer {
                     Peer::Client {
                         session,
                         generation,
                     } => {
                         *heard = Some(session);
+                        known_since = self.sessions.heard(session, now);
                         self.sessions.begin_generation(session, generation, now);
                         // What they still bring was given up, and may have been done again over this one.
                         self.close_all(now, |other| other.is_before(session, generation));
@@ -209,6 +216,13 @@ impl Lane {
                         }
                     }
                     Peer::Admin => Role::Admin,
+                    Peer::Server { id } if self.peers.knows(id) && !self.may_be(id, key) => {
+                        tracing::warn!(
+                            "closing a connection that says it is server {id}, which is connected from elsewhere"
+                        );
+                        self.close(key, now);
+                        return;
+                    }
                     Peer::Server { id } if self.peers.knows(id) => {
                         // It opens one connection at a time: an older one is dead.
                         self.close_all(now, |other| other.role == Role::Server { id });
@@ -230,6 +244,7 @@ impl Lane {
                         boot,
                         epoch,
                         machine: self.holdings.generations.machine(),
+                        known_since,
                     },
                 )
             }
@@ -245,6 +260,28 @@ impl Lane {
             }
             self.make_dirty(key);
         }
+    }
+
+    /// Whether this connection may take the place of the one that server `id` has, if it has one. A server connects anew
+    /// when it was started anew, or has noticed first that its connection is broken, and without authentication nothing
+    /// but where it comes from tells it from somebody else: from where the other one does, or an address that the cluster
+    /// map gives it. (Only who may use this server's Unix socket comes from there.)
+    fn may_be(&mut self, id: ServerId, key: SlotKey) -> bool {
+        let comes_from = |connection: &Connection| connection.stream.peer_ip();
+        let Some(from) = self
+            .connections
+            .get_mut(key)
+            .and_then(|new| comes_from(new))
+        else {
+            return true;
+        };
+        let others = self.connections.iter().map(|(_, other)| other);
+        let mut genuine = others.filter(|other| other.role == Role::Server { id });
+        let Some(genuine) = genuine.next() else {
+            return true;
+        };
+        let addresses = self.map.server(id).map(|server| &server.addresses[..]);
+        comes_from(genuine) == Some(from) || is_of(from, addresses.unwrap_or_default())
     }
 
     fn take_goodbye(&mut self, key: SlotKey, id: u64, session: SessionId) {
@@ -265,6 +302,12 @@ impl Lane {
         now: Instant,
     ) -> Result<(), ServerError> {
         let RequestFrame { id, body } = frame;
+        let role = self.connections.get_mut(key).map(|known| known.role);
+        if let Some(role) = role.filter(|&role| !may_ask(role, &body)) {
+            tracing::warn!("refused a request that {role:?} may not make");
+            self.answer(key, id, refusal(&body));
+            return Ok(());
+        }
         match body {
             RequestBody::Shard(request) => self.take_shard_request(key, id, request, now),
             RequestBody::Data(request) => return self.take_data_request(key, id, request),
@@ -273,12 +316,8 @@ impl Lane {
                 self.answer(key, id, AnswerBody::Done);
             }
             RequestBody::AwaitRecalls { done } => {
-                let role = self.connections.get_mut(key).map(|known| known.role);
-                match role {
-                    Some(Role::Client { session, .. }) => {
-                        self.await_recalls((key, id), session, done, now);
-                    }
-                    _ => self.answer(key, id, AnswerBody::Done),
+                if let Some(Role::Client { session, .. }) = role {
+                    self.await_recalls((key, id), session, done, now);
                 }
             }
         }
@@ -415,6 +454,15 @@ impl Lane {
     }
 }
 
+/// Whether one of these addresses of a server says that it is there. Names are not looked up: that may take long.
+fn is_of(ip: IpAddr, addresses: &[String]) -> bool {
+    let parsed = addresses.iter().filter_map(|text| text.parse().ok());
+    parsed.into_iter().any(|address: Address| match address {
+        Address::Tcp { host, .. } => host.parse().is_ok_and(|known: IpAddr| known == ip),
+        Address::Unix(_) => false,
+    })
+}
+
 /// Whether the answer may speak of shards and servers, which a client has to know then. What it only tells of itself
 /// is taken whatever map it goes by: it tells that once.
 fn may_learn(request: &Request) -> bool {
@@ -449,5 +497,31 @@ fn most_answer_bytes(request: &Request) -> usize {
         Request::ReadDir { max_bytes, .. } => (*max_bytes as usize).min(MAX_READDIR_BYTES),
         Request::GetXattr { .. } | Request::ListXattr { .. } => MAX_XATTR_VALUE_BYTES,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_where_its_addresses_say() {
+        let addresses = [
+            "tcp:192.0.2.7:7400",
+            "unix:/run/7",
+            "tcp:[2001:db8::7]:7400",
+        ];
+        let addresses = addresses.map(str::to_owned);
+        for (ip, is_there) in [
+            ("192.0.2.7", true),
+            ("192.0.2.8", false),
+            ("2001:db8::7", true),
+        ] {
+            assert_eq!(is_of(ip.parse().unwrap(), &addresses), is_there, "{ip}");
+        }
+        assert!(!is_of(
+            "192.0.2.7".parse().unwrap(),
+            &["tcp:seven:7400".to_owned()]
+        ));
     }
 }

@@ -14,6 +14,7 @@ mod loads;
 mod mail;
 mod map;
 mod recalls;
+mod rights;
 mod sockets;
 
 pub(crate) use map::MapSource;

@@ -118,6 +118,19 @@ impl Lane {
     }
 
     fn welcome(&mut self, stream: Stream, now: Instant) {
+        match stream.peer_user() {
+            Ok(user) if may_connect(user, rustix::process::geteuid().as_raw()) => {}
+            Ok(user) => {
+                tracing::warn!(
+                    "turned away a program of user {user:?}, which may not use the socket"
+                );
+                return;
+            }
+            Err(error) => {
+                tracing::warn!("cannot tell whose program connects: {error}");
+                return;
+            }
+        }
         if self.connections.len() >= self.max_connections {
             turn_away(stream, self.max_connections);
             return;
@@ -244,6 +257,11 @@ impl Lane {
     }
 }
 
+/// Whether a program of this user may connect to a server of `own`: root's and its own. Over TCP nobody knows whose it is.
+fn may_connect(user: Option<u32>, own: u32) -> bool {
+    user.is_none_or(|user| user == 0 || user == own)
+}
+
 /// Tells a connection that there are too many, if it takes the few bytes at once.
 fn turn_away(mut stream: Stream, limit: usize) {
     tracing::warn!("turned a connection away: there are {limit}");
@@ -256,5 +274,17 @@ fn turn_away(mut stream: Stream, limit: usize) {
         && matches!(unsent.write_to(&mut stream), Ok(Progress::Done));
     if !sent {
         tracing::debug!("it could not be told why");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unix_socket_is_for_root_and_who_runs_the_server() {
+        assert!(may_connect(Some(0), 1_000) && may_connect(Some(1_000), 1_000));
+        assert!(!may_connect(Some(1_001), 1_000) && !may_connect(Some(1_000), 0));
+        assert!(may_connect(None, 1_000));
     }
 }

@@ -26,6 +26,7 @@ pub fn accept(listener: &Listener) -> Connection {
         boot: 1,
         epoch: Epoch(1),
         machine: Machine(1),
+        known_since: 0,
     };
     link.write_frame(&welcome);
     link

@@ -54,6 +54,41 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
     }
 }
 
+/// The answer was lost, and the client asks again.
+#[test]
+fn a_file_that_is_opened_by_a_repeated_request_is_open_once() {
+    for truncate in [false, true] {
+        let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+        let ino = cluster.file("file");
+        let open = Request::Open {
+            ino,
+            access: 6,
+            truncate,
+        };
+        let first = cluster.request_by(6, 0, open);
+        let mut again = cluster.request_by(6, 0, Request::Sync);
+        let (Input::Request { request, .. }, Input::Request { request: copy, .. }) =
+            (&first, &mut again)
+        else {
+            panic!("they are requests");
+        };
+        copy.clone_from(request);
+        for input in [first, again] {
+            let step = cluster.input(0, input);
+            assert!(
+                step.outputs
+                    .iter()
+                    .any(|output| matches!(output, Output::Answer { result: Ok(_), .. }))
+            );
+        }
+        cluster.call(0, unlink("file")).unwrap();
+        let release = cluster.request_by(6, 0, Request::Release { inos: vec![ino] });
+        cluster.input(0, release);
+        let gone = cluster.call(0, Request::GetAttr { ino });
+        assert!(gone.is_err(), "it is closed, and it is there: {gone:?}");
+    }
+}
+
 /// A record frees a file without a name after its last close. Who had found it by its name before that went, and opened
 /// it when the record was chosen and not applied yet, was told to have it open, and it was freed.
 #[test]

@@ -16,7 +16,7 @@ use leases::Hearing;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_client::holding::{Locks, Opens};
-use pandofs_client::leasing::{Beliefs, Change, Sent};
+use pandofs_client::leasing::{Beliefs, Boottime, Change, Sent};
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
 use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
@@ -29,7 +29,7 @@ use pandofs_types::{
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long an answer is waited for. The library waits for its connection to break.
 pub const PATIENCE: Moment = 300 * MILLISECOND;
@@ -129,21 +129,14 @@ pub struct Client {
     /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
     pub now: Moment,
     pub boots: Vec<u64>,
-    /// What its clock showed at the start, and by how many thousandths it is too fast.
-    start: Instant,
+    /// By how many thousandths its clock is too fast.
     drift: i64,
     /// Only planted.
     cached: BTreeMap<(Ino, Name), Reply>,
 }
 
 impl Client {
-    pub fn new(
-        number: usize,
-        session: u64,
-        scenario: &Scenario,
-        map: &Arc<ClusterMap>,
-        start: Instant,
-    ) -> Client {
+    pub fn new(number: usize, session: u64, scenario: &Scenario, map: &Arc<ClusterMap>) -> Client {
         let workers = scenario.shape.workers;
         let leases = scenario.shape.leases.as_ref();
         let beliefs = Beliefs::new(map.hash_key);
@@ -170,7 +163,6 @@ impl Client {
             hearings: BTreeMap::new(),
             now: 0,
             boots: Vec::new(),
-            start,
             drift: match scenario.plant {
                 Some(Plant::OutlivesLeases) => -800,
                 _ => leases.map_or(0, |leases| leases.clients[number]),
@@ -180,9 +172,9 @@ impl Client {
     }
 
     /// What its clock shows.
-    fn clock(&self) -> Instant {
+    fn clock(&self) -> Boottime {
         let passed = self.now + self.now / 1_000 * self.drift;
-        self.start + Duration::from_nanos(passed as u64)
+        Boottime::after_start(Duration::from_nanos(passed as u64))
     }
 
     /// Takes over what another one was still to begin.

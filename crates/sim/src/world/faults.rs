@@ -67,7 +67,7 @@ impl World {
     /// The client is gone, which servers notice after a while; another one takes its place.
     pub(super) fn client_gone(&mut self, client: usize, noticed: Duration) {
         self.sessions += 1;
-        let mut next = Client::new(client, self.sessions, &self.scenario, &self.map, self.start);
+        let mut next = Client::new(client, self.sessions, &self.scenario, &self.map);
         next.now = self.now;
         next.boots = self.boots();
         let dead = &mut self.clients[client];

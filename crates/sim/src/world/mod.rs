@@ -44,8 +44,6 @@ const LOOK_EVERY: u64 = 400;
 
 pub struct World {
     scenario: Scenario,
-    /// Some instant, at which simulated time begins.
-    start: Instant,
     map: Arc<ClusterMap>,
     servers: Vec<Server>,
     clients: Vec<Client>,
@@ -108,7 +106,7 @@ impl World {
         let clients = (0..shape.clients)
             .map(|number| {
                 let session = number as u64 + 1;
-                Client::new(number, session, &scenario, &map, start)
+                Client::new(number, session, &scenario, &map)
             })
             .collect();
         let mut names = BTreeSet::new();
@@ -129,7 +127,6 @@ impl World {
             sessions: shape.clients as u64,
             gone: BTreeSet::new(),
             inodes: BTreeMap::new(),
-            start,
             map,
             servers,
             clients,

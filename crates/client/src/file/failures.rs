@@ -1,0 +1,142 @@
+//! What came to nothing of what had been acknowledged, and who has been told: each open file once, as Linux's `errseq_t`
+//! has it. (Two processes have a file open; one closes it, is told that the disk was full when it had written, and looks at
+//! no result, as most do. Were the other one not told as well, its `fsync` would take for safe what nobody has.)
+
+use super::File;
+use crate::error::ClientError;
+use hashbrown::HashMap;
+
+/// Stands for all that use a file without having said through which open file.
+pub(crate) const NO_HANDLE: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    /// How often something failed.
+    count: u64,
+    /// The last of them, and whether anybody was told.
+    last: Option<ClientError>,
+    is_told: bool,
+    /// Up to which count each open file has been told.
+    seen: HashMap<u64, u64>,
+}
+
+impl Failures {
+    pub fn fail(&mut self, error: ClientError) {
+        self.count += 1;
+        self.last = Some(error);
+        self.is_told = false;
+    }
+
+    /// The file was opened once more. What nobody has been told of yet this one is told, too: it may be the only one.
+    pub fn open(&mut self, handle: u64) {
+        let seen = self.count - u64::from(self.last.is_some() && !self.is_told);
+        self.seen.insert(handle, seen);
+    }
+
+    pub fn close(&mut self, handle: u64) {
+        self.seen.remove(&handle);
+    }
+
+    /// What is still to be told through this open file; one that never was opened is taken for one that uses it without.
+    pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
+        let is_known = self.seen.contains_key(&handle);
+        let handle = if is_known { handle } else { NO_HANDLE };
+        if !self.seen.contains_key(&handle) {
+            self.open(handle);
+        }
+        let count = self.count;
+        let seen = self
+            .seen
+            .get_mut(&handle)
+            .map(|seen| std::mem::replace(seen, count));
+        match &self.last {
+            Some(error) if seen != Some(count) => {
+                self.is_told = true;
+                Err(error.clone())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl File {
+    /// Something that was answered before is lost.
+    pub fn fail(&self, error: ClientError) {
+        self.known().failures.fail(error);
+    }
+
+    /// It was opened once more, under this number.
+    pub fn open_handle(&self, handle: u64) {
+        self.known().failures.open(handle);
+    }
+
+    pub fn close_handle(&self, handle: u64) {
+        self.known().failures.close(handle);
+    }
+
+    /// # Errors
+    /// Why something that was answered before came to nothing; each open file is told once.
+    pub fn take_failure(&self, handle: u64) -> Result<(), ClientError> {
+        self.known().failures.take(handle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::FsError;
+
+    fn error(error: FsError) -> Result<(), ClientError> {
+        Err(error.into())
+    }
+
+    #[test]
+    fn each_open_file_is_told_once_whoever_was_told_before() {
+        let mut failures = Failures::default();
+        failures.open(1);
+        failures.open(2);
+        assert_eq!(failures.take(1), Ok(()));
+        failures.fail(FsError::NoSpace.into());
+        for handle in [1, 2, NO_HANDLE] {
+            if handle == NO_HANDLE {
+                // Used for the first time when all that were there have been told.
+                assert_eq!(failures.take(handle), Ok(()));
+                continue;
+            }
+            assert_eq!(failures.take(handle), error(FsError::NoSpace));
+            assert_eq!(failures.take(handle), Ok(()));
+        }
+        failures.fail(FsError::Io.into());
+        for handle in [2, 1, NO_HANDLE] {
+            assert_eq!(failures.take(handle), error(FsError::Io));
+            assert_eq!(failures.take(handle), Ok(()));
+        }
+    }
+
+    #[test]
+    fn who_opens_it_afterwards_is_told_only_if_nobody_was() {
+        let mut failures = Failures::default();
+        failures.open(1);
+        failures.fail(FsError::Io.into());
+        failures.open(2);
+        assert_eq!(failures.take(1), error(FsError::Io));
+        failures.open(3);
+        assert_eq!(failures.take(2), error(FsError::Io));
+        assert_eq!(failures.take(3), Ok(()));
+        // What was told through one that is closed since need not be told again.
+        failures.close(1);
+        failures.open(1);
+        assert_eq!(failures.take(1), Ok(()));
+    }
+
+    #[test]
+    fn what_one_that_is_closed_was_not_told_the_next_one_is() {
+        let mut failures = Failures::default();
+        failures.open(1);
+        failures.fail(FsError::Io.into());
+        failures.close(1);
+        failures.open(2);
+        assert_eq!(failures.take(2), error(FsError::Io));
+        assert_eq!(failures.seen.len(), 1);
+    }
+}
