@@ -208,7 +208,7 @@ impl Shard {
                     return Ok(());
                 }
                 let own = [(self.config.shard, step.clone())];
-                if self.is_gated(&own) {
+                if self.gate_of(&own).is_some() {
                     choices.admission = Admission::Busy;
                 } else if self.disk_low && steps::needs_space(step) {
                     choices.admission = Admission::Full;

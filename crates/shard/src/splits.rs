@@ -20,7 +20,7 @@ use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{ClusterMap, PartitionIndex, slot_array};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
+use pandofs_types::limits::{GATE_PATIENCE, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +69,8 @@ struct Copying {
     /// Those of them that were copied with their name.
     along: HashSet<Ino>,
     hand_proposed: bool,
+    /// Until then the last step does not come, as what it waits for has taken too long.
+    put_off_until: Steady,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ struct Gate {
     start: Position,
     end: Position,
     waiting: Vec<Input>,
+    since: Steady,
 }
 
 impl Splits {
@@ -112,11 +115,9 @@ impl Splits {
         self.staging.remove(&split);
     }
 
-    pub fn wait_for_gate(&mut self, input: Input) {
-        // `is_gated` has just found one; which one matters little, all open soon.
-        if let Some(gate) = self.gates.values_mut().next() {
-            gate.waiting.push(input);
-        }
+    pub fn wait_for_gate(&mut self, dir: Ino, input: Input) {
+        let gate = self.gates.get_mut(&dir).expect("a gate was found here");
+        gate.waiting.push(input);
     }
 
     /// Puts what is not stored into the message that begins a split's last step.
@@ -150,25 +151,22 @@ fn has_target(map: &ClusterMap, parts: &PartsRecord, child: PartitionIndex) -> b
 }
 
 impl Shard {
-    /// Whether one of the steps here would take a lock that a split is waiting to see gone.
-    pub(crate) fn is_gated(&self, steps: &[(ShardId, Step)]) -> bool {
+    /// The directory of which a split is waiting to see locks gone, if one of the steps here would take such a lock.
+    pub(crate) fn gate_of(&self, steps: &[(ShardId, Step)]) -> Option<Ino> {
         if self.splits.gates.is_empty() {
-            return false;
+            return None;
         }
-        steps.iter().any(|(shard, step)| {
+        steps.iter().find_map(|(shard, step)| {
             let (dir, name) = match step {
                 Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => (dir, name),
                 Step::Swap { swap } => (&swap.dir, &swap.name),
                 Step::Whiteout { whiteout } => (&whiteout.dir, &whiteout.name),
-                _ => return false,
+                _ => return None,
             };
             let position = self.config.map.hash_key.position(name.as_bytes());
-            *shard == self.config.shard
-                && self
-                    .splits
-                    .gates
-                    .get(dir)
-                    .is_some_and(|gate| gate.start <= position && position < gate.end)
+            let gate = self.splits.gates.get(dir)?;
+            let is_within = gate.start <= position && position < gate.end;
+            (*shard == self.config.shard && is_within).then_some(*dir)
         })
     }
 
@@ -267,6 +265,7 @@ impl Shard {
             names: HashMap::new(),
             along: HashSet::new(),
             hand_proposed: false,
+            put_off_until: Steady(0),
         };
         self.splits.copying.insert(dir, copying);
         if self.splits.paces.has(dir) {
@@ -342,12 +341,25 @@ impl Shard {
                 self.put_off_hand(dir);
                 return Ok(());
             }
+            if copying.put_off_until > self.steady {
+                return Ok(());
+            }
             let (start, end) = split::moving_range(&record);
-            self.splits.gates.entry(dir).or_insert(Gate {
+            let since = self.steady;
+            let gate = self.splits.gates.entry(dir).or_insert(Gate {
                 start,
                 end,
                 waiting: Vec::new(),
+                since,
             });
+            if since.since(gate.since) > GATE_PATIENCE {
+                // An operation that holds a lock there may wait for a server that is away.
+                if let Some(copying) = self.splits.copying.get_mut(&dir) {
+                    copying.put_off_until = since.after(GATE_PATIENCE);
+                }
+                self.put_off_hand(dir);
+                return Ok(());
+            }
             // The next tick looks again.
             if self.close_leases(dir) {
                 self.propose_hand(dir);

@@ -306,10 +306,10 @@ impl Shard {
                         .steps
                         .iter()
                         .any(|(shard, _)| *shard != self.config.shard)
-                    && self.is_gated(&plan.steps)
+                    && let Some(dir) = self.gate_of(&plan.steps)
                 {
-                    self.splits
-                        .wait_for_gate(Input::Request { ticket, request });
+                    let input = Input::Request { ticket, request };
+                    self.splits.wait_for_gate(dir, input);
                     return Ok(());
                 }
                 let cleared = self.clear_leases(&touched, Some(request.key.session));

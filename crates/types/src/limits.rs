@@ -211,6 +211,9 @@ pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
 /// How long a shard remembers the last answers of a silent session: a client that was cut off for
 /// longer may repeat a request that was executed.
 pub const SLOT_RETENTION: Duration = Duration::from_secs(24 * 3_600);
+/// How long a split keeps others from taking locks in the half that is to move, if those that are there do not go, and how
+/// long it then lets them.
+pub const GATE_PATIENCE: Duration = Duration::from_secs(15);
 /// How long copied entries are kept at the target of a split that makes no progress.
 pub const STAGING_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client may be silent before its opens are let go.
@@ -569,6 +572,8 @@ const _: () = {
     assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
     assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
+    // The last step of a split waits for leases, too.
+    assert!(GATE_PATIENCE.as_millis() > LEASE.as_millis());
     assert!(
         SHORT_LEASE_MARGIN.as_millis() * LEASE.as_millis()
             >= LEASE_MARGIN.as_millis() * SHORT_LEASE.as_millis()

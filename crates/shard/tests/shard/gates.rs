@@ -2,12 +2,13 @@
 
 use crate::support::{Cluster, create_file, link, name, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, Horizon, PeerMessage, Reply, Request, Step, StepNumber,
+    Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_types::limits::SESSION_TIMEOUT;
+use pandofs_types::limits::{GATE_PATIENCE, SESSION_TIMEOUT};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, ShardId, Time, TxId};
+use std::collections::VecDeque;
 
 /// So many that each half of a directory gets some of them.
 const SOME: usize = 12;
@@ -34,10 +35,9 @@ fn tx(sequence: usize) -> TxId {
     }
 }
 
-/// After a restart the half of a directory is to move and a lock in it has still to go. By the time it has gone the half
-/// may not move for the rest of the grace, as a file has come to it that may be open.
-#[test]
-fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
+/// Shard 0 has started again and a half of a new directory is to move from it, in which the other shard holds names; files
+/// that may be open are elsewhere.
+fn about_to_move() -> (Cluster, Ino, Vec<String>) {
     let settings = Settings {
         split_threshold: 8,
         max_partitions: Some(2),
@@ -50,10 +50,9 @@ fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
         dir_width,
     };
     let mut cluster = Cluster::new(2, policy, settings);
-    let mut old: Vec<String> = Vec::new();
-    for text in names("old").take(6) {
-        cluster.file(&text);
-        old.push(text);
+    let old: Vec<String> = names("old").take(6).collect();
+    for text in &old {
+        cluster.file(text);
     }
     cluster.restart(0);
     let mkdir = Request::Mkdir {
@@ -98,11 +97,32 @@ fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
         assert!(matches!(made, Ok(Reply::Entry(_))), "{made:?}");
     }
     // The gate is there, and the last step could not have its locks.
+    (cluster, dir.ino, old)
+}
+
+/// Asks for a name in the directory of a file of the other shard, which is not there; the answer, if there is one.
+fn ask(cluster: &mut Cluster, dir: Ino, text: &str) -> Option<Result<Reply, Refusal>> {
+    let mut request = link(dir, text, Ino::new(ShardId(1), 1));
+    if let Request::Link { inode_shard, .. } = &mut request {
+        *inode_shard = ShardId(1);
+    }
+    let asked = cluster.request(0, request);
+    let outputs = cluster.input(0, asked).outputs;
+    let mut answer = None;
+    cluster.carry(outputs, &mut answer);
+    answer
+}
+
+/// By the time that a lock in the half has gone it may not move for the rest of the grace, as a file has come to it that
+/// may be open.
+#[test]
+fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
+    let (mut cluster, dir, old) = about_to_move();
     for text in &old {
         let rename = Request::Rename {
             dir: Ino::ROOT,
             name: name(text),
-            new_dir: dir.ino,
+            new_dir: dir,
             new_name: name(text),
             new_shard: ShardId(0),
             no_replace: false,
@@ -119,15 +139,8 @@ fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
     cluster.carry(outputs, &mut None);
     assert_eq!(cluster.nodes[0].shard.status().partitions, 2, "it stays");
     for text in names("link") {
-        let mut request = link(dir.ino, &text, Ino::new(ShardId(1), 1));
-        if let Request::Link { inode_shard, .. } = &mut request {
-            *inode_shard = ShardId(1);
-        }
-        let asked = cluster.request(0, request);
-        let outputs = cluster.input(0, asked).outputs;
-        let mut answer = None;
-        cluster.carry(outputs, &mut answer);
-        assert_eq!(answer, Some(Err(FsError::Stale.into())), "{text}");
+        let told = Some(Err(FsError::Stale.into()));
+        assert_eq!(ask(&mut cluster, dir, &text), told, "{text}");
     }
     // When everybody has had the time to say what is open the half goes.
     cluster.pass(2 * SESSION_TIMEOUT);
@@ -136,4 +149,36 @@ fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
     assert_eq!(cluster.nodes[0].shard.status().splits, 1);
     let outputs = cluster.later(0).outputs;
     assert!(!outputs.iter().any(|o| matches!(o, Output::Send { .. })));
+}
+
+/// The other shard's server is away, and what it holds does not go.
+#[test]
+fn nobody_waits_at_a_gate_for_long() {
+    let (mut cluster, dir, _) = about_to_move();
+    let held_up = |cluster: &mut Cluster, of: &str| {
+        let asked = names(of).map(|text| ask(cluster, dir, &text));
+        asked.filter(Option::is_none).count()
+    };
+    let waiting = held_up(&mut cluster, "one");
+    assert!(waiting > 0, "the gate keeps them out");
+    // What waited goes on.
+    cluster.now += GATE_PATIENCE.as_nanos() as i64 + 1;
+    let mut answered = 0;
+    let mut queue: VecDeque<_> = cluster.input(0, Input::Tick).outputs.into();
+    while let Some(output) = queue.pop_front() {
+        match output {
+            Output::Answer { .. } => answered += 1,
+            Output::Send { to, message, .. } => {
+                queue.extend(cluster.input(to.0, Input::Peer(message)).outputs);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(answered, waiting);
+    cluster.later(0);
+    assert_eq!(held_up(&mut cluster, "two"), 0);
+    // Then the gate is there again.
+    cluster.now += GATE_PATIENCE.as_nanos() as i64;
+    cluster.input(0, Input::Tick);
+    assert!(held_up(&mut cluster, "three") > 0);
 }
