@@ -1,5 +1,7 @@
 //! Connections that a client has given up: what the network still delivers of them is not done.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Connection, FS, Memory, eventually};

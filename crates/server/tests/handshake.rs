@@ -17,7 +17,10 @@ fn a_welcome_tells_since_when_the_session_is_known() {
     let memory = Memory::new();
     let server = memory.start();
     let known_since = |session| {
-        let peer = Peer::Client { session };
+        let peer = Peer::Client {
+            session,
+            generation: 1,
+        };
         let answer = Connection::silent(server.address()).hello(&Hello { fs: FS, peer });
         match answer.unwrap() {
             HelloAnswer::Welcome { known_since, .. } => known_since,

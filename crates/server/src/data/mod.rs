@@ -6,6 +6,7 @@
 
 mod direct;
 mod extents;
+mod following;
 mod generation;
 mod health;
 mod listing;

@@ -10,7 +10,7 @@ use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
-use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
+use pandofs_api::{DataReply, DataRequest};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, MAX_OPEN_OBJECTS};
 use pandofs_types::{FsError, Ino};
 use rustix::io::Errno;
@@ -186,37 +186,6 @@ impl Objects {
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
         };
         Outcome::Done(done.unwrap_or_else(DataReply::Failed))
-    }
-
-    /// What comes of a change that goes by another number of cuts than the object has followed; none if it may be
-    /// carried out.
-    fn outdated(&mut self, request: &DataRequest) -> Result<Option<Outcome>, FsError> {
-        let Some((ino, wanted)) = cuts_of(request) else {
-            return Ok(None);
-        };
-        let object = self.object(ino)?;
-        let followed = object.as_ref().map_or(0, |object| object.checked.cuts());
-        let is_cut = matches!(
-            request,
-            DataRequest::Truncate { .. } | DataRequest::Fill { .. }
-        );
-        if is_cut {
-            // That it has may not be on disk yet: who wrote so may have been killed before it was.
-            return Ok(object
-                .filter(|_| followed >= wanted)
-                .map(|object| Outcome::Force(Work::Header(object))));
-        }
-        // Of an object that was made by a write nobody has said so.
-        let cuts = followed.max(FIRST_CUTS);
-        Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
-    }
-
-    /// To be forced, and then said to have followed this cut.
-    fn follow(&mut self, object: Arc<OpenObject>, cuts: u32) -> Outcome {
-        match self.write_again(&object) {
-            Ok(()) => Outcome::Follow(object, cuts),
-            Err(error) => Outcome::Done(DataReply::Failed(error)),
-        }
     }
 
     /// The object that the request changes, if it has to be unsettled first.
@@ -618,22 +587,6 @@ fn changed(request: &DataRequest) -> Option<Ino> {
         | DataRequest::Truncate { ino, .. }
         | DataRequest::Fill { ino, .. }
         | DataRequest::Allocate { ino, .. } => Some(ino),
-        DataRequest::Read { .. }
-        | DataRequest::Remove { .. }
-        | DataRequest::Sync { .. }
-        | DataRequest::Usage { .. }
-        | DataRequest::Space
-        | DataRequest::Seek { .. } => None,
-    }
-}
-
-/// The object that a request changes, and the number of cuts that it goes by.
-fn cuts_of(request: &DataRequest) -> Option<(Ino, u32)> {
-    match *request {
-        DataRequest::Write { ino, cuts, .. }
-        | DataRequest::Truncate { ino, cuts, .. }
-        | DataRequest::Fill { ino, cuts, .. }
-        | DataRequest::Allocate { ino, cuts, .. } => Some((ino, cuts)),
         DataRequest::Read { .. }
         | DataRequest::Remove { .. }
         | DataRequest::Sync { .. }

@@ -1,0 +1,57 @@
+//! The cuts of a file that an object has followed, and what is asked of it by another number of them.
+
+use super::objects::{Objects, Outcome};
+use super::open::OpenObject;
+use super::syncer::Work;
+use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
+use pandofs_types::{FsError, Ino};
+use std::sync::Arc;
+
+impl Objects {
+    /// What comes of a change that goes by another number of cuts than the object has followed; none if it may be
+    /// carried out.
+    pub(super) fn outdated(&mut self, request: &DataRequest) -> Result<Option<Outcome>, FsError> {
+        let Some((ino, wanted)) = cuts_of(request) else {
+            return Ok(None);
+        };
+        let object = self.object(ino)?;
+        let followed = object.as_ref().map_or(0, |object| object.checked.cuts());
+        let is_cut = matches!(
+            request,
+            DataRequest::Truncate { .. } | DataRequest::Fill { .. }
+        );
+        if is_cut {
+            // That it has may not be on disk yet: who wrote so may have been killed before it was.
+            return Ok(object
+                .filter(|_| followed >= wanted)
+                .map(|object| Outcome::Force(Work::Header(object))));
+        }
+        // Of an object that was made by a write nobody has said so.
+        let cuts = followed.max(FIRST_CUTS);
+        Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
+    }
+
+    /// To be forced, and then said to have followed this cut.
+    pub(super) fn follow(&mut self, object: Arc<OpenObject>, cuts: u32) -> Outcome {
+        match self.write_again(&object) {
+            Ok(()) => Outcome::Follow(object, cuts),
+            Err(error) => Outcome::Done(DataReply::Failed(error)),
+        }
+    }
+}
+
+/// The object that a request changes, and the number of cuts that it goes by.
+fn cuts_of(request: &DataRequest) -> Option<(Ino, u32)> {
+    match *request {
+        DataRequest::Write { ino, cuts, .. }
+        | DataRequest::Truncate { ino, cuts, .. }
+        | DataRequest::Fill { ino, cuts, .. }
+        | DataRequest::Allocate { ino, cuts, .. } => Some((ino, cuts)),
+        DataRequest::Read { .. }
+        | DataRequest::Remove { .. }
+        | DataRequest::Sync { .. }
+        | DataRequest::Usage { .. }
+        | DataRequest::Space
+        | DataRequest::Seek { .. } => None,
+    }
+}
