@@ -131,7 +131,17 @@ mod tests {
         for (number, (body, client, admin)) in table().into_iter().enumerate() {
             assert_eq!(place(&body), number);
             let session = SESSION;
-            assert_eq!(may_ask(Role::Client { session }, &body), client, "{body:?}");
+            assert_eq!(
+                may_ask(
+                    Role::Client {
+                        session,
+                        generation: 1
+                    },
+                    &body
+                ),
+                client,
+                "{body:?}"
+            );
             assert_eq!(may_ask(Role::Admin, &body), admin, "{body:?}");
             for role in nobody {
                 assert!(!may_ask(role, &body), "{role:?}: {body:?}");
