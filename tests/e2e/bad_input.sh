@@ -113,7 +113,7 @@ same_processes
 # Space for a data object: 2^61 bytes of it, which no disk has, and one byte more than files may have. Nothing
 # is taken, and no object made.
 allocate() {
-    printf 'frame:01010781808080808040%s0000' "$1"
+    printf 'frame:0101078180808080804001%s0000' "$1"
 }
 free_bytes() {
     stat --file-system --format='%a %S' "$DATA" | awk '{ printf "%d\n", $1 * $2 }'

@@ -245,7 +245,8 @@ impl Core {
             .unwrap_or_else(PoisonError::into_inner);
         if registered.with != Some(known) {
             registered.with = None;
-            if std::mem::replace(&mut registered.before, true) {
+            let was_known = std::mem::replace(&mut registered.before, true);
+            if was_known {
                 // Before anybody else can use a connection to it: what was open may be removed by now.
                 self.lapses.fetch_add(1, Ordering::SeqCst);
             }
@@ -254,9 +255,11 @@ impl Core {
                 .opens
                 .register(&cluster.led_by(server.id), &server.registrations);
             server.close_idle();
-            if let Some((_, all)) = opens.first() {
+            if let Some((_, all)) = opens.first()
+                && was_known
+            {
                 tracing::info!(
-                    "telling server {}, which does not know them (any more), of {} open files",
+                    "telling server {}, which does not know them any more, of {} open files",
                     server.id,
                     all.len(),
                 );
