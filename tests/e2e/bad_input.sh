@@ -154,8 +154,8 @@ drops() {
 
 drops 'an inode that moved to no shard' 'shard 127 of 64' "0106${from}0001017f"
 drops 'an inode of no shard' 'shard 127 of 64' "0106${from}0001818080808080c03f01"
-drops 'an operation that fails as an inode is on no shard' 'shard 127 of 64' "0100${from}00000003000500""03017f"
-drops 'an operation of another coordinator' 'the coordinator is shard 63 and not 0' "0100${from}000000063f0500"
+drops 'an operation that fails as an inode is on no shard' 'shard 127 of 64' "0100${from}0000000003000500""03017f"
+drops 'an operation of another coordinator' 'the coordinator is shard 63 and not 0' "0100${from}00000000063f0500"
 drops 'a map with no shard' 'shard 127 of 64' "0104${from}0001010200""7f0101"
 drops 'a split of another shard' 'the source of a chunk is shard 63' "0101${from}003f0501000000"
 drops 'an entry that is none' 'an entry that moves' "0101${from}00${from}0501000101""6102ffff0000"
