@@ -8,8 +8,10 @@ use common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_placement::DirMap;
-use pandofs_types::{FsError, Ino, ServerId, SetAttr, ShardId};
-use pandofs_wire::message::RequestBody;
+use pandofs_types::{FsError, Ino, Leased, ServerId, SetAttr, ShardId};
+use pandofs_wire::message::{AnswerBody, RequestBody};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FILE: Ino = Ino(50);
 /// The server of the root's and the file's shard.
@@ -130,12 +132,35 @@ fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
 fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
     let folder = tempfile::tempdir().unwrap();
     let map = map(folder.path(), 3, 4);
-    let full = |request: &RequestBody| match request {
-        RequestBody::Data(DataRequest::Write { .. }) => data(DataReply::Failed(FsError::NoSpace)),
-        other => willing(other),
-    };
-    let _servers: Vec<Fake> = (0..3).map(|id| Fake::start(&map, id, full)).collect();
+    let listened = Arc::new(AtomicUsize::new(0));
+    let servers = (0..3).map(|id| {
+        let listened = Arc::clone(&listened);
+        Fake::start(&map, id, move |request| match request {
+            RequestBody::Data(DataRequest::Write { .. }) => {
+                data(DataReply::Failed(FsError::NoSpace))
+            }
+            RequestBody::AwaitRecalls { done: None } => {
+                let (number, keys) = (0, Vec::new());
+                Reaction::Answer(AnswerBody::Recalls { number, keys })
+            }
+            RequestBody::AwaitRecalls { .. } => {
+                listened.fetch_add(1, Ordering::SeqCst);
+                Reaction::Silence
+            }
+            RequestBody::Shard(asked) if matches!(asked.request, Request::GetAttr { .. }) => {
+                Reaction::Answer(AnswerBody::Leased {
+                    result: Ok(Reply::Inode(striped())),
+                    leased: vec![Leased::ATTRIBUTES],
+                })
+            }
+            other => willing(other),
+        })
+    });
+    let _servers: Vec<Fake> = servers.collect();
     let client = client(&map);
+    // Without a lease it would not be answered early.
+    client.take_leases(true, |_| ()).unwrap();
+    eventually("leases are taken", || listened.load(Ordering::SeqCst) == 3);
     client.open_node(&ME, FILE, 6, false).unwrap();
     for handle in [1, 2, 3] {
         client.open_handle(FILE, handle);

@@ -270,7 +270,7 @@ impl Maps {
             return Ok(maps);
         };
         if kept.epoch > maps.map.epoch {
-            maps.map.check_successor(&kept)?;
+            maps.map.check_successor_at_start(&kept)?;
             tracing::info!(
                 "going by epoch {} of the cluster map, as before; epoch {} was given",
                 kept.epoch,
@@ -278,7 +278,7 @@ impl Maps {
             );
             maps.map = kept;
         } else if kept.epoch < maps.map.epoch {
-            kept.check_successor(&maps.map)?;
+            kept.check_successor_at_start(&maps.map)?;
             maps.before = Some(kept);
         }
         Ok(maps)

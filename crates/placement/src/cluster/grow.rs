@@ -55,6 +55,19 @@ impl ClusterMap {
     /// # Errors
     /// [`MapError::NoSuccessor`].
     pub fn check_successor(&self, next: &ClusterMap) -> Result<(), MapError> {
+        self.check_next(next, false)
+    }
+
+    /// As [`ClusterMap::check_successor`], of the map in the file that a server is started with: whoever starts it may have
+    /// given servers other addresses, once or more often, as when their directory was moved.
+    ///
+    /// # Errors
+    /// [`MapError::NoSuccessor`].
+    pub fn check_successor_at_start(&self, next: &ClusterMap) -> Result<(), MapError> {
+        self.check_next(next, true)
+    }
+
+    fn check_next(&self, next: &ClusterMap, at_start: bool) -> Result<(), MapError> {
         let refuse = |why| {
             Err(MapError::NoSuccessor {
                 epoch: self.epoch,
@@ -74,7 +87,14 @@ impl ClusterMap {
         let Some((servers, joined)) = next.servers.split_at_checked(self.servers.len()) else {
             return refuse("a server has gone");
         };
-        if servers != self.servers {
+        let is_as_before = |(was, is): (&ServerInfo, &ServerInfo)| {
+            let mut is = is.clone();
+            if at_start {
+                is.addresses.clone_from(&was.addresses);
+            }
+            is == *was
+        };
+        if !self.servers.iter().zip(servers).all(is_as_before) {
             return refuse("a server that was there has another address, weight or domain");
         }
         // The whole map, so that a field that is added is compared, too.
@@ -87,7 +107,7 @@ impl ClusterMap {
         if as_before != *self {
             return refuse("its name, policy or settings are others");
         }
-        if next.epoch.0 - self.epoch.0 > joined.len() as u64 {
+        if !at_start && next.epoch.0 - self.epoch.0 > joined.len() as u64 {
             return refuse("it is more epochs ahead than servers joined");
         }
         let mut added = next.shards[self.shards.len()..].iter();
@@ -114,6 +134,18 @@ mod tests {
             weight: ServerInfo::WEIGHT_ONE,
             domain: format!("new-{id}"),
         }
+    }
+
+    #[test]
+    fn who_starts_a_server_may_have_given_servers_other_addresses_and_nothing_else() {
+        let before = cluster(16, 2);
+        let mut moved = before.clone();
+        moved.epoch = Epoch(before.epoch.0 + 3);
+        moved.servers[0].addresses = vec!["unix:/run/elsewhere".to_owned()];
+        assert_eq!(before.check_successor_at_start(&moved), Ok(()));
+        assert!(before.check_successor(&moved).is_err());
+        moved.servers[1].weight += 1;
+        assert!(before.check_successor_at_start(&moved).is_err());
     }
 
     #[test]
