@@ -230,18 +230,22 @@ impl Client {
     /// The file system's. What could not be reported stays to be reported. Those of writes that were
     /// answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
-        self.flush_through(ino, NO_HANDLE)
+        self.report_written(ino)?;
+        match self.core().opens.file(ino) {
+            Some(file) => file.take_failure(NO_HANDLE),
+            None => Ok(()),
+        }
     }
 
-    /// As [`Client::flush`], through this open file, which is told once of all that was lost while it was open, whoever
-    /// else was told.
+    /// As [`Client::flush`], of what was lost while this open file was open. It stays to be told by
+    /// [`Client::fsync_through`]: a descriptor of an open file is closed by each program that has inherited it.
     ///
     /// # Errors
     /// See there.
     pub fn flush_through(&self, ino: Ino, handle: u64) -> Result<()> {
         self.report_written(ino)?;
         match self.core().opens.file(ino) {
-            Some(file) => file.take_failure(handle),
+            Some(file) => file.look_for_failure(handle),
             None => Ok(()),
         }
     }

@@ -123,8 +123,11 @@ fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     // Opened when somebody had been told.
     client.open_handle(FILE, 3);
     assert_eq!(sync(3), Ok(()));
+    // Programs that have inherited it close it, and none looks at what that comes to.
     assert_eq!(client.close_descriptor(FILE, 2, 0), LOST);
+    assert_eq!(sync(2), LOST);
     assert_eq!(sync(2), Ok(()));
+    assert_eq!(client.close_descriptor(FILE, 2, 0), Ok(()));
     assert_eq!(bench.sync(), Ok(()));
 }
 
@@ -174,6 +177,7 @@ fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
     };
     assert_eq!(write(1), (Ok(()), full.clone()));
     assert_eq!(client.flush_through(FILE, 2), full);
+    assert_eq!(client.fsync_through(&ME, FILE, 2), full);
     assert_eq!(client.flush_through(FILE, 2), Ok(()));
     // Nobody is told by what looks after the size alone.
     assert_eq!(client.report_written(FILE), Ok(()));

@@ -37,6 +37,15 @@ impl Failures {
         self.seen.remove(&handle);
     }
 
+    /// What is still to be told through this open file, which stays so. (A program starts others, which have its open files
+    /// too and close them when they end: none of them looks at what that comes to.)
+    pub fn look(&self, handle: u64) -> Result<(), ClientError> {
+        match (&self.last, self.seen.get(&handle)) {
+            (Some(error), Some(&seen)) if seen != self.count => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// What is still to be told through this open file; one that never was opened is taken for one that uses it without.
     pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
         let is_known = self.seen.contains_key(&handle);
@@ -72,6 +81,12 @@ impl File {
 
     pub fn close_handle(&self, handle: u64) {
         self.known().failures.close(handle);
+    }
+
+    /// # Errors
+    /// As [`File::take_failure`], without its counting as told.
+    pub fn look_for_failure(&self, handle: u64) -> Result<(), ClientError> {
+        self.known().failures.look(handle)
     }
 
     /// # Errors
@@ -111,6 +126,18 @@ mod tests {
             assert_eq!(failures.take(handle), error(FsError::Io));
             assert_eq!(failures.take(handle), Ok(()));
         }
+    }
+
+    #[test]
+    fn who_looks_takes_nothing_from_who_asks() {
+        let mut failures = Failures::default();
+        failures.open(1);
+        assert_eq!(failures.look(1), Ok(()));
+        failures.fail(FsError::Io.into());
+        assert_eq!(failures.look(1), error(FsError::Io));
+        assert_eq!(failures.look(1), error(FsError::Io));
+        assert_eq!(failures.take(1), error(FsError::Io));
+        assert_eq!(failures.look(1), Ok(()));
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn objects() -> (TempDir, Objects) {
 }
 
 fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-    match objects.execute(request, false) {
+    match objects.execute(request, true) {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
         Outcome::Follow(object, cuts) => {
