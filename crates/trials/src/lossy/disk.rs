@@ -340,6 +340,18 @@ impl Disk {
         Ok(())
     }
 
+    /// What sync(2) does, also on a disk that lies: it has time.
+    pub fn force_all(&mut self) {
+        for node in self.nodes.values_mut() {
+            match &mut node.body {
+                Body::File(file) => file.force(),
+                Body::Directory(directory) => directory.force_first(directory.held.len()),
+                Body::Link(_) => {}
+            }
+            node.new_in = None;
+        }
+    }
+
     /// The power is lost and comes back: what programs see from now on is what was on the disk.
     pub fn cut(&mut self) -> Cut {
         let mut luck = Luck::new(&mut self.random);
@@ -507,6 +519,12 @@ mod tests {
             disk.force(ROOT).unwrap();
         });
         assert_eq!(found, set(&["", "a"]));
+        let found = outcomes(true, |disk| {
+            file(disk, ROOT, "a");
+            disk.force_all();
+            file(disk, ROOT, "b");
+        });
+        assert_eq!(found, set(&["a", "a b"]));
     }
 
     #[test]

@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex};
 ///
 /// Runs until it is unmounted. Whoever connects to the socket and sends the line `cut` takes the power away and
 /// gives it back: of what was not forced a part is there, by chance, and the answer, one line, says how much
-/// there was. Nothing may use it meanwhile.
+/// there was. Nothing may use it meanwhile. The line `sync` forces everything, as sync(2) does elsewhere: Linux
+/// does not pass that on.
 #[derive(Parser)]
 #[command(name = "pandofs-lossy")]
 struct Arguments {
@@ -87,6 +88,10 @@ fn obey(mut connection: &UnixStream, disk: &Mutex<Disk>) -> Result<()> {
                     "{} files and {} directories had changes that were not forced",
                     met.files, met.directories
                 )?;
+            }
+            "sync" => {
+                lock(disk).force_all();
+                writeln!(connection, "all is on the disk")?;
             }
             other => writeln!(connection, "unknown: {other}")?,
         }
