@@ -12,8 +12,8 @@
 
 use super::file::{File, MAX_HELD};
 use super::luck::Luck;
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub type Ino = u64;
@@ -103,7 +103,7 @@ pub struct Disk {
     next: Ino,
     unnamed: usize,
     random: StdRng,
-    /// Forces are answered and nothing else.
+    /// Of the forces that are answered every other one is not done, by chance.
     lies: bool,
 }
 
@@ -262,7 +262,8 @@ impl Disk {
         }
         if from == to {
             let renaming = vec![(name.to_vec(), None), (new.to_vec(), Some(ino))];
-            return Ok(self.directory_mut(from)?.change(renaming));
+            self.directory_mut(from)?.change(renaming);
+            return Ok(());
         }
         self.directory_mut(from)?
             .change(vec![(name.to_vec(), None)]);
@@ -314,7 +315,7 @@ impl Disk {
 
     /// What fsync(2) does.
     pub fn force(&mut self, ino: Ino) -> Result<(), Refusal> {
-        if self.lies {
+        if self.lies && self.random.random() {
             return self.node(ino).map(drop);
         }
         let node = self.node_mut(ino)?;

@@ -38,7 +38,7 @@ struct Arguments {
     /// What chances are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A disk that answers a force and does not do it
+    /// A disk that answers all forces and does, by chance, every other one
     #[arg(long)]
     lie: bool,
 }

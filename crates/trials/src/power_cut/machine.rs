@@ -15,6 +15,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The server that loses its power.
 pub const VICTIM: u16 = 1;
+/// What a server says that does not start.
+const REFUSAL: &str = "cannot start server";
 const SERVERS: &str = "3";
 const STRIPE_UNIT: &str = "65536";
 
@@ -113,7 +115,7 @@ impl Cluster {
             up: None,
             lossy: child,
         };
-        wait_until("the disk", || Ok(is_mounted(&disk)?))?;
+        wait_until("the disk", || is_mounted(&disk))?;
         run(Command::new("cp")
             .arg("-a")
             .arg(before.join("."))
@@ -186,16 +188,23 @@ impl Cluster {
         renamed.map(|()| met)
     }
 
-    /// Waits until all servers answer.
+    /// Waits until all servers answer; or until the victim, if it `may_refuse`, has said why it does not start.
     ///
     /// # Errors
-    /// When they do not.
-    pub fn wait(&self) -> Result<()> {
+    /// When they do neither.
+    pub fn wait(&self, may_refuse: bool) -> Result<Option<String>> {
+        let log = self.data().join(format!("server-{VICTIM}/log.txt"));
+        let mut refusal = None;
         wait_until("all servers to answer", || {
             let mut status = Command::new(&self.pandofs);
             status.args(["status", "--json", "--data"]).arg(self.data());
-            Ok(status.output()?.status.success())
-        })
+            let log = fs::read(&log)?;
+            let log = String::from_utf8_lossy(&log);
+            let said = log.lines().find(|line| line.contains(REFUSAL));
+            refusal = said.filter(|_| may_refuse).map(str::to_owned);
+            Ok(refusal.is_some() || status.output()?.status.success())
+        })?;
+        Ok(refusal)
     }
 
     /// Has `pandofs` look at the cluster's data.

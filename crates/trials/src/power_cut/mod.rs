@@ -89,7 +89,16 @@ fn rounds_of(options: &Options, round: &mut u32) -> Result<Tally> {
         .collect::<Result<Vec<Worker>>>()?;
     while *round < options.rounds {
         let time = Duration::from_millis(random.random_range(200..2_500));
-        let met = lose_power(&cluster, &mut workers, time)?;
+        let met = match lose_power(&cluster, &mut workers, time, options.lie)? {
+            Lost::Served(met) => met,
+            Lost::Refused(why) => {
+                *round += 1;
+                eprintln!("the server does not start, and says why: {why}");
+                let panics = cluster.panics()?;
+                ensure!(panics.is_empty(), "{panics:?}");
+                return Ok(Tally::default());
+            }
+        };
         let client = client(&cluster.data())?;
         let (mut wrong, mut tally) = (cluster.panics()?, Tally::default());
         for worker in &mut workers {
@@ -141,8 +150,21 @@ fn client(data: &Path) -> Result<Client> {
     Ok(Client::open(&data.join("cluster.json"), options)?)
 }
 
+/// What became of the server.
+enum Lost {
+    /// It serves again; what the disk lost.
+    Served(String),
+    /// It says why it does not start. The workers still wait for it.
+    Refused(String),
+}
+
 /// Lets the workers loose, takes the power away and gives it back, and waits until they have ended.
-fn lose_power(cluster: &Cluster, workers: &mut Vec<Worker>, time: Duration) -> Result<String> {
+fn lose_power(
+    cluster: &Cluster,
+    workers: &mut Vec<Worker>,
+    time: Duration,
+    may_refuse: bool,
+) -> Result<Lost> {
     let lost = Arc::new(AtomicBool::new(false));
     let (ended, endings) = mpsc::channel();
     let count = workers.len();
@@ -160,7 +182,9 @@ fn lose_power(cluster: &Cluster, workers: &mut Vec<Worker>, time: Duration) -> R
     let met = cluster.cut(&lost);
     lost.store(true, Ordering::SeqCst);
     let met = met?;
-    cluster.wait()?;
+    if let Some(refusal) = cluster.wait(may_refuse)? {
+        return Ok(Lost::Refused(refusal));
+    }
     let mut back = Vec::new();
     while back.len() < count {
         let Ok((number, worker, result)) = endings.recv_timeout(PATIENCE) else {
@@ -171,5 +195,5 @@ fn lose_power(cluster: &Cluster, workers: &mut Vec<Worker>, time: Duration) -> R
     }
     back.sort_by_key(|(number, _)| *number);
     workers.extend(back.into_iter().map(|(_, worker)| worker));
-    Ok(met)
+    Ok(Lost::Served(met))
 }

@@ -12,6 +12,8 @@ const STAMP: usize = 32;
 /// A value of which it is not certain what a loss of power leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertain<T> {
+    /// What it was set to last.
+    newest: T,
     /// It is one of these: one, unless something was lost and nobody has looked.
     live: Vec<T>,
     /// It may be any of these when what was not forced is lost.
@@ -21,18 +23,19 @@ pub struct Uncertain<T> {
 impl<T: Clone + PartialEq> Uncertain<T> {
     pub fn certain(value: T) -> Uncertain<T> {
         Uncertain {
+            newest: value.clone(),
             live: vec![value.clone()],
             possible: vec![value],
         }
     }
 
-    /// The newest of what it may be.
+    /// What it was set to last, or found to be since.
     pub fn newest(&self) -> &T {
-        let newest = self.live.last();
-        newest.expect("it is one of at least one")
+        &self.newest
     }
 
     pub fn set(&mut self, value: T) {
+        self.newest = value.clone();
         self.live = vec![value.clone()];
         self.add(value);
     }
@@ -42,6 +45,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         if !self.live.contains(&value) {
             self.live.push(value.clone());
         }
+        self.newest = value.clone();
         self.add(value);
     }
 

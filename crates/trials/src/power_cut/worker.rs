@@ -109,8 +109,8 @@ impl Worker {
             let what = self.random.random_range(0..100);
             let done = match picked {
                 Some((name, ino)) if count >= FILES || what < 86 => match what {
-                    0..45 => self.write(which, &name, ino, lost),
-                    45..53 => self.truncate(which, &name, ino, lost),
+                    0..45 => self.write(which, &name, ino),
+                    45..53 => self.truncate(which, &name, ino),
                     53..68 => self.force_file(which, &name, ino),
                     68..76 => self.force_directory(which),
                     76..82 => self.rename(which, name, lost),
@@ -153,7 +153,7 @@ impl Worker {
             .or_insert_with(|| Contents::empty(ino))
     }
 
-    fn write(&mut self, which: usize, name: &str, ino: u64, _: &AtomicBool) -> Result<()> {
+    fn write(&mut self, which: usize, name: &str, ino: u64) -> Result<()> {
         let file = self.opened(which, name, ino)?;
         let most = if ino.is_multiple_of(2) { SMALL } else { LARGE };
         let first = self.random.random_range(0..most);
@@ -172,7 +172,7 @@ impl Worker {
         Ok(written?)
     }
 
-    fn truncate(&mut self, which: usize, name: &str, ino: u64, _: &AtomicBool) -> Result<()> {
+    fn truncate(&mut self, which: usize, name: &str, ino: u64) -> Result<()> {
         let file = self.opened(which, name, ino)?;
         let size = self.contents(ino).size();
         let size = self.random.random_range(0..=size);
