@@ -1,5 +1,5 @@
 //! Puts a running cluster to the test: what PandoFS promises of listings, of spreading, of many
-//! clients and of killed servers, looked at from outside, through the client library.
+//! clients, of killed servers and of lost power, looked at from outside, through the client library.
 //!
 //! Invariant: a trial passes only if what it is about really happened (partitions split during a
 //! listing, a server was killed with a full log) and every single answer was right.
@@ -9,6 +9,7 @@ mod cluster;
 mod fault_points;
 mod history;
 mod kill;
+mod power_cut;
 mod readdir;
 mod spread;
 
@@ -30,6 +31,7 @@ enum Trial {
     Kill(kill::Options),
     Clients(clients::Options),
     FaultPoints(fault_points::Options),
+    PowerCut(power_cut::Options),
 }
 
 fn main() -> Result<()> {
@@ -39,5 +41,6 @@ fn main() -> Result<()> {
         Trial::Kill(options) => kill::run(&options),
         Trial::Clients(options) => clients::run(&options),
         Trial::FaultPoints(options) => fault_points::run(&options),
+        Trial::PowerCut(options) => power_cut::run(&options),
     }
 }

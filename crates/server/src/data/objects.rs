@@ -507,6 +507,15 @@ impl Objects {
                 .map_err(|error| self.failure("write the checksums of", ino, &error))?;
         }
         if !object.checked.is_settled() {
+            // When all have been looked at, no generation is taken for lost any more. A header that the next loss of
+            // power brings back from before that has its blocks held to checksums that were never forced. So each is
+            // forced, also by a server that finds it written by one that was killed; syncfs(2) would do it for
+            // all at once, and does nothing on a file system by FUSE.
+            if self.holdings.generations.any_lost() {
+                object
+                    .force_header()
+                    .map_err(|error| self.failure("force the checksums of", ino, &error))?;
+            }
             self.unsettled.changed(ino, Instant::now());
         }
         Ok(())

@@ -7,7 +7,6 @@ use crate::data::{self, Job};
 use pandofs_log::LogError;
 use pandofs_store::StoreError;
 use pandofs_types::limits::SCRUB_CHUNK_BYTES;
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -186,14 +185,10 @@ impl Shared {
         Ok(all_read)
     }
 
-    /// No object is in doubt any more. That they say so has to be on disk before it is believed.
+    /// No object is in doubt any more. That they say so was forced when each had been looked at.
     fn forget_lost(&self, subject: &Subject) {
-        let forget = || {
-            rustix::fs::syncfs(File::open(&subject.holdings.root)?)?;
-            subject.holdings.generations.forget_lost()
-        };
-        if let Err(error) = forget() {
-            self.fault(format!("cannot force the data objects: {error}"));
+        if let Err(error) = subject.holdings.generations.forget_lost() {
+            self.fault(format!("cannot note that no object is in doubt: {error}"));
         }
     }
 }
