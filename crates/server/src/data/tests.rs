@@ -24,7 +24,12 @@ fn objects() -> (TempDir, Objects) {
 }
 
 fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-    match objects.execute(request, true) {
+    // As by a client, but for what only shards ask for.
+    let by_shard = matches!(
+        request,
+        DataRequest::Truncate { .. } | DataRequest::Fill { .. }
+    );
+    match objects.execute(request, by_shard) {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
         Outcome::Follow(object, cuts) => {
