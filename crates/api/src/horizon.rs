@@ -1,8 +1,8 @@
-//! Which operations of a coordinator have ended everywhere.
+//! Horizons: the operations of a coordinator that have ended everywhere.
 
 use serde::{Deserialize, Serialize};
 
-/// What a coordinator says with each message: every one of its operations with a number smaller than `passed` has ended
+/// The word of a coordinator in each message: every one of its operations with a number smaller than `passed` has ended
 /// everywhere, but for those in `open`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Horizon {

@@ -46,7 +46,7 @@ impl Timeouts {
     }
 }
 
-/// What a server says of itself and of what it knows of this session. Another one than last time: it has nothing (any
+/// A server's word of itself and of what it knows of this session. Another one than last time: it has nothing (any
 /// more) of what the session had there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acquaintance {
@@ -397,7 +397,7 @@ pub(crate) struct Server {
     presence: Mutex<Presence>,
 }
 
-/// What the server was told of what the session has.
+/// The state of what the server was told of what the session has.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     /// All that the session has was told to the server that said this.

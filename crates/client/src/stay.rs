@@ -1,4 +1,4 @@
-//! Whether an open file is there still.
+//! Open files at their servers: whether one is there still.
 //!
 //! A server keeps what a session has open, also when its last name is removed; but once it has heard nothing of the
 //! session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it lets go of it, and who removes the file then
@@ -14,7 +14,7 @@ use crate::file::File;
 use pandofs_types::{Credentials, FsError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is known of that, of one file.
+/// The knowledge of that, of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Stay {
     /// It was there when servers had let go of what the session had so often ([`Core::lapses`]).

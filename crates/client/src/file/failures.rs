@@ -1,4 +1,4 @@
-//! What came to nothing of what had been acknowledged, and who has been told: each open file once, as Linux's `errseq_t`
+//! Failures of what had been acknowledged, and who has been told: each open file once, as Linux's `errseq_t`
 //! has it. (Two processes have a file open; one closes it, is told that the disk was full when it had written, and looks at
 //! no result, as most do. Were the other one not told as well, its `fsync` would take for safe what nobody has.)
 
