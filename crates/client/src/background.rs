@@ -32,6 +32,7 @@ pub(crate) fn run(core: &Arc<Core>) {
                     map_look = Instant::now() + MAP_LOOK_INTERVAL;
                 }
                 report_writes(core);
+                core.let_go_of_held(Instant::now());
                 core.tell_accesses(Some(Duration::ZERO));
                 if let Err(error) = recalls::listen(core) {
                     tracing::warn!("{error}");

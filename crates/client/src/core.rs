@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
+use crate::held::Held;
 use crate::lock_turns::LockTurns;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     pub maps: DirMaps,
     pub inodes: InodeShards,
     pub opens: Opens<File>,
+    pub held: Held,
     pub accesses: Accesses,
     pub beliefs: Beliefs,
     pub listening: Listening,
@@ -117,6 +119,7 @@ impl Core {
             maps: DirMaps::within(kept.dir_maps, kept.partitions),
             inodes: InodeShards::within(kept.inode_shards),
             opens: Opens::default(),
+            held: Held::default(),
             accesses: Accesses::within(kept.accesses),
             beliefs: Beliefs::within(map_hash_key, kept.leases, kept.grips),
             listening: Listening::default(),

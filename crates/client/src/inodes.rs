@@ -168,7 +168,7 @@ impl Client {
         )
     }
 
-    fn open_inode(
+    pub(crate) fn open_inode(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -202,25 +202,7 @@ impl Client {
     /// # Panics
     /// When it is not open.
     pub fn release(&self, ino: Ino) -> Result<()> {
-        let core = self.core();
-        let file = core.opens.file(ino);
-        let is_last = core.opens.count(ino).is_some_and(|(count, _)| count == 1);
-        // Nobody reports it later.
-        let report = |file: &Option<Arc<File>>| match file {
-            Some(file) if is_last => asker::to_the_end(|| core.report(file, None)).map(|_| ()),
-            _ => Ok(()),
-        };
-        let reported = report(&file);
-        assert!(
-            core.opens.release(ino),
-            "inode {ino} was released and is not open"
-        );
-        // Once more: somebody may have written in between. Nobody finds the file any more now.
-        let reported = reported.and_then(|()| report(&file));
-        if is_last {
-            core.beliefs.forget_grip(ino);
-        }
-        reported
+        self.core().release(ino)
     }
 
     /// Reports sizes and times of what this client has written to the file's data objects, so that
@@ -272,6 +254,28 @@ impl Client {
 }
 
 impl Core {
+    /// As [`Client::release`].
+    pub(crate) fn release(&self, ino: Ino) -> Result<()> {
+        let file = self.opens.file(ino);
+        let is_last = self.opens.count(ino).is_some_and(|(count, _)| count == 1);
+        // Nobody reports it later.
+        let report = |file: &Option<Arc<File>>| match file {
+            Some(file) if is_last => asker::to_the_end(|| self.report(file, None)).map(|_| ()),
+            _ => Ok(()),
+        };
+        let reported = report(&file);
+        assert!(
+            self.opens.release(ino),
+            "inode {ino} was released and is not open"
+        );
+        // Once more: somebody may have written in between. Nobody finds the file any more now.
+        let reported = reported.and_then(|()| report(&file));
+        if is_last {
+            self.beliefs.forget_grip(ino);
+        }
+        reported
+    }
+
     /// What the inode's shard answers about it, alone.
     pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
         let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });

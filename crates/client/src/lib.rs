@@ -39,6 +39,7 @@ mod dirs;
 mod error;
 mod file;
 mod force;
+mod held;
 mod inodes;
 mod kept;
 mod layout;

@@ -53,7 +53,7 @@ impl Filesystem for PandoFs {
             Ok(name) => name,
             Err(error) => return reply.error(error),
         };
-        let result = self.ask(request.into(), |c| self.client.lookup(c, dir, &name));
+        let result = self.look_up(request, dir, &name);
         let _answering = self.cached.told.answering();
         if matches!(result, Err(Errno::ENOENT)) {
             let timeout = self.entry_timeout(dir, &name, None);
@@ -71,17 +71,17 @@ impl Filesystem for PandoFs {
         self.dead_dirs.forgotten(ino(number));
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attr(ino(number)) {
             Ok((attr, timeout)) => reply.attr(&timeout, &convert::file_attr(&attr)),
-            Err(error) => reply.error(error),
+            Err(error) => reply.error(self.refusal(request, error)),
         }
     }
 
     /// Asked instead of `getattr` where a program wants to know when a file was made.
     fn statx(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: Option<FileHandle>,
         _mask: u32,
@@ -89,7 +89,7 @@ impl Filesystem for PandoFs {
     ) {
         match self.attr(ino(number)) {
             Ok((attr, timeout)) => reply.statx(&timeout, &convert::file_attr(&attr)),
-            Err(error) => reply.error(error),
+            Err(error) => reply.error(self.refusal(request, error)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Filesystem for PandoFs {
                 self.no_xattrs.told(&attr, timeout);
                 reply.attr(&timeout, &convert::file_attr(&attr));
             }
-            Err(error) => reply.error(error),
+            Err(error) => reply.error(self.refusal(request, error)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Filesystem for PandoFs {
         reply: ReplyEntry,
     ) {
         self.make(request.into(), dir, name, reply, |c, dir, name| {
-            self.client.link(c, ino(number), dir, name)
+            self.link_to(request, c, ino(number), dir, name)
         });
     }
 
@@ -257,7 +257,7 @@ impl Filesystem for PandoFs {
                 reply.error(Errno::EINTR);
             }
             Ok(_) => reply.opened(self.opened(ino(number), flags), self.open_flags(flags)),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(self.refusal(request, errno(error))),
         }
     }
 
@@ -529,7 +529,7 @@ impl Filesystem for PandoFs {
     ) {
         let name = name.as_bytes();
         let set = self.set_xattr(request.into(), ino(number), name, value, flags);
-        reply_empty(reply, set);
+        reply_empty(reply, self.noting_stale(request, set));
     }
 
     fn getxattr(
@@ -551,7 +551,7 @@ impl Filesystem for PandoFs {
         } else {
             self.ask(request.into(), |c| self.client.getxattr(c, ino, name))
         };
-        xattr::reply(reply, room, value);
+        xattr::reply(reply, room, self.noting_stale(request, value));
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
@@ -568,7 +568,7 @@ impl Filesystem for PandoFs {
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = self.remove_xattr(request.into(), ino(number), name.as_bytes());
-        reply_empty(reply, removed);
+        reply_empty(reply, self.noting_stale(request, removed));
     }
 
     /// Asked only without `default_permissions`.

@@ -60,6 +60,7 @@ mod remount;
 mod reply;
 mod set_attr;
 mod space;
+mod stale;
 mod told;
 mod xattr;
 

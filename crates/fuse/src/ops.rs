@@ -14,17 +14,20 @@ use crate::no_xattrs::NoXattrs;
 use crate::options::{Atime, Cache, Options};
 use crate::remount::Flags;
 use crate::space;
-use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs, WriteFlags};
+use crate::stale::Stale;
+use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs, Request, WriteFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
 use pandofs_types::limits::{MAX_NAME_BYTES, MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
-use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, NewMode, Position};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of the blocks in which statfs(2) counts.
 const STATFS_BLOCK: u32 = 4_096;
+/// Times that a name is looked up until what it leads to is held.
+const MAX_LOOKS: u32 = 16;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 
@@ -42,6 +45,7 @@ pub(crate) struct PandoFs {
     pub open_files: OpenFiles,
     pub waits: Arc<Waits>,
     pub left: Arc<Left>,
+    pub stale: Stale,
     pub kernel: Kernel,
     /// Those of `options` until it is remounted.
     pub flags: Flags,
@@ -117,6 +121,7 @@ impl PandoFs {
             open_files: OpenFiles::default(),
             waits: Arc::default(),
             left: Arc::new(Left::within(memory.left_requests)),
+            stale: Stale::default(),
             kernel: Kernel::default(),
         }
     }
@@ -224,6 +229,56 @@ impl PandoFs {
             return Err(Errno::ESTALE);
         }
         Ok(Node::from(attr))
+    }
+
+    /// What a name leads to; what it leads to stays for a moment if the caller has looked before, and found what was gone.
+    pub fn look_up(&self, request: &Request, dir: Ino, name: &Name) -> Result<Node> {
+        let mut looks = 0;
+        loop {
+            let node = self.ask(request.into(), |c| self.client.lookup(c, dir, name))?;
+            looks += 1;
+            if node.kind != FileKind::File
+                || looks > MAX_LOOKS
+                || !self.stale.looks_again(request.pid(), Instant::now())
+            {
+                return Ok(node);
+            }
+            match self.client.hold(node.ino).map_err(errno) {
+                // The name leads to another file by now.
+                Err(Errno::ESTALE) => (),
+                Err(error) => return Err(error),
+                Ok(attr) => return Ok(Node { attr, ..node }),
+            }
+        }
+    }
+
+    /// A further name for what the caller has looked up.
+    pub fn link_to(
+        &self,
+        request: &Request,
+        caller: &Credentials,
+        ino: Ino,
+        dir: Ino,
+        name: &Name,
+    ) -> Result<Node, ClientError> {
+        let linked = self.client.link(caller, ino, dir, name);
+        if matches!(linked, Err(ClientError::Fs(FsError::Stale))) {
+            self.stale.tells(request.pid(), Instant::now());
+        }
+        linked
+    }
+
+    /// What comes of a request for what the caller has looked up.
+    pub fn noting_stale<T>(&self, request: &Request, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.refusal(request, error))
+    }
+
+    /// The error that the caller is told.
+    pub fn refusal(&self, request: &Request, error: Errno) -> Errno {
+        if matches!(error, Errno::ESTALE) {
+            self.stale.tells(request.pid(), Instant::now());
+        }
+        error
     }
 
     /// Attributes, and how long the kernel may believe them.

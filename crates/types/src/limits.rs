@@ -295,6 +295,13 @@ pub const MIN_RETRY_PAUSE: Duration = Duration::from_millis(1);
 pub const MAX_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the notice that a file was closed may wait for others to go with.
 pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
+/// How long a file stays that is held for who has looked its name up, and how long a program's thread that was told
+/// `ESTALE` is taken to be looking again.
+pub const HOLD: Duration = Duration::from_secs(1);
+/// Files that one client holds so.
+pub const MAX_HELD: usize = 1_024;
+/// Threads of programs of which a mount remembers that they were told so.
+pub const MAX_STALE_THREADS: usize = 64;
 /// How long a client may have nothing to say to a server before it says that it lives.
 pub const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// How often a client looks whether there is something to say.
