@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Connection, FS, ID, Memory};
+use common::link::Shards;
+use common::{Connection, FS, ID, Memory, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS};
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{MAX_IO_BYTES, MAX_OWED_BYTES};
@@ -24,8 +25,9 @@ fn write(offset: u64, data: &[u8]) -> DataRequest {
 
 #[test]
 fn an_object_is_written_read_cut_and_removed() {
-    let memory = Memory::new();
+    let memory = Memory::with_map(|dir| map(dir, 2, 3_600_000));
     let server = memory.start();
+    let mut shards = Shards::connect(&memory, server.address());
     let mut client = Connection::client(server.address(), 1);
     let read = |length| DataRequest::Read {
         ino: INO,
@@ -40,7 +42,7 @@ fn an_object_is_written_read_cut_and_removed() {
         DataReply::Data(b"\0\0\0data".to_vec())
     );
     assert_eq!(
-        client.data(DataRequest::Truncate {
+        shards.ask(DataRequest::Truncate {
             cuts: FIRST_CUTS + 1,
             ino: INO,
             length: 5
@@ -66,6 +68,7 @@ fn an_object_is_written_read_cut_and_removed() {
             more: false
         }
     );
+    drop(shards);
     server.stop();
     server.join().unwrap();
 
@@ -77,6 +80,11 @@ fn an_object_is_written_read_cut_and_removed() {
     );
     assert_eq!(
         client.data(DataRequest::Remove { ino: INO }),
+        DataReply::Failed(FsError::NotPermitted)
+    );
+    let mut shards = Shards::connect(&memory, server.address());
+    assert_eq!(
+        shards.ask(DataRequest::Remove { ino: INO }),
         DataReply::Done
     );
     assert_eq!(client.data(read(100)), DataReply::Data(Vec::new()));

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Connection, DEADLINE, Memory};
+use common::link::Shards;
+use common::{Connection, DEADLINE, Memory, map};
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS, Refusal, ScrubOrder, ScrubReport,
     ScrubState,
@@ -97,8 +98,9 @@ fn flip(path: PathBuf, at: usize) {
 
 #[test]
 fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
-    let memory = Memory::new();
+    let memory = Memory::with_map(|dir| map(dir, 2, 3_600_000));
     let server = memory.start();
+    let mut shards = Shards::connect(&memory, server.address());
     let mut client = Connection::client(server.address(), 1);
     let mut admin = Connection::admin(server.address());
     filled(&mut client);
@@ -135,7 +137,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
 
     assert_eq!(client.data(write(7, 0, &[1; 2 * BLOCK])), DataReply::Done);
     assert_eq!(
-        client.data(DataRequest::Remove { ino: Ino(10) }),
+        shards.ask(DataRequest::Remove { ino: Ino(10) }),
         DataReply::Done
     );
     flip(sums(&memory, 9), 64 + 4 * 4);
@@ -146,7 +148,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
         ino: Ino(8),
         length: 2 * BLOCK as u64,
     };
-    assert_eq!(client.data(cut), DataReply::Done);
+    assert_eq!(shards.ask(cut), DataReply::Done);
     assert!(ask(&mut admin, ScrubOrder::Look).damaged.is_empty());
 
     flip(sums(&memory, 2), 20);
@@ -155,7 +157,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
     assert_eq!(report.failing, [(2, what)], "{report:?}");
     assert!(report.faults.is_empty(), "{report:?}");
     let remove = DataRequest::Remove { ino: Ino(2) };
-    assert_eq!(client.data(remove), DataReply::Done);
+    assert_eq!(shards.ask(remove), DataReply::Done);
     assert_eq!(ask(&mut admin, ScrubOrder::Look).failing, []);
 }
 

@@ -123,18 +123,6 @@ impl Objects {
             Ok(Some(outcome)) => return outcome,
             Err(error) => return Outcome::Done(DataReply::Failed(error)),
         }
-        // What cuts and fills objects is a shard's to ask; whoever else does makes none.
-        match &request {
-            DataRequest::Fill { .. } if !forced => {
-                return Outcome::Done(DataReply::Failed(FsError::Invalid));
-            }
-            DataRequest::Truncate { ino, .. } if !forced => match self.object(*ino) {
-                Ok(Some(_)) => {}
-                Ok(None) => return Outcome::Done(DataReply::Done),
-                Err(error) => return Outcome::Done(DataReply::Failed(error)),
-            },
-            _ => {}
-        }
         let room = match &request {
             DataRequest::Write {
                 ino, offset, data, ..

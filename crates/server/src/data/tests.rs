@@ -24,12 +24,7 @@ fn objects() -> (TempDir, Objects) {
 }
 
 fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-    // As by a client, but for what only shards ask for.
-    let by_shard = matches!(
-        request,
-        DataRequest::Truncate { .. } | DataRequest::Fill { .. }
-    );
-    match objects.execute(request, by_shard) {
+    match objects.execute(request, false) {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
         Outcome::Follow(object, cuts) => {

@@ -2,7 +2,7 @@
 //! such; what a connection may be that says it is a server is in `intake`.
 
 use crate::connection::Role;
-use pandofs_api::{AdminReply, AdminRequest, DataReply, Refusal};
+use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, Refusal};
 use pandofs_types::FsError;
 use pandofs_wire::message::{AnswerBody, RequestBody};
 
@@ -12,10 +12,10 @@ pub(super) fn may_ask(role: Role, body: &RequestBody) -> bool {
     let is_admin = role == Role::Admin;
     match body {
         // Of the session that said hello, which is looked at with the request.
-        RequestBody::Shard(_)
-        | RequestBody::Data(_)
-        | RequestBody::Goodbye { .. }
-        | RequestBody::AwaitRecalls { .. } => is_client,
+        RequestBody::Shard(_) | RequestBody::Goodbye { .. } | RequestBody::AwaitRecalls { .. } => {
+            is_client
+        }
+        RequestBody::Data(request) => is_client && !is_of_shards(request),
         RequestBody::Ping => is_client || is_admin,
         RequestBody::Admin(request) => match request {
             // Which servers there are, and how much room they have.
@@ -27,6 +27,22 @@ pub(super) fn may_ask(role: Role, body: &RequestBody) -> bool {
             | AdminRequest::Scrub(_)
             | AdminRequest::TakeMap(_) => is_admin,
         },
+    }
+}
+
+/// Whether it takes away what a file has, or gives it what it has: an inode's shard decides when, and asks as a server.
+fn is_of_shards(request: &DataRequest) -> bool {
+    match request {
+        DataRequest::Truncate { .. } | DataRequest::Remove { .. } | DataRequest::Fill { .. } => {
+            true
+        }
+        DataRequest::Read { .. }
+        | DataRequest::Write { .. }
+        | DataRequest::Sync { .. }
+        | DataRequest::Usage { .. }
+        | DataRequest::Space
+        | DataRequest::Allocate { .. }
+        | DataRequest::Seek { .. } => false,
     }
 }
 
@@ -51,7 +67,7 @@ pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_api::{DataRequest, Request, RequestKey, ScrubOrder, ShardRequest};
+    use pandofs_api::{Allocation, Request, RequestKey, ScrubOrder, ShardRequest};
     use pandofs_types::{Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId};
 
     const SESSION: SessionId = SessionId(7);
@@ -75,13 +91,8 @@ mod tests {
             max_bytes: 1,
         };
         let admin = RequestBody::Admin;
-        vec![
+        let mut table = vec![
             (RequestBody::Shard(shard), true, false),
-            (
-                RequestBody::Data(DataRequest::Sync { ino: Ino(5) }),
-                true,
-                false,
-            ),
             (RequestBody::Ping, true, true),
             (RequestBody::Goodbye { session: SESSION }, true, false),
             (RequestBody::AwaitRecalls { done: None }, true, false),
@@ -96,6 +107,50 @@ mod tests {
             (admin(AdminRequest::Flush), false, true),
             (admin(AdminRequest::Scrub(ScrubOrder::Look)), false, true),
             (admin(AdminRequest::TakeMap(String::new())), false, true),
+        ];
+        let data = |(request, client)| (RequestBody::Data(request), client, false);
+        table.extend(objects_table().into_iter().map(data));
+        table
+    }
+
+    /// Each request for an object, and whether clients may send it.
+    fn objects_table() -> Vec<(DataRequest, bool)> {
+        let (ino, cuts, offset, length) = (Ino(5), 1, 0, 1);
+        let data = vec![1];
+        let write = DataRequest::Write {
+            ino,
+            cuts,
+            offset,
+            data: data.clone(),
+        };
+        let allocate = DataRequest::Allocate {
+            ino,
+            cuts,
+            offset,
+            length,
+            allocation: Allocation::Reserve { keep_size: true },
+        };
+        let read = DataRequest::Read {
+            ino,
+            offset,
+            length: 1,
+        };
+        let seek = DataRequest::Seek {
+            ino,
+            offset,
+            data: true,
+        };
+        vec![
+            (read, true),
+            (write, true),
+            (DataRequest::Sync { ino }, true),
+            (DataRequest::Usage { ino }, true),
+            (DataRequest::Space, true),
+            (allocate, true),
+            (seek, true),
+            (DataRequest::Truncate { ino, cuts, length }, false),
+            (DataRequest::Remove { ino }, false),
+            (DataRequest::Fill { ino, cuts, data }, false),
         ]
     }
 
@@ -103,18 +158,29 @@ mod tests {
     fn place(body: &RequestBody) -> usize {
         match body {
             RequestBody::Shard(_) => 0,
-            RequestBody::Data(_) => 1,
-            RequestBody::Ping => 2,
-            RequestBody::Goodbye { .. } => 3,
-            RequestBody::AwaitRecalls { .. } => 4,
+            RequestBody::Ping => 1,
+            RequestBody::Goodbye { .. } => 2,
+            RequestBody::AwaitRecalls { .. } => 3,
             RequestBody::Admin(request) => match request {
-                AdminRequest::Status => 5,
-                AdminRequest::Map => 6,
-                AdminRequest::Dump { .. } => 7,
-                AdminRequest::Objects { .. } => 8,
-                AdminRequest::Flush => 9,
-                AdminRequest::Scrub(_) => 10,
-                AdminRequest::TakeMap(_) => 11,
+                AdminRequest::Status => 4,
+                AdminRequest::Map => 5,
+                AdminRequest::Dump { .. } => 6,
+                AdminRequest::Objects { .. } => 7,
+                AdminRequest::Flush => 8,
+                AdminRequest::Scrub(_) => 9,
+                AdminRequest::TakeMap(_) => 10,
+            },
+            RequestBody::Data(request) => match request {
+                DataRequest::Read { .. } => 11,
+                DataRequest::Write { .. } => 12,
+                DataRequest::Sync { .. } => 13,
+                DataRequest::Usage { .. } => 14,
+                DataRequest::Space => 15,
+                DataRequest::Allocate { .. } => 16,
+                DataRequest::Seek { .. } => 17,
+                DataRequest::Truncate { .. } => 18,
+                DataRequest::Remove { .. } => 19,
+                DataRequest::Fill { .. } => 20,
             },
         }
     }

@@ -15,6 +15,12 @@ const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Thousandths of a pass that the store and the log count for.
 const SHARE_OF_METADATA: u16 = 100;
 
+/// Thousandths of a pass that are done when the objects whose numbers end with this byte are next.
+fn share_before(last_byte: u8) -> u16 {
+    let of_objects = u32::from(1_000 - SHARE_OF_METADATA) * u32::from(last_byte) / 256;
+    SHARE_OF_METADATA + of_objects as u16
+}
+
 impl Shared {
     /// From where the record says on, to the end.
     ///
@@ -34,8 +40,7 @@ impl Shared {
                 self.keep(subject, record);
                 kept = Instant::now();
             }
-            let objects = u16::from(last_byte) * (1_000 - SHARE_OF_METADATA) / 256;
-            self.state().report.share = SHARE_OF_METADATA + objects;
+            self.state().report.share = share_before(last_byte);
             all_read &= self.directory(subject, last_byte)?;
         }
         // One that was removed while it was being read has failed after that.
@@ -190,5 +195,17 @@ impl Shared {
         if let Err(error) = subject.holdings.generations.forget_lost() {
             self.fault(format!("cannot note that no object is in doubt: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_a_pass_that_is_done_grows_to_the_end() {
+        let shares: Vec<u16> = (0..=u8::MAX).map(share_before).collect();
+        assert!(shares.is_sorted(), "{shares:?}");
+        assert_eq!((shares[0], shares[128], shares[255]), (100, 550, 996));
     }
 }

@@ -1,7 +1,7 @@
 //! The part of the other server, played by the test.
 
 use super::{Connection, DEADLINE, FS, ID, Memory, socket};
-use pandofs_api::PeerMessage;
+use pandofs_api::{DataReply, DataRequest, PeerMessage};
 use pandofs_types::{Epoch, ServerId};
 use pandofs_wire::address::{Address, Listener};
 use pandofs_wire::frame;
@@ -39,4 +39,47 @@ pub fn messages(link: &mut Connection) -> Vec<PeerMessage> {
 
 pub fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
     connection.write_frame(&PeerFrame { messages });
+}
+
+/// The other server's shards, which have promised that something will be done to the server's data objects.
+pub struct Shards {
+    listener: Listener,
+    to_server: Connection,
+    /// Answers come over it.
+    link: Option<Connection>,
+    ticket: u64,
+}
+
+impl Shards {
+    /// `memory`: of a server that knows the other one.
+    pub fn connect(memory: &Memory, server: &Address) -> Shards {
+        Shards {
+            listener: listen(memory),
+            to_server: Connection::welcomed(server, Peer::Server { id: OTHER }),
+            link: None,
+            ticket: 0,
+        }
+    }
+
+    pub fn ask(&mut self, request: DataRequest) -> DataReply {
+        self.ticket += 1;
+        let ticket = self.ticket;
+        send(
+            &mut self.to_server,
+            vec![PeerMessage::Data { ticket, request }],
+        );
+        let link = self.link.get_or_insert_with(|| accept(&self.listener));
+        loop {
+            for message in messages(link) {
+                if let PeerMessage::DataDone {
+                    ticket: done,
+                    reply,
+                } = message
+                    && done == ticket
+                {
+                    return reply;
+                }
+            }
+        }
+    }
 }
