@@ -501,14 +501,13 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         self.ends.close(handle.0);
-        self.openers.closed(handle.0);
+        self.open_dirs.closed(handle.0);
         self.dead_dirs.closed(ino(number));
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let result = self.client.fsyncdir(&Credentials::ROOT, ino(number));
-        reply_empty(reply, result.map_err(errno));
+    fn fsyncdir(&self, _: &Request, number: INodeNo, dir: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply_empty(reply, self.force_dir(ino(number), Some(dir.0)));
     }
 
     /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are

@@ -53,6 +53,7 @@ mod memory;
 mod mount;
 mod no_xattrs;
 mod notices;
+mod open_dirs;
 mod ops;
 mod options;
 mod panic;

@@ -12,7 +12,6 @@
 //! changing it. So directories are opened, which costs a message within this machine; the handle is
 //! used to save one to a server ([`Ends`]).
 
-use crate::credentials::Caller;
 use pandofs_types::Position;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,32 +42,6 @@ pub(crate) fn after(cookie: u64) -> Position {
 pub(crate) struct Ends {
     handles: AtomicU64,
     after: Mutex<HashMap<u64, u64>>,
-}
-
-/// Who opened each directory that is open: in whose name it is listed, whoever got the descriptor since.
-#[derive(Debug, Default)]
-pub(crate) struct Openers {
-    by_handle: Mutex<HashMap<u64, Caller>>,
-}
-
-impl Openers {
-    pub fn opened(&self, handle: u64, by: Caller) {
-        self.lock().insert(handle, by);
-    }
-
-    pub fn closed(&self, handle: u64) {
-        self.lock().remove(&handle);
-    }
-
-    pub fn of(&self, handle: u64) -> Option<Caller> {
-        self.lock().get(&handle).copied()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Caller>> {
-        self.by_handle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Ends {

@@ -8,9 +8,10 @@ use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
 use crate::left::{Changed, Left};
-use crate::listing::{self, DOT, DOT_DOT, Ends, Openers};
+use crate::listing::{self, DOT, DOT_DOT, Ends};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
+use crate::open_dirs::OpenDirs;
 use crate::options::{Atime, Cache, Options};
 use crate::remount::Flags;
 use crate::space;
@@ -41,7 +42,7 @@ pub(crate) struct PandoFs {
     pub no_xattrs: Arc<NoXattrs>,
     pub cached: Arc<Cached>,
     pub ends: Ends,
-    pub openers: Openers,
+    pub open_dirs: OpenDirs,
     pub open_files: OpenFiles,
     pub waits: Arc<Waits>,
     pub left: Arc<Left>,
@@ -117,7 +118,7 @@ impl PandoFs {
             no_xattrs: Arc::new(NoXattrs::within(memory.without_xattrs)),
             cached: Arc::new(Cached::within(memory.kept.leases)),
             ends: Ends::default(),
-            openers: Openers::default(),
+            open_dirs: OpenDirs::default(),
             open_files: OpenFiles::default(),
             waits: Arc::default(),
             left: Arc::new(Left::within(memory.left_requests)),
@@ -198,11 +199,17 @@ impl PandoFs {
         if !flags.forced_names && !flags.forced_writes {
             return Ok(());
         }
-        match self.client.fsyncdir(&Credentials::ROOT, dir).map_err(errno) {
+        match self.force_dir(dir, None) {
             // It has been removed since, and what was in it.
             Err(Errno::ESTALE) => Ok(()),
             result => result,
         }
+    }
+
+    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory that it is asked through.
+    pub fn force_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
+        let forced = self.client.fsyncdir(&Credentials::ROOT, dir);
+        self.open_dirs.forced(dir, handle, forced.map_err(errno))
     }
 
     fn force_both(&self, dir: Ino, other: Ino) -> Result<()> {
@@ -312,7 +319,7 @@ impl PandoFs {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
         let handle = self.ends.open();
-        self.openers.opened(handle, caller);
+        self.open_dirs.opened(handle, dir, caller);
         Ok(handle)
     }
 
@@ -470,7 +477,7 @@ impl PandoFs {
             Detail::Names => (false, MOUNT_LISTING_ENTRIES),
             Detail::Attributes(_) => (true, MOUNT_LISTING_PLUS_ENTRIES),
         };
-        let opener = self.openers.of(handle).unwrap_or(caller);
+        let opener = self.open_dirs.opener(handle).unwrap_or(caller);
         let page = self.ask(opener, |c| self.client.readdir(c, dir, from, plus, max))?;
 
         let dot = |cookie, ino, name| Item {

@@ -1,0 +1,115 @@
+//! Open directories: in whose name each is listed, and whether it is still to be told that names were lost.
+
+use crate::credentials::Caller;
+use fuser::Errno;
+use pandofs_types::Ino;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+struct Open {
+    dir: Ino,
+    /// Who opened it, whoever got the descriptor since.
+    by: Caller,
+    /// Names that were acknowledged were lost while it was open, and somebody else was told.
+    is_to_be_told: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OpenDirs {
+    by_handle: Mutex<HashMap<u64, Open>>,
+}
+
+impl OpenDirs {
+    pub fn opened(&self, handle: u64, dir: Ino, by: Caller) {
+        let open = Open {
+            dir,
+            by,
+            is_to_be_told: false,
+        };
+        self.lock().insert(handle, open);
+    }
+
+    pub fn closed(&self, handle: u64) {
+        self.lock().remove(&handle);
+    }
+
+    pub fn opener(&self, handle: u64) -> Option<Caller> {
+        self.lock().get(&handle).map(|open| open.by)
+    }
+
+    /// What a force of the directory comes to for who asked for it through this handle, or through none: each open
+    /// directory is told once of what was lost while it was open, whoever has asked first, as it is with files
+    /// (Linux's `errseq_t`).
+    pub fn forced(
+        &self,
+        dir: Ino,
+        handle: Option<u64>,
+        result: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut by_handle = self.lock();
+        if matches!(result, Err(Errno::EIO)) {
+            let open = by_handle.values_mut().filter(|open| open.dir == dir);
+            open.for_each(|open| open.is_to_be_told = true);
+        }
+        let own = handle.and_then(|handle| by_handle.get_mut(&handle));
+        let is_to_be_told = own.is_some_and(|open| std::mem::take(&mut open.is_to_be_told));
+        match result {
+            Ok(()) if is_to_be_told => Err(Errno::EIO),
+            result => result,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+        self.by_handle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: Ino = Ino(7);
+    const CALLER: Caller = Caller {
+        uid: 1_000,
+        gid: 1_000,
+        pid: 0,
+    };
+    const LOST: Result<(), Errno> = Err(Errno::EIO);
+
+    fn told(dirs: &OpenDirs, handle: u64, result: Result<(), Errno>) -> bool {
+        match dirs.forced(DIR, Some(handle), result) {
+            Ok(()) => false,
+            Err(error) => {
+                assert!(matches!(error, Errno::EIO));
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn each_open_directory_is_told_once_of_what_was_lost() {
+        let dirs = OpenDirs::default();
+        dirs.opened(1, DIR, CALLER);
+        dirs.opened(2, DIR, CALLER);
+        dirs.opened(3, Ino(8), CALLER);
+        assert!(told(&dirs, 1, LOST));
+        assert!(!told(&dirs, 1, Ok(())));
+        dirs.opened(4, DIR, CALLER);
+        assert!(!told(&dirs, 4, Ok(())), "it was opened afterwards");
+        assert!(told(&dirs, 2, Ok(())));
+        assert!(!told(&dirs, 2, Ok(())));
+        assert!(dirs.forced(Ino(8), Some(3), Ok(())).is_ok());
+    }
+
+    #[test]
+    fn who_asks_through_no_handle_takes_it_from_nobody() {
+        let dirs = OpenDirs::default();
+        dirs.opened(1, DIR, CALLER);
+        assert!(dirs.forced(DIR, None, LOST).is_err());
+        assert!(dirs.forced(DIR, None, Ok(())).is_ok());
+        assert!(told(&dirs, 1, Ok(())));
+    }
+}
