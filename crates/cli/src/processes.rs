@@ -55,14 +55,16 @@ pub fn serving_mount(point: &Path) -> Vec<u32> {
         let ours = Path::new(OsStr::from_bytes(program))
             .file_name()
             .is_some_and(|name| name.as_bytes().starts_with(b"pandofs"));
+        // Of others nothing more is read: what is in execve(2), and closes a file whose server is away, shows nothing else
+        // until that is back, and who reads it waits as long.
+        if !ours || rest.first() != Some(&b"mount".as_slice()) {
+            continue;
+        }
         let cwd = fs::read_link(process.path().join("cwd")).unwrap_or_default();
-        if ours
-            && rest.first() == Some(&b"mount".as_slice())
-            && rest.iter().any(|argument| {
-                let named = cwd.join(OsStr::from_bytes(argument));
-                mounts::absolute(&named).is_ok_and(|named| named == point)
-            })
-            && has_fuse_open(&process.path())
+        if rest.iter().any(|argument| {
+            let named = cwd.join(OsStr::from_bytes(argument));
+            mounts::absolute(&named).is_ok_and(|named| named == point)
+        }) && has_fuse_open(&process.path())
         {
             found.push(pid);
         }

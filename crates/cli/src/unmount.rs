@@ -8,6 +8,8 @@ use rustix::mount::UnmountFlags;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// What became of an attempt to unmount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +77,25 @@ pub fn clean_dead_mount(point: &Path) -> Result<bool> {
     Ok(cleaned)
 }
 
+/// How long it is looked for users of a mount. A process that is in execve(2), and closes a file whose server is away,
+/// lets nobody see what it uses before that is back.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// The processes that use something below `point`, as `name (pid)`: of those that we may look at.
 pub fn users_of(point: &Path) -> Vec<String> {
+    let (found, users) = mpsc::channel();
+    let point = point.to_owned();
+    // Left alone if it takes longer.
+    std::thread::spawn(move || look_for_users(&point, &found));
+    let deadline = Instant::now() + LOOK;
+    let next = || users.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+    std::iter::from_fn(|| next().ok()).collect()
+}
+
+fn look_for_users(point: &Path, found: &mpsc::Sender<String>) {
     let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
+        return;
     };
-    let mut users = Vec::new();
     for process in processes.flatten() {
         let pid = process.file_name();
         if !pid.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
@@ -95,10 +110,12 @@ pub fn users_of(point: &Path) -> Vec<String> {
             .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(point)));
         if uses {
             let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
-            users.push(format!("{} ({})", name.trim(), pid.display()));
+            let user = format!("{} ({})", name.trim(), pid.display());
+            if found.send(user).is_err() {
+                return;
+            }
         }
     }
-    users
 }
 
 #[cfg(test)]

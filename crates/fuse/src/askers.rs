@@ -14,6 +14,10 @@
 //!   where others see it.
 //!
 //! While a request is under way the thread that made it is there, and its number means it.
+//!
+//! Much of `/proc/PID` the kernel lets nobody read while the process is in execve(2), `stat` among it (`exec_update_lock`).
+//! execve closes files, which is a `FLUSH`: a mount that read `stat` then would wait for its own answer, and with it
+//! whoever else looks at the process. `status` may always be read, and of a process in execve it tells of memory.
 
 use crate::left;
 use pandofs_client::Asker;
@@ -60,8 +64,17 @@ pub(crate) fn waits_on(thread: u32) -> bool {
 /// Whether a thread is being killed. One of which nothing can be read is not: what asks for it is waited for.
 pub(crate) fn is_killed(thread: u32) -> bool {
     let read = |file| std::fs::read(format!("/proc/{thread}/{file}"));
-    read("status").is_ok_and(|status| is_to_end(&status))
-        || read("stat").is_ok_and(|stat| ends_by_signal(&stat))
+    let Ok(status) = read("status") else {
+        return false;
+    };
+    is_to_end(&status)
+        || !has_memory(&status) && read("stat").is_ok_and(|stat| ends_by_signal(&stat))
+}
+
+/// A thread that ends has let go of its memory before it closes its files (`do_exit` in kernel/exit.c), and is in no execve.
+fn has_memory(status: &[u8]) -> bool {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    lines.any(|line| line.starts_with(b"VmSize:"))
 }
 
 /// Whether a signal is pending that ends the thread (proc_pid_status(5)).
@@ -162,11 +175,30 @@ mod tests {
         assert!(!ends_by_signal(b"7 (a) D 4"));
     }
 
+    /// Only of such a one may `stat` be read.
+    #[test]
+    fn a_process_that_has_ended_has_no_memory() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let path = format!("/proc/{}/status", child.id());
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let status = std::fs::read(&path).unwrap();
+            if String::from_utf8_lossy(&status).contains("\nState:\tZ") {
+                assert!(!has_memory(&status));
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "it does not end");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+
     #[test]
     fn this_process_lives() {
         let thread = std::process::id();
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
         assert!(status.contains("\nSigPnd:\t") && status.contains("\nShdPnd:\t"));
+        assert!(has_memory(status.as_bytes()));
         let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap();
         let fields = stat.rsplit(')').next().unwrap();
         assert!(fields.split_ascii_whitespace().count() > EXIT_CODE_FIELD);

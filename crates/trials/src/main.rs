@@ -1,9 +1,10 @@
-//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading, of many
-//! clients, of killed servers and of lost power, looked at from outside, through the client library.
+//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading, of many clients, of killed
+//! servers, of lost power and of a server that is away, looked at from outside, through the client library.
 //!
 //! Invariant: a trial passes only if what it is about really happened (partitions split during a
 //! listing, a server was killed with a full log) and every single answer was right.
 
+mod away;
 mod clients;
 mod cluster;
 mod fault_points;
@@ -32,6 +33,7 @@ enum Trial {
     Clients(clients::Options),
     FaultPoints(fault_points::Options),
     PowerCut(power_cut::Options),
+    Away(away::Options),
 }
 
 fn main() -> Result<()> {
@@ -42,5 +44,6 @@ fn main() -> Result<()> {
         Trial::Clients(options) => clients::run(&options),
         Trial::FaultPoints(options) => fault_points::run(&options),
         Trial::PowerCut(options) => power_cut::run(&options),
+        Trial::Away(options) => away::run(&options),
     }
 }

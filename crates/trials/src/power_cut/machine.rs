@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,8 @@ pub struct Cluster {
     pandofs: PathBuf,
     up: Option<Child>,
     lossy: Child,
+    /// The number of the disk's connection to the kernel.
+    connection: u32,
 }
 
 /// Calls until it says yes.
@@ -109,13 +112,15 @@ impl Cluster {
             .arg(&disk)
             .spawn()
             .with_context(|| format!("cannot run {}", lossy.display()))?;
-        let cluster = Cluster {
+        let mut cluster = Cluster {
             folder,
             pandofs: pandofs.to_owned(),
             up: None,
             lossy: child,
+            connection: 0,
         };
         wait_until("the disk", || is_mounted(&disk))?;
+        cluster.connection = rustix::fs::minor(fs::metadata(&disk)?.dev());
         run(Command::new("cp")
             .arg("-a")
             .arg(before.join("."))
@@ -268,7 +273,30 @@ impl Drop for Cluster {
         }
         detach(&self.folder.join(format!("data/server-{VICTIM}/data")));
         let _ = self.lossy.kill();
-        let _ = self.lossy.wait();
+        let ended = wait_until("the end of the disk", || {
+            Ok(self.lossy.try_wait()?.is_some())
+        });
+        if let Err(error) = ended.and_then(|()| self.abort_disk()) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// Where the kernel shows the connections of FUSE.
+const CONNECTIONS: &str = "/sys/fs/fuse/connections";
+
+impl Cluster {
+    /// Ends what waits for the disk, if anything still does: else it stays, and so does whoever looks at it in `/proc`.
+    fn abort_disk(&self) -> Result<()> {
+        if !is_mounted(Path::new(CONNECTIONS))? {
+            run(Command::new("mount").args(["-t", "fusectl", "none", CONNECTIONS]))?;
+        }
+        let abort = Path::new(CONNECTIONS).join(self.connection.to_string());
+        match fs::write(abort.join("abort"), "1") {
+            // It is gone, as it is to be.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            written => Ok(written?),
+        }
     }
 }
 

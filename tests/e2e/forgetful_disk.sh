@@ -1,6 +1,5 @@
 #!/bin/bash
-# By hand, until it has been seen to pass many times: `scripts/e2e.sh PANDOFS _forgetful_disk`.
-# As _power_cut.sh, with a disk that answers forces and forgets every other one. What was forced may be lost then; but
+# As power_cut.sh, with a disk that answers forces and forgets every other one. What was forced may be lost then; but
 # nothing hangs or panics, nobody reads what was never written there, and fsck and a server that does not start say why.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh

@@ -1,5 +1,4 @@
 #!/bin/bash
-# By hand, until it has been seen to pass many times: `scripts/e2e.sh PANDOFS _power_cut`.
 # The machine of one of three servers loses its power under load, and with it what was not forced: log, store and data
 # objects are on a file system that forgets (pandofs-lossy). What was forced is there, what was not is of the old or a
 # newer version, programs are told of what was lost, and fsck finds nothing. PANDOFS_RUNS=N makes it another number of
