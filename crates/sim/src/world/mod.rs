@@ -332,9 +332,8 @@ impl World {
         if let Some(found) = self.found.take() {
             return Err(found);
         }
-        // Something wrong that was planted is to be found before it has done more harm.
         let often = match self.scenario.plant {
-            Some(plant) if !plant.is_of_clients() => 10,
+            Some(plant) if plant.is_of_the_store() => 10,
             _ => LOOK_EVERY,
         };
         if self.counted.events.is_multiple_of(often)
