@@ -7,6 +7,7 @@ mod pace;
 mod slots;
 mod upkeep;
 
+use crate::coordinate::Origin;
 use crate::port::{Environment, Input, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -15,6 +16,7 @@ use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult,
 };
+use pandofs_commit::Decision;
 use pandofs_namespace::records::{EntryRecord, PartsRecord, SplitRecord, decode};
 use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
@@ -151,6 +153,16 @@ fn has_target(map: &ClusterMap, parts: &PartsRecord, child: PartitionIndex) -> b
 }
 
 impl Shard {
+    /// Whether a partition is on its way from here to another shard: being copied, or in the last step.
+    pub fn is_splitting(&self) -> bool {
+        let mut coordinated = self.coordinations.values();
+        !self.splits.copying.is_empty()
+            || coordinated.any(|known| {
+                matches!(known.origin, Origin::Split { .. })
+                    && known.coordination.decision == Decision::Open
+            })
+    }
+
     /// The directory of which a split is waiting to see locks gone, if one of the steps here would take such a lock.
     pub(crate) fn gate_of(&self, steps: &[(ShardId, Step)]) -> Option<Ino> {
         if self.splits.gates.is_empty() {

@@ -245,15 +245,18 @@ impl Plant {
         Plant::MistakesTime,
     ];
 
-    /// Whether what is stored stays sound, so that looking at all of it often is of no use.
-    pub fn is_of_clients(self) -> bool {
+    /// Whether it is seen in what is stored as soon as it is done, and looking at all of that often finds it before it has
+    /// done more harm. Others are seen in what clients are told, at a start or at the end.
+    pub fn is_of_the_store(self) -> bool {
         matches!(
             self,
-            Plant::CachesEntries
-                | Plant::ForgetsFileLocks
-                | Plant::KeepsRecalledNames
-                | Plant::KeepsRecalledAttributes
-                | Plant::OutlivesLeases
+            Plant::KeepsPartition
+                | Plant::LosesEntry
+                | Plant::Miscounts
+                | Plant::MiscountsLinks
+                | Plant::LosesName
+                | Plant::KeepsParent
+                | Plant::ForgetsOpens
         )
     }
 }

@@ -1,74 +1,119 @@
-//! For each oracle something wrong that it must find.
+//! For each oracle something wrong that it must find, and in how many seeds it does.
 
-use pandofs_sim::scenario::{End, Fault, MILLISECOND, Op, Path, Planned, Shape};
+use pandofs_sim::scenario::{End, Fault, Leasing, MILLISECOND, Op, Path, Planned, Shape};
 use pandofs_sim::{Plant, Scenario, Trace, run};
+use pandofs_testkit::rng::Rng;
+use std::collections::BTreeMap;
 
-/// Seeds in one of which the oracle has to find it.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 100;
 
-fn finds(plant: Plant, oracle: &str) {
-    finds_in(plant, oracle, Scenario::from_seed);
+/// What is planted, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
+/// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
+/// more than there are.
+const FOUND: [(Plant, &str, u64, u64); 20] = [
+    (Plant::KeepsPartition, "owners", 100, 50),
+    (Plant::LosesEntry, "preserved", 99, 49),
+    (Plant::Miscounts, "counts", 33, 16),
+    (Plant::MiscountsLinks, "links", 57, 28),
+    (Plant::LosesName, "inodes", 72, 36),
+    (Plant::KeepsParent, "tree", 88, 44),
+    (Plant::KeepsLocks, "locks", 100, 50),
+    (Plant::Unforced, "survives", 32, 16),
+    (Plant::ForgetsDoubt, "once", 77, 38),
+    (Plant::CachesEntries, "linearizable", 99, 49),
+    (Plant::KeepsMapsFromHome, "routes", 54, 27),
+    (Plant::KeepsForwarding, "forwarding", 75, 37),
+    (Plant::ReusesNumbers, "numbers", 7, 3),
+    (Plant::ForgetsOpens, "opens", 12, 6),
+    (Plant::ForgetsFileLocks, "file-locks", 7, 3),
+    (Plant::KeepsRecalledNames, "linearizable", 31, 15),
+    (Plant::OutlivesLeases, "linearizable", 15, 7),
+    (Plant::KeepsRecalledAttributes, "attributes", 100, 50),
+    (Plant::NeverRepeats, "progress", 44, 22),
+    (Plant::MistakesTime, "replayed", 99, 49),
+];
+
+fn finds(plant: Plant) {
+    finds_in(plant, Scenario::from_seed);
 }
 
-fn finds_in(plant: Plant, oracle: &str, make: impl Fn(u64) -> Scenario) {
-    let mut others = Vec::new();
+fn finds_in(plant: Plant, make: impl Fn(u64) -> Scenario) {
+    let row = FOUND.iter().find(|(known, ..)| *known == plant);
+    let &(_, oracle, before, least) = row.expect("the table has every plant");
+    let mut found = 0;
+    let mut others = BTreeMap::<String, u64>::new();
     for seed in 0..SEEDS {
         let scenario = Scenario {
             plant: Some(plant),
             ..make(seed)
         };
         match run(&scenario, Trace::none()).result {
-            Err(finding) if finding.oracle == oracle => return,
-            Err(finding) => others.push(finding.to_string()),
+            Err(finding) if finding.oracle == oracle => found += 1,
+            Err(finding) => *others.entry(finding.oracle).or_default() += 1,
             Ok(_) => {}
         }
+        // Further seeds would not change what comes of it.
+        if found >= least {
+            return;
+        }
     }
-    panic!("'{oracle}' does not find {plant:?}; others do: {others:.200?}");
+    panic!(
+        "'{oracle}' finds {plant:?} in {found} of {SEEDS} seeds, where at least {least} are expected, as it did in {before}; \
+         others find it in {others:?}"
+    );
+}
+
+#[test]
+fn every_plant_is_to_be_found() {
+    for plant in Plant::ALL {
+        let is_of_it = |row: &&(Plant, &str, u64, u64)| row.0 == plant && row.3 > 0;
+        assert_eq!(FOUND.iter().filter(is_of_it).count(), 1, "{plant:?}");
+    }
 }
 
 #[test]
 fn two_owners() {
-    finds(Plant::KeepsPartition, "owners");
+    finds(Plant::KeepsPartition);
 }
 
 #[test]
 fn entries_lost_on_their_way() {
-    finds(Plant::LosesEntry, "preserved");
+    finds(Plant::LosesEntry);
 }
 
 #[test]
 fn wrong_counts() {
-    finds(Plant::Miscounts, "counts");
+    finds(Plant::Miscounts);
 }
 
 #[test]
 fn wrong_numbers_of_links() {
-    finds(Plant::MiscountsLinks, "links");
+    finds(Plant::MiscountsLinks);
 }
 
 #[test]
 fn inodes_without_names() {
-    finds(Plant::LosesName, "inodes");
+    finds(Plant::LosesName);
 }
 
 #[test]
 fn two_parents() {
-    finds(Plant::KeepsParent, "tree");
+    finds(Plant::KeepsParent);
 }
 
 #[test]
 fn locks_without_operations() {
-    finds(Plant::KeepsLocks, "locks");
+    finds(Plant::KeepsLocks);
 }
 
 #[test]
 fn promises_that_are_not_kept() {
-    finds(Plant::Unforced, "survives");
+    finds(Plant::Unforced);
 }
 
 #[test]
 fn requests_executed_twice() {
-    finds_in(Plant::ForgetsDoubt, "once", doubtful);
+    finds_in(Plant::ForgetsDoubt, doubtful);
 }
 
 /// Two names are exchanged and the answer is lost; before it is asked for again, the client learns that one of the names
@@ -112,65 +157,110 @@ fn doubtful(seed: u64) -> Scenario {
     }
 }
 
+/// One client looks at the modes of a few files, which another one changes, all the time. Leases are long and many, and
+/// nothing but those changes takes them away.
+fn attentive(seed: u64) -> Scenario {
+    let file = |number: u64| Path(vec![format!("f{number}")]);
+    let mut rng = Rng::new(seed ^ 0xa77e_4d1e);
+    let planned = |at: i64, client, op| Planned {
+        at: at * MILLISECOND,
+        client,
+        worker: 0,
+        op,
+    };
+    let mut ops: Vec<Planned> = (0..4)
+        .map(|number| planned(10, 0, Op::Create(file(number))))
+        .collect();
+    for round in 0..100 {
+        let at = 50 + 10 * round;
+        ops.push(planned(at, 0, Op::Stat(file(rng.below(4)))));
+        if rng.chance(1, 3) {
+            let mode = *rng.pick(&[0o700, 0o755, 0o777]);
+            ops.push(planned(at + 5, 1, Op::Chmod(file(rng.below(4)), mode)));
+        }
+    }
+    let whole = Scenario::from_seed(seed);
+    let servers = usize::from(whole.shape.servers);
+    let shape = Shape {
+        clients: 2,
+        workers: 1,
+        leases: Some(Leasing {
+            room: (1_000, 1_500, 2_000),
+            servers: vec![0; servers],
+            clients: vec![0; 2],
+        }),
+        ..whole.shape.clone()
+    };
+    Scenario {
+        shape,
+        ops,
+        faults: Vec::new(),
+        healed: 1_100 * MILLISECOND,
+        ..whole
+    }
+}
+
 #[test]
 fn what_is_planted_is_what_is_found() {
     for seed in 0..SEEDS {
-        let outcome = run(&doubtful(seed), Trace::none());
-        assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+        for scenario in [doubtful(seed), attentive(seed)] {
+            let outcome = run(&scenario, Trace::none());
+            assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+        }
     }
 }
 
 #[test]
 fn answers_that_fit_no_order() {
-    finds(Plant::CachesEntries, "linearizable");
+    finds(Plant::CachesEntries);
 }
 
 #[test]
 fn homes_that_do_not_know() {
-    finds(Plant::KeepsMapsFromHome, "routes");
+    finds(Plant::KeepsMapsFromHome);
 }
 
 #[test]
 fn forwarding_records_that_leak() {
-    finds(Plant::KeepsForwarding, "forwarding");
+    finds(Plant::KeepsForwarding);
 }
 
 #[test]
 fn numbers_given_out_twice() {
-    finds(Plant::ReusesNumbers, "numbers");
+    finds(Plant::ReusesNumbers);
 }
 
 #[test]
 fn open_files_that_are_reclaimed() {
-    finds(Plant::ForgetsOpens, "opens");
+    finds(Plant::ForgetsOpens);
 }
 
 #[test]
 fn locks_of_files_that_two_have() {
-    finds(Plant::ForgetsFileLocks, "file-locks");
+    finds(Plant::ForgetsFileLocks);
 }
 
 #[test]
 fn names_that_are_believed_after_their_recall() {
-    finds(Plant::KeepsRecalledNames, "linearizable");
+    finds(Plant::KeepsRecalledNames);
 }
 
 #[test]
 fn names_that_are_believed_after_the_end_of_their_lease() {
-    finds(Plant::OutlivesLeases, "linearizable");
+    finds(Plant::OutlivesLeases);
 }
 
 #[test]
 fn attributes_that_are_believed_after_their_recall() {
-    finds(Plant::KeepsRecalledAttributes, "attributes");
+    finds_in(Plant::KeepsRecalledAttributes, attentive);
 }
 
 #[test]
 fn operations_without_an_end() {
-    finds(Plant::NeverRepeats, "progress");
+    finds(Plant::NeverRepeats);
 }
 
 #[test]
 fn what_is_stored_otherwise_than_records_say() {
-    finds(Plant::MistakesTime, "replayed");
+    finds(Plant::MistakesTime);
 }

@@ -240,22 +240,24 @@ impl Connection {
         }
     }
 
-    /// The next frame if it comes within a moment; for showing that none does.
-    pub fn next_within(&mut self, limit: Duration) -> Option<AnswerFrame> {
-        self.stream.set_read_timeout(Some(limit)).unwrap();
-        let frame = loop {
-            if let Some(frame) = self.received.next_message().unwrap() {
-                break Some(frame);
+    /// All that the server answers to what was sent before this, but what has to wait.
+    ///
+    /// A lane takes what comes over one connection in order, and answers a ping when it reads it. So once one is
+    /// answered, the round has ended in which the lane took all that was sent before the ping, and what that round or
+    /// an earlier one answered comes before the answer to a second ping. No clock has a part in that.
+    pub fn answers_so_far(&mut self) -> Vec<AnswerFrame> {
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let ping = self.send(RequestBody::Ping);
+            loop {
+                let frame = self.answer();
+                if frame.id == ping {
+                    break;
+                }
+                answers.push(frame);
             }
-            match self.received.fill_from(&mut self.stream) {
-                Ok(0) => panic!("the server has closed the connection"),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break None,
-                Err(error) => panic!("{error}"),
-            }
-        };
-        self.stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        frame
+        }
+        answers
     }
 
     /// Sends a request; gives its number.

@@ -102,7 +102,7 @@ impl World {
     }
 
     pub(super) fn die(&mut self, server: usize, loss: Loss, when: &str) {
-        self.counted.crashes += 1;
+        self.counted.crash_of(&self.servers[server]);
         self.trace.line(self.now, || {
             format!("server {server} dies {when}: {loss:?}")
         });

@@ -1,8 +1,11 @@
 //! The run itself: events in the order of simulated time, from the first operation until everything is at rest.
 
+mod counted;
 mod events;
 mod faults;
 mod mail;
+
+pub use counted::Counted;
 
 use crate::client::Client;
 use crate::history::{History, Key};
@@ -69,29 +72,6 @@ pub struct World {
     /// Only planted: messages that were sent once.
     said: BTreeSet<String>,
     counted: Counted,
-}
-
-/// What happened in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    pub events: u64,
-    pub crashes: u64,
-    pub operations: u64,
-    pub splits: u64,
-    pub distributed: u64,
-    /// Questions that clients answered from what they believed.
-    pub believed: u64,
-    /// Leases that were recalled.
-    pub recalled: u64,
-}
-
-impl Counted {
-    /// The client has ended.
-    fn leases_of(&mut self, client: &Client) {
-        let (believed, recalled) = client.believed_and_recalled();
-        self.believed += believed;
-        self.recalled += recalled;
-    }
 }
 
 impl World {
@@ -208,12 +188,7 @@ impl World {
             self.counted.leases_of(client);
         }
         for server in &self.servers {
-            if let Some(process) = &server.process {
-                let finished = process.shards.finished();
-                self.counted.distributed += finished.committed + finished.aborted;
-                let statuses = process.shards.status();
-                self.counted.splits += statuses.iter().map(|status| status.splits).sum::<u64>();
-            }
+            self.counted.work_of(server);
         }
         (done, self.trace, self.counted)
     }
@@ -357,9 +332,8 @@ impl World {
         if let Some(found) = self.found.take() {
             return Err(found);
         }
-        // Something wrong that was planted is to be found before it has done more harm.
         let often = match self.scenario.plant {
-            Some(plant) if !plant.is_of_clients() => 10,
+            Some(plant) if plant.is_of_the_store() => 10,
             _ => LOOK_EVERY,
         };
         if self.counted.events.is_multiple_of(often)

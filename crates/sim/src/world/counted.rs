@@ -1,0 +1,56 @@
+//! Counts of what happened in a run, by which tests see that runs are about something.
+
+use crate::client::Client;
+use crate::server::Server;
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub events: u64,
+    /// Servers that died.
+    pub crashes: u64,
+    /// Of these, those that were splitting or merging a partition just then.
+    pub crashes_in_splits: u64,
+    /// Of these, those that coordinated or had prepared an operation with others that was not decided there.
+    pub crashes_in_operations: u64,
+    pub operations: u64,
+    pub splits: u64,
+    /// Operations of more than one shard that ended, on servers that did not die after.
+    pub distributed: u64,
+    /// Questions that clients answered from what they believed.
+    pub believed: u64,
+    /// Leases that were recalled.
+    pub recalled: u64,
+}
+
+impl Counted {
+    /// The server dies now.
+    pub(super) fn crash_of(&mut self, server: &Server) {
+        self.crashes += 1;
+        let Some(process) = &server.process else {
+            return;
+        };
+        let shards = &process.shards;
+        let splits = |&shard: &_| shards.shard(shard).is_splitting();
+        self.crashes_in_splits += u64::from(shards.ids().iter().any(splits));
+        let is_undecided = shards.status().iter().any(|status| status.undecided > 0);
+        self.crashes_in_operations += u64::from(is_undecided);
+    }
+
+    /// The client has ended.
+    pub(super) fn leases_of(&mut self, client: &Client) {
+        let (believed, recalled) = client.believed_and_recalled();
+        self.believed += believed;
+        self.recalled += recalled;
+    }
+
+    /// The run has ended.
+    pub(super) fn work_of(&mut self, server: &Server) {
+        if let Some(process) = &server.process {
+            let finished = process.shards.finished();
+            self.distributed += finished.committed + finished.aborted;
+            let statuses = process.shards.status();
+            self.splits += statuses.iter().map(|status| status.splits).sum::<u64>();
+        }
+    }
+}
