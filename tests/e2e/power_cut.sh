@@ -11,4 +11,4 @@ LOSSY=${PANDOFS%/*}/pandofs-lossy
 [[ -x $TRIALS && -x $LOSSY ]] || fail "$TRIALS is not there: cargo build --release --package pandofs-trials"
 [[ $EUID -eq 0 ]] || skip 'only root may mount a disk for a server'
 expect 'the trial' timeout --kill-after=10 600 "$TRIALS" power-cut --pandofs "$PANDOFS" --lossy "$LOSSY" --folder "$SCRATCH/cluster" \
-    --seed "${PANDOFS_SEED:-1}" --rounds "${PANDOFS_RUNS:-3}"
+    --seed "${PANDOFS_SEED:-2}" --rounds "${PANDOFS_RUNS:-3}"
