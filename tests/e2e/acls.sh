@@ -96,7 +96,7 @@ echo more >>capable
 expect_equal 'it goes with a write' "$(getfattr -m security -d capable)" ''
 say 'file capabilities go when the file is written to'
 
-# As many as README says, and what a program is told of one more. A list comes through the kernel in one page.
+# As many as docs/limits.md says, and what a program is told of one more. A list comes through the kernel in one page.
 touch many
 python3 - many <<'PY'
 import errno, os, resource, struct, sys

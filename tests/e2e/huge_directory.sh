@@ -12,7 +12,7 @@ WORKERS=4
 # They took 96 at most; 5,000,000 took 314 until they were listed, and 407 while they were removed.
 SERVER=$((120 + ENTRIES / 4 * 350 / (1 << 20)))
 [[ $SERVER -lt 1024 ]] || SERVER=1024
-# The mount: some 30 MiB of its own, and what it believes (README.md) and needs besides. 100 are promised, however many there
+# The mount: some 30 MiB of its own, and what it believes (docs/operations.md) and needs besides. 100 are promised, however many there
 # are: 100,000 entries took 89 at most, 5,000,000 took 86.
 MOUNT=100
 # Anything may take as long here.
