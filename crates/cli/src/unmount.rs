@@ -77,7 +77,7 @@ pub fn clean_dead_mount(point: &Path) -> Result<bool> {
     Ok(cleaned)
 }
 
-/// How long it is looked for users of a mount. A process that is in execve(2), and closes a file whose server is away,
+/// The time in which users of a mount are looked for. A process that is in execve(2), and closes a file whose server is away,
 /// lets nobody see what it uses before that is back.
 const LOOK: Duration = Duration::from_secs(5);
 

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is held, once for each time it was asked for, the oldest first.
+/// Files that are held, once for each time it was asked for, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     since: Mutex<VecDeque<(Instant, Ino)>>,

@@ -246,7 +246,7 @@ impl PandoFs {
             looks += 1;
             if node.kind != FileKind::File
                 || looks > MAX_LOOKS
-                || !self.stale.looks_again(request.pid(), Instant::now())
+                || !self.stale.looks_again(request.pid(), Instant::now)
             {
                 return Ok(node);
             }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Those that have not looked again, the oldest first.
+/// Threads that may be looking again, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Stale {
     threads: Mutex<VecDeque<(u32, Instant)>>,
@@ -33,10 +33,11 @@ impl Stale {
 
     /// Whether this thread was told and may be looking again: the path may have several names, so it is no more than
     /// not too long ago.
-    pub fn looks_again(&self, thread: u32, now: Instant) -> bool {
+    pub fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
         if self.count.load(Ordering::SeqCst) == 0 {
             return false;
         }
+        let now = now();
         let mut threads = self.threads();
         threads.retain(|(_, told)| now < *told + HOLD);
         self.count.store(threads.len(), Ordering::SeqCst);
@@ -56,13 +57,13 @@ mod tests {
     fn who_was_told_looks_again_for_a_while() {
         let stale = Stale::default();
         let now = Instant::now();
-        assert!(!stale.looks_again(7, now));
+        assert!(!stale.looks_again(7, || now));
         stale.tells(7, now);
-        assert!(stale.looks_again(7, now));
-        assert!(!stale.looks_again(8, now));
+        assert!(stale.looks_again(7, || now));
+        assert!(!stale.looks_again(8, || now));
         stale.tells(7, now + HOLD / 2);
-        assert!(stale.looks_again(7, now + HOLD));
-        assert!(!stale.looks_again(7, now + HOLD * 2));
+        assert!(stale.looks_again(7, || now + HOLD));
+        assert!(!stale.looks_again(7, || now + HOLD * 2));
     }
 
     #[test]
@@ -72,7 +73,7 @@ mod tests {
         for thread in 0..=MAX_STALE_THREADS as u32 {
             stale.tells(thread, now);
         }
-        assert!(!stale.looks_again(0, now));
-        assert!((1..=MAX_STALE_THREADS as u32).all(|thread| stale.looks_again(thread, now)));
+        assert!(!stale.looks_again(0, || now));
+        assert!((1..=MAX_STALE_THREADS as u32).all(|thread| stale.looks_again(thread, || now)));
     }
 }

@@ -1,14 +1,13 @@
 //! Many clients at once, each with its own session and connections: all are served, also when a server is killed
 //! meanwhile, what each has open is known, and what those that vanish had open is let go.
 
-use crate::cluster::{CALLER, Common, fresh_directory, name, status};
+use crate::cluster::{CALLER, Common, fresh_directory, memory, name, status};
 use anyhow::{Context, Result, ensure};
 use pandofs_api::ServerStatus;
 use pandofs_client::{Client, OpenHow};
 use pandofs_types::Ino;
 use pandofs_types::limits::DEFAULT_SERVER_MEMORY_BYTES;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -238,11 +237,7 @@ fn kill_while_they_work(
 fn most_memory(servers: &[ServerStatus]) -> Result<u64> {
     let mut most = 0;
     for server in servers {
-        let path = format!("/proc/{}/status", server.pid);
-        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-        let kib = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = kib.and_then(|kib| kib.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        most = most.max(kib.with_context(|| format!("{path} does not tell it"))? << 10);
+        most = most.max(memory(server.pid, "VmHWM:")?);
     }
     Ok(most)
 }

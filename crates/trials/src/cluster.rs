@@ -80,6 +80,18 @@ pub fn entries(status: &ServerStatus) -> u64 {
     status.shards.iter().map(|shard| shard.entries).sum()
 }
 
+/// Bytes of memory that a process of this machine takes, as a line of `/proc/PID/status` has them.
+///
+/// # Errors
+/// When there is no such process or line.
+pub fn memory(pid: u32, line: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let found = text.lines().find_map(|found| found.strip_prefix(line));
+    let kib = found.and_then(|kib| kib.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.with_context(|| format!("{path} does not tell {line}"))? << 10)
+}
+
 /// Milliseconds with one digit.
 pub fn ms(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)

@@ -276,8 +276,8 @@ impl Drop for Cluster {
         let ended = wait_until("the end of the disk", || {
             Ok(self.lossy.try_wait()?.is_some())
         });
-        if let Err(error) = ended.and_then(|()| self.abort_disk()) {
-            eprintln!("{error:#}");
+        if let Err(error) = ended.or_else(|_| self.abort_disk()) {
+            eprintln!("cannot end the disk: {error:#}");
         }
     }
 }
@@ -286,7 +286,7 @@ impl Drop for Cluster {
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
 impl Cluster {
-    /// Ends what waits for the disk, if anything still does: else it stays, and so does whoever looks at it in `/proc`.
+    /// Ends what waits for a disk whose process does not end: else it stays, and so does whoever looks at it in `/proc`.
     fn abort_disk(&self) -> Result<()> {
         if !is_mounted(Path::new(CONNECTIONS))? {
             run(Command::new("mount").args(["-t", "fusectl", "none", CONNECTIONS]))?;
