@@ -1,6 +1,9 @@
 //! What the kernel is told to believe, and that it is to believe it no longer.
 //!
-//! With leases the kernel may believe an answer for the rest of the lease, names for at most a second of it. When a
+//! With leases the kernel may believe an answer for the rest of the lease, names for at most half a second of it. It
+//! counts from when a waiting thread takes the answer in, which on a busy machine is later than the mount gave it: so
+//! it is told so much less ([`LATE`]), or it would believe after the lease, when another mount's change is made without
+//! waiting for this one (its network is down, say), what that change has undone. When a
 //! lease is recalled the kernel is told before the server is told that nobody believes it any more: names by
 //! [notices](crate::notices), attributes one by one, for which the kernel locks nothing; an answer that is on its
 //! way is not taken for true after that.
@@ -9,7 +12,7 @@ use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
 use crate::kernel::Kernel;
 use crate::no_xattrs::NoXattrs;
-use crate::notices::{Notices, ToldName};
+use crate::notices::{LATE, Notices, ToldName};
 use crate::ops::PandoFs;
 use crate::options::Cache;
 use crate::told::Told;
@@ -121,6 +124,11 @@ fn inode(key: &LeaseKey) -> Option<Ino> {
     }
 }
 
+/// For how long the kernel may be told to believe what is leased for so long.
+fn until_late(leased: Duration) -> Duration {
+    leased.saturating_sub(LATE)
+}
+
 impl PandoFs {
     fn has_leases(&self) -> bool {
         self.options.cache == Cache::Leases
@@ -137,14 +145,13 @@ impl PandoFs {
             (Cache::Timeouts, Some(_)) => self.options.entry_timeout,
             (Cache::Timeouts, None) => self.options.negative_timeout,
             (Cache::Leases, _) => {
-                let ino = leads_to.map(|(ino, _)| ino);
-                let is_dir = leads_to.is_some_and(|(_, kind)| kind == FileKind::Dir);
+                let (ino, kind) = leads_to.unzip();
                 if !self.cached.can_expire.load(Ordering::Relaxed) {
                     return Duration::ZERO;
                 }
                 let key = self.client.entry_key(dir, name);
                 let leased = self.client.entry_believed(key, name, ino);
-                let timeout = (self.cached.told).note_name(key, (dir, name), is_dir, leased);
+                let timeout = (self.cached.told).note_name(key, (dir, name), kind, leased);
                 // Again: who hears of a recall takes back what was noted before.
                 if timeout.is_zero() || self.client.entry_believed(key, name, ino).is_zero() {
                     return Duration::ZERO;
@@ -181,27 +188,27 @@ impl PandoFs {
         let believed = self.client.listed_believed(&keys, entries);
         let names = keys.iter().zip(entries).zip(&believed);
         let names = names.map(|((&key, entry), &(name, _))| {
-            let is_dir = entry.kind == FileKind::Dir;
-            (key, &entry.name, is_dir, name)
+            (key, &entry.name, Some(entry.kind), name)
         });
         let names = told.note_names(dir, names);
         let attrs = entries.iter().zip(&believed);
-        let attrs = attrs.filter(|(_, (_, attr))| !attr.is_zero());
-        let mut noted = told.note_all(attrs.map(|(entry, &(_, attr))| (entry.ino, attr)));
+        let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
+        let mut noted = told.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
         // Again: who hears of a recall takes back what was noted before.
         let still = self.client.listed_believed(&keys, entries);
         let mut timeouts = Vec::with_capacity(entries.len());
         let mut without = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
-            let is_noted = !believed[at].1.is_zero() && noted > 0;
+            let attr = until_late(believed[at].1);
+            let is_noted = !attr.is_zero() && noted > 0;
             noted -= usize::from(is_noted);
             let attr_timeout = match &entry.attr {
                 None => Duration::ZERO,
-                Some(attr) if attr.kind == FileKind::Dir => self.believable(attr, asked),
-                Some(attr) => {
+                Some(known) if known.kind == FileKind::Dir => self.believable(known, asked),
+                Some(known) => {
                     let may = is_noted && !still[at].1.is_zero();
-                    let timeout = if may { believed[at].1 } else { Duration::ZERO };
-                    without.push((attr, timeout));
+                    let timeout = if may { attr } else { Duration::ZERO };
+                    without.push((known, timeout));
                     timeout
                 }
             };
@@ -234,15 +241,12 @@ impl PandoFs {
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.
             let asked = unseen(|| self.client.lookup(&Credentials::ROOT, dir, name));
-            let kind = match known.is_dir {
-                true => FileKind::Dir,
-                false => FileKind::File,
+            let timeout = match (asked, known.kind) {
+                (Ok(_), Some(kind)) => self.entry_timeout(dir, name, Some((ino, kind))),
+                _ => Duration::ZERO,
             };
-            let timeout = match asked {
-                Ok(_) => self.entry_timeout(dir, name, Some((ino, kind))),
-                Err(_) => Duration::ZERO,
-            };
-            if Instant::now() + timeout < known.until {
+            let is_shorter = timeout.is_zero() || Instant::now() + timeout + LATE < known.until;
+            if is_shorter {
                 // It gets through when the kernel has been answered and has let go of both directories.
                 let name = name.clone();
                 let moved = ToldName { dir, name, ..known };
@@ -262,7 +266,7 @@ impl PandoFs {
             return self.dir_attrs.told(attr, asked, exact);
         }
         // What this mount itself is changing is not known for sure, but leased all the same.
-        let leased = exact.max(self.client.dir_believed(attr.ino));
+        let leased = exact.max(until_late(self.client.dir_believed(attr.ino)));
         let timeout = self.dir_attrs.told(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
@@ -283,7 +287,7 @@ impl PandoFs {
         match self.options.cache {
             Cache::Timeouts => self.options.attr_timeout,
             Cache::Leases => {
-                let timeout = self.client.attr_believed(attr);
+                let timeout = until_late(self.client.attr_believed(attr));
                 // As with entries.
                 let may = !timeout.is_zero()
                     && self.cached.told.note(attr.ino, timeout)

@@ -4,33 +4,34 @@
 //! renames something in it. That program may be waiting for a server that waits for this mount to answer the
 //! recall, or for another mount of which the same is true. So notices are written by threads that do nothing
 //! else, and nobody waits for one longer than the kernel believes the name anyway: it is told to believe names
-//! for [`NAME_AT_MOST`], after which the recall can be answered whether the notice got through or not. For names
-//! that this mount itself is changing (it holds that lock until the change is answered) nobody waits at all.
+//! for [`NAME_AT_MOST`] from when it takes the answer in, which is [`LATE`] after it was given at most; then the recall
+//! can be answered whether the notice got through or not. For names that this mount itself is changing (it holds that
+//! lock until the change is answered) nobody waits at all.
 //!
 //! A notice *expires* a name: the kernel asks for it before it believes it again, and if it leads to the same
 //! inode as before nobody notices. A notice that *drops* it would do what a removal does: a program whose working
 //! directory or executable is below would be told that it has been deleted.
 //!
-//! But there is one answer that expiry does not reach. A kernel thread that asks for a name which it knows does
-//! so without the lock:
+//! But there is one answer that expiry does not reach. A kernel thread that asks for a name which it knows to lead
+//! somewhere does so without the lock:
 //!
 //! ```text
-//! kernel thread:  asks for NAME             (is woken)     believes NAME for 1 s
+//! kernel thread:  asks for NAME             (is woken)     believes NAME
 //! mount:                        answers
 //! notices:                               expires NAME
 //! ```
 //!
-//! So a name that the kernel was told a moment ago ([`SETTLED_AFTER`]) is dropped, which that thread's belief
-//! does not survive; or if it is a directory's, in which somebody may be working, it is expired again when the
-//! thread has had time. So is a name that this mount itself is changing: when the notice gets through it leads to
-//! something else, which was never told and may be a directory (a layer of an overlay, renamed to where a moment ago
-//! was nothing, would be taken for removed). (An answer that is noted and not sent is waited for: [`Told::fence`].) What asks for a
-//! name the kernel does not know, lists a directory or makes a name does so with the lock.
+//! So a file's name that the kernel was told a moment ago ([`SETTLED_AFTER`]) is dropped, which that thread's belief
+//! does not survive; a directory's, in which somebody may be working, is expired again when the thread has had time.
+//! So is a name that this mount itself is changing: when the notice gets through it leads to something else, which was
+//! never told and may be a directory (a layer of an overlay, renamed to where a moment ago was nothing, would be taken
+//! for removed). An answer that is noted and not sent is waited for: [`Told::fence`]. What asks for a name of which the
+//! kernel knows nothing, or that there is nothing, lists a directory or makes a name does so with the lock.
 //!
 //! [`Told::fence`]: crate::told::Told::fence
 
 use crate::kernel::Kernel;
-use pandofs_types::{Ino, Name};
+use pandofs_types::{FileKind, Ino, Name};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -38,10 +39,24 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may believe a name.
-pub(crate) const NAME_AT_MOST: Duration = Duration::from_secs(1);
+/// How long the kernel may believe a name after it took it in.
+pub(crate) const NAME_AT_MOST: Duration = Duration::from_millis(500);
 
-/// A thread that was given an answer this long ago has taken it in.
+/// A kernel thread takes an answer in this long after it was given at most, on whatever a busy machine.
+///
+/// What the kernel believes by itself ends this much later than if it took answers in at once; so names that are not
+/// taken back in time are waited for so much longer, and of leases so much is left. With 0, a program on this mount was
+/// told that there is no file which another mount had made and closed:
+///
+/// ```text
+/// kernel thread:  asks for NAME                (is woken)  believes there is none ...............| for 1 s
+/// program:        waits for a server, and holds the directory's lock ................
+/// mount:                        answers NAME       is asked to take NAME back; 1 s after its answer says it has
+/// other mount:                                     makes NAME ..................................|
+/// ```
+pub(crate) const LATE: Duration = Duration::from_millis(500);
+
+/// A thread that was given an answer this long ago has as a rule taken it in.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Threads that write notices. Those of one directory are written by one, so that a directory that is locked
@@ -56,8 +71,8 @@ const MAX_WAITING_BATCHES: usize = 256;
 pub(crate) struct ToldName {
     pub dir: Ino,
     pub name: Name,
-    /// It leads to a directory.
-    pub is_dir: bool,
+    /// What it leads to; `None`: nothing.
+    pub kind: Option<FileKind>,
     pub at: Instant,
     /// When the kernel believes it no longer, whatever happens.
     pub until: Instant,
@@ -231,13 +246,13 @@ fn take_back(hearer: &impl Hearer, names: &[ToldName]) {
             continue;
         }
         let settled = name.at + SETTLED_AFTER;
-        match (settled > now, name.is_dir) {
-            (true, false) => hearer.drop(name),
-            (true, true) => {
+        match name.kind {
+            Some(FileKind::Dir) if settled > now => {
                 hearer.expire(name);
                 again.push((settled, name));
             }
-            (false, _) => hearer.expire(name),
+            Some(_) if settled > now => hearer.drop(name),
+            Some(_) | None => hearer.expire(name),
         }
     }
     for (settled, name) in again {
@@ -299,7 +314,16 @@ mod tests {
         Name::new(name.as_bytes()).unwrap()
     }
 
-    fn told(dir: Ino, name: &str, is_dir: bool, ago: Duration, left: Duration) -> ToldName {
+    const FILE: Option<FileKind> = Some(FileKind::File);
+    const DIR: Option<FileKind> = Some(FileKind::Dir);
+
+    fn told(
+        dir: Ino,
+        name: &str,
+        kind: Option<FileKind>,
+        ago: Duration,
+        left: Duration,
+    ) -> ToldName {
         let now = Instant::now();
         let at = now
             .checked_sub(ago)
@@ -308,7 +332,7 @@ mod tests {
         ToldName {
             dir,
             name,
-            is_dir,
+            kind,
             at,
             until,
         }
@@ -322,12 +346,12 @@ mod tests {
         notices.begin(recorder.clone()).unwrap();
         let dir = Ino(4);
         // However long this thread is held up here, it is still new then.
-        let mut new_dir = told(dir, "new directory", true, LONG, LONG);
+        let mut new_dir = told(dir, "new directory", DIR, LONG, LONG);
         new_dir.at = Instant::now() + Duration::from_secs(1);
         notices.take_back(vec![
-            told(dir, "old file", false, LONG, LONG),
-            told(dir, "old directory", true, LONG, LONG),
-            told(dir, "over", false, LONG, Duration::ZERO),
+            told(dir, "old file", FILE, LONG, LONG),
+            told(dir, "old directory", DIR, LONG, LONG),
+            told(dir, "over", FILE, LONG, Duration::ZERO),
             new_dir,
         ]);
         let heard = std::mem::take(&mut *recorder.heard.lock().unwrap());
@@ -339,11 +363,13 @@ mod tests {
         ];
         assert_eq!(heard, expected.map(|name| ("expire", named(name))));
 
-        let mut new = told(dir, "new file", false, LONG, LONG);
-        new.at = new.until;
-        notices.take_back(vec![new]);
+        let mut new = told(dir, "new file", FILE, LONG, LONG);
+        let mut nothing = told(dir, "nothing", None, LONG, LONG);
+        (new.at, nothing.at) = (new.until, nothing.until);
+        notices.take_back(vec![new, nothing]);
         let heard = recorder.heard.lock().unwrap().clone();
-        assert_eq!(heard, [("drop", named("new file"))]);
+        let expected = [("drop", named("new file")), ("expire", named("nothing"))];
+        assert_eq!(heard, expected);
     }
 
     /// `rmdir` on an overlay ended with `EIO`: a directory had been renamed to a name that a moment ago had led to
@@ -353,11 +379,11 @@ mod tests {
         let (notices, recorder) = (Notices::default(), Recorder::default());
         notices.begin(recorder.clone()).unwrap();
         let dir = Ino(4);
-        let mut new = told(dir, "new", false, LONG, LONG);
+        let mut new = told(dir, "new", FILE, LONG, LONG);
         new.at = Instant::now() + Duration::from_secs(1);
-        notices.take_back_later(vec![new, told(dir, "old", false, LONG, LONG)]);
+        notices.take_back_later(vec![new, told(dir, "old", FILE, LONG, LONG)]);
         // Of the same thread, and so after these.
-        notices.take_back(vec![told(dir, "last", false, LONG, LONG)]);
+        notices.take_back(vec![told(dir, "last", FILE, LONG, LONG)]);
         let heard = std::mem::take(&mut *recorder.heard.lock().unwrap());
         let expected = ["new", "old", "last"];
         assert_eq!(heard, expected.map(|name| ("expire", named(name))));
@@ -375,14 +401,14 @@ mod tests {
         notices.begin(recorder.clone()).unwrap();
         let lock = recorder.locked.lock().unwrap();
         let (little, other) = (Duration::from_millis(20), Ino(6));
-        notices.take_back(vec![told(Recorder::LOCKED, "a", false, LONG, little)]);
+        notices.take_back(vec![told(Recorder::LOCKED, "a", FILE, LONG, little)]);
         // Others are written by other threads meanwhile.
-        notices.take_back(vec![told(other, "b", false, LONG, LONG)]);
+        notices.take_back(vec![told(other, "b", FILE, LONG, LONG)]);
         assert_eq!(*recorder.heard.lock().unwrap(), [("expire", named("b"))]);
         // What is not waited for is not lost.
-        notices.take_back_later(vec![told(Recorder::LOCKED, "c", false, LONG, LONG)]);
+        notices.take_back_later(vec![told(Recorder::LOCKED, "c", FILE, LONG, LONG)]);
         drop(lock);
-        notices.take_back(vec![told(Recorder::LOCKED, "d", false, LONG, LONG)]);
+        notices.take_back(vec![told(Recorder::LOCKED, "d", FILE, LONG, LONG)]);
         let heard = recorder.heard.lock().unwrap().clone();
         let last: Vec<_> = heard.iter().rev().take(2).collect();
         assert_eq!(last, [&("expire", named("d")), &("expire", named("c"))]);

@@ -1,9 +1,9 @@
 //! What the kernel was told to believe, until it has forgotten that by itself.
 
-use crate::notices::{NAME_AT_MOST, ToldName};
+use crate::notices::{LATE, NAME_AT_MOST, ToldName};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use pandofs_types::{Ino, LeaseKey, Name};
+use pandofs_types::{FileKind, Ino, LeaseKey, Name};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -49,20 +49,20 @@ impl Names {
         at: Instant,
         key: LeaseKey,
         (dir, name): (Ino, &Name),
-        is_dir: bool,
-        how_long: Duration,
+        kind: Option<FileKind>,
+        leased: Duration,
     ) -> Duration {
-        let how_long = how_long.min(NAME_AT_MOST);
+        let how_long = leased.saturating_sub(LATE).min(NAME_AT_MOST);
         if how_long.is_zero() || self.ends.len() >= most {
             return Duration::ZERO;
         }
-        let until = at + how_long;
+        let until = at + how_long + LATE;
         let until = match self.told.entry(key) {
             // Two names at one place of the directory: one of them has to do without.
             Entry::Occupied(known) if known.get().name != *name => return Duration::ZERO,
             Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                (known.is_dir, known.at) = (is_dir, at);
+                (known.kind, known.at) = (kind, at);
                 known.until = until.max(known.until);
                 known.until
             }
@@ -71,7 +71,7 @@ impl Names {
                 let told = ToldName {
                     dir,
                     name,
-                    is_dir,
+                    kind,
                     at,
                     until,
                 };
@@ -147,31 +147,32 @@ impl Told {
         );
     }
 
-    /// The kernel is about to be told to believe a name, which has this key, for so long; for how long it may.
+    /// The kernel is about to be told to believe a name, which has this key, leads to this (`None`: to nothing) and is
+    /// leased for so long; for how long it may.
     pub fn note_name(
         &self,
         key: LeaseKey,
         (dir, name): (Ino, &Name),
-        is_dir: bool,
-        how_long: Duration,
+        kind: Option<FileKind>,
+        leased: Duration,
     ) -> Duration {
         let at = Instant::now();
         let mut names = self.names();
         names.drop_ended(at);
-        names.note(self.most, at, key, (dir, name), is_dir, how_long)
+        names.note(self.most, at, key, (dir, name), kind, leased)
     }
 
-    /// The same of names of one directory, with keys and how long each is believed.
+    /// The same of names of one directory.
     pub fn note_names<'a>(
         &self,
         dir: Ino,
-        all: impl Iterator<Item = (LeaseKey, &'a Name, bool, Duration)>,
+        all: impl Iterator<Item = (LeaseKey, &'a Name, Option<FileKind>, Duration)>,
     ) -> Vec<Duration> {
         let at = Instant::now();
         let mut names = self.names();
         names.drop_ended(at);
-        all.map(|(key, name, is_dir, how_long)| {
-            names.note(self.most, at, key, (dir, name), is_dir, how_long)
+        all.map(|(key, name, kind, leased)| {
+            names.note(self.most, at, key, (dir, name), kind, leased)
         })
         .collect()
     }
@@ -239,24 +240,23 @@ mod tests {
     fn names_are_told_for_a_while_and_taken_out_once() {
         let told = Told::within(MAX_CACHED_LEASES);
         let (dir, a, b) = (Ino(9), named("a"), named("b"));
-        assert_eq!(told.note_name(key(1), (dir, &a), true, HOUR), NAME_AT_MOST);
-        assert_eq!(
-            told.note_name(key(1), (dir, &a), true, Duration::from_millis(1)),
-            Duration::from_millis(1)
-        );
+        let note = |number, name, leased| {
+            told.note_name(key(number), (dir, name), Some(FileKind::File), leased)
+        };
+        let little = Duration::from_millis(1);
+        assert_eq!(note(1, &a, HOUR), NAME_AT_MOST);
+        assert_eq!(note(1, &a, LATE + little), little);
         // It is at the other's place.
-        assert!(told.note_name(key(1), (dir, &b), true, HOUR).is_zero());
-        assert!(
-            told.note_name(key(2), (dir, &b), true, Duration::ZERO)
-                .is_zero()
-        );
+        assert!(note(1, &b, HOUR).is_zero());
+        // The lease is over before a thread that is late has taken it in.
+        assert!(note(2, &b, LATE).is_zero());
         let begun = Instant::now();
         let taken = told.take_names([key(1), key(2)].into_iter());
         // All of it is over if this was held up for so long.
         if begun.elapsed() < NAME_AT_MOST / 2 && !taken.is_empty() {
             assert_eq!((taken.len(), &taken[0].name), (1, &a));
             // What was told first is believed for longer.
-            assert!(taken[0].until > taken[0].at + Duration::from_millis(1));
+            assert!(taken[0].until > taken[0].at + LATE + little);
         }
         assert_eq!(told.take_names([key(1)].into_iter()), []);
         assert_eq!(told.take_all_names(), []);
