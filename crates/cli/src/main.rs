@@ -13,6 +13,7 @@ mod datadir;
 mod demo;
 mod dump;
 mod exit;
+mod killed;
 mod logging;
 mod measured;
 mod mount_helper;

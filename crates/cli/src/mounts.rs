@@ -38,6 +38,8 @@ pub struct Mount {
     pub fs_type: String,
     /// What was mounted.
     pub source: OsString,
+    /// The minor number of its device, which for file systems without a disk is all of it.
+    pub device: u32,
 }
 
 impl Mount {
@@ -145,10 +147,12 @@ pub fn is_dead(point: &Path) -> bool {
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let separator = fields.iter().position(|&field| field == b"-")?;
+    let minor = fields.get(2)?.split(|&byte| byte == b':').nth(1)?;
     Some(Mount {
         point: PathBuf::from(unescape(fields.get(4)?)),
         fs_type: String::from_utf8_lossy(fields.get(separator + 1)?).into_owned(),
         source: unescape(fields.get(separator + 2)?),
+        device: std::str::from_utf8(minor).ok()?.parse().ok()?,
     })
 }
 
@@ -184,6 +188,7 @@ mod tests {
         let line = br"36 35 0:41 / /mnt/a\040b rw,nosuid shared:1 master:2 - fuse pandofs:/d\134x/cluster.json rw,user_id=0";
         let mount = parse_line(line).unwrap();
         assert_eq!(mount.point, Path::new("/mnt/a b"));
+        assert_eq!(mount.device, 41);
         let map = Path::new(r"/d\x/cluster.json");
         assert_eq!(mount.cluster_map().as_deref(), Some(map));
         assert_eq!(mount.source, source_of(Path::new(r"/d\x/cluster.json")));
@@ -206,6 +211,7 @@ mod tests {
             point: point.into(),
             fs_type: "x".into(),
             source: "y".into(),
+            device: 1,
         };
         let mounts = [
             mount("/"),

@@ -45,31 +45,30 @@ pub fn serving_mount(point: &Path) -> Vec<u32> {
         else {
             continue;
         };
-        let Ok(line) = fs::read(process.path().join("cmdline")) else {
-            continue;
-        };
-        let arguments: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
-        let Some((program, rest)) = arguments.split_first() else {
-            continue;
-        };
-        let ours = Path::new(OsStr::from_bytes(program))
-            .file_name()
-            .is_some_and(|name| name.as_bytes().starts_with(b"pandofs"));
-        // Of others nothing more is read: what is in execve(2), and closes a file whose server is away, shows nothing else
-        // until that is back, and who reads it waits as long.
-        if !ours || rest.first() != Some(&b"mount".as_slice()) {
-            continue;
-        }
-        let cwd = fs::read_link(process.path().join("cwd")).unwrap_or_default();
-        if rest.iter().any(|argument| {
-            let named = cwd.join(OsStr::from_bytes(argument));
-            mounts::absolute(&named).is_ok_and(|named| named == point)
-        }) && has_fuse_open(&process.path())
-        {
+        if names_mount(&process.path(), point) && has_fuse_open(&process.path()) {
             found.push(pid);
         }
     }
     found
+}
+
+/// Whether the process, or thread, with this directory in `/proc` is `pandofs mount … POINT`.
+pub fn names_mount(process: &Path, point: &Path) -> bool {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let mut arguments = line.split(|&byte| byte == 0);
+    let program = arguments.next().unwrap_or_default();
+    let name = Path::new(OsStr::from_bytes(program)).file_name();
+    let is_ours = name.is_some_and(|name| name.as_bytes().starts_with(b"pandofs"));
+    // Of others nothing more is read: what is in execve(2), and closes a file whose server is away, shows nothing else
+    // until that is back, and who reads it waits as long.
+    if !is_ours || arguments.next() != Some(b"mount") {
+        return false;
+    }
+    let cwd = fs::read_link(process.join("cwd")).unwrap_or_default();
+    arguments.any(|argument| {
+        let named = cwd.join(OsStr::from_bytes(argument));
+        mounts::absolute(&named).is_ok_and(|named| named == point)
+    })
 }
 
 /// Whether the process with this directory in `/proc` may answer the kernel's requests: one that is still

@@ -1,5 +1,6 @@
 //! Takes a mount away, and says who is in the way.
 
+use crate::killed;
 use crate::mounts;
 use crate::processes::serving_mount;
 use anyhow::{Context, Result, bail};
@@ -67,6 +68,9 @@ pub fn clean_dead_mount(point: &Path) -> Result<bool> {
     // not answer, and until it does the question keeps the mount busy and this process from ending.
     if !serving_mount(point).is_empty() {
         return Ok(false);
+    }
+    if killed::is_killed_mount(point) {
+        killed::abort(point)?;
     }
     let mut cleaned = false;
     // There may be several, one over the other.

@@ -197,6 +197,7 @@ impl Up {
             servers: servers(&self.server_options, dir, map),
             joined: Box::new(self.joined(dir, map)),
             mount,
+            mount_point: mount_point.map(Path::to_owned),
             restart: !self.no_restart,
             command: self.command.clone(),
         }

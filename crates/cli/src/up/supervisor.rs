@@ -2,11 +2,13 @@
 
 use super::child::{Recipe, Role, Running, describe_end};
 use super::voice::Voice;
+use crate::killed;
 use crate::signals::{self, Signal};
 use crate::told::told;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal as Kill;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -23,8 +25,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// serves until it comes across what is wrong, and would do so again and again.
 const PROBATION: Duration = Duration::from_secs(10);
 
-/// How often to look whether servers have joined.
-const JOIN_LOOK: Duration = Duration::from_secs(1);
+/// How often to look whether servers have joined, and whether a mount that was killed is held back from ending.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is to run.
 pub struct Plan {
@@ -32,6 +34,8 @@ pub struct Plan {
     /// All servers of the cluster as it is now, if it has changed since this was asked last.
     pub joined: Box<dyn FnMut() -> Option<Vec<Recipe>>>,
     pub mount: Option<Recipe>,
+    /// Where it mounts.
+    pub mount_point: Option<PathBuf>,
     /// Start children again that end by themselves.
     pub restart: bool,
     /// Run when everything serves; when it ends everything is stopped.
@@ -89,6 +93,7 @@ enum Wake {
 struct Supervisor<'v> {
     members: Vec<Member>,
     command: Option<Child>,
+    mount_point: Option<PathBuf>,
     events: Receiver<Event>,
     sender: Sender<Event>,
     voice: &'v mut Voice,
@@ -110,6 +115,7 @@ pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice
     let mut supervisor = Supervisor {
         members,
         command: None,
+        mount_point: plan.mount_point,
         events,
         sender,
         voice,
@@ -206,7 +212,7 @@ impl Supervisor<'_> {
         restart: bool,
         joined: &mut dyn FnMut() -> Option<Vec<Recipe>>,
     ) -> Result<End> {
-        let mut next_look = Instant::now() + JOIN_LOOK;
+        let mut next_look = Instant::now() + LOOK;
         loop {
             let due = self
                 .members
@@ -236,11 +242,26 @@ impl Supervisor<'_> {
                 Wake::Timeout => self.start_due(),
             }
             if next_look <= Instant::now() {
-                next_look = Instant::now() + JOIN_LOOK;
+                next_look = Instant::now() + LOOK;
+                self.free_killed_mount();
                 if let Some(servers) = joined() {
                     self.start_joined(servers);
                 }
             }
+        }
+    }
+
+    /// A mount that was killed while programs use it may not be able to end.
+    fn free_killed_mount(&mut self) {
+        let mut mounts = self.members.iter().filter(|m| m.recipe.role == Role::Mount);
+        let running = mounts.find_map(|member| member.running.as_ref());
+        if let (Some(running), Some(point)) = (running, &self.mount_point)
+            && killed::is_ending(running.pid())
+            && let Err(error) = killed::abort(point)
+        {
+            self.voice.problem(&told(&error));
+            // It will not go better.
+            self.mount_point = None;
         }
     }
 
@@ -464,7 +485,8 @@ impl Supervisor<'_> {
                     killed = names;
                     self.running(mount)
                         .for_each(|(_, running)| running.signal(Kill::KILL));
-                    deadline = Instant::now() + STOP_TIMEOUT;
+                    self.free_killed_mount();
+                    deadline = Instant::now() + LOOK;
                 }
                 Wake::Ended(..) | Wake::Ready(_) | Wake::CommandEnded(_) => {}
             }
