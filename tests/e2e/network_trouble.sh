@@ -1,6 +1,4 @@
 #!/bin/bash
-# By hand until what it has found once is understood: a reader was told that a file is gone which the other mount had made
-# and closed, as the packets that had been dropped from its machine to two servers went through again.
 # Networks in trouble, and what is stored stays as it must be: packets that are dropped for 20 s and longer, both ways or one
 # way, between a mount and servers and between servers; then ones that are lost, come twice and in another order, everywhere.
 # Programs on two mounts compare contents all the while (_network_trouble.py says which); each waits and goes on, and none
