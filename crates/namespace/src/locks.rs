@@ -1,10 +1,13 @@
 //! What undecided distributed operations hold. Derived from the transaction records, and rebuilt from
 //! them after a restart: a lock outlives a crash because its operation does.
+//!
+//! Of several holders that are in the way the same one is told wherever the same locks are held, in whichever order they
+//! were taken: who waits for whom, and who gives up, has to be what it was when the records are applied once more.
 
 use crate::Stop;
 use hashbrown::{HashMap, HashSet};
 use pandofs_types::{Ino, LeaseKey, Name, Position, ShardId, TxId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One thing that an operation holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,7 +42,7 @@ pub type LockSet = Vec<Lock>;
 /// All locks of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
-    entries: HashMap<Ino, HashMap<(Position, Name), TxId>>,
+    entries: HashMap<Ino, BTreeMap<(Position, Name), TxId>>,
     ranges: HashMap<Ino, Vec<(Position, Position, TxId)>>,
     dirs: HashMap<Ino, TxId>,
     inodes: HashMap<Ino, TxId>,
@@ -128,7 +131,7 @@ impl Locks {
         }
         match key {
             LeaseKey::Entry { dir, position } => {
-                let at = |entries: &HashMap<(Position, Name), TxId>| {
+                let at = |entries: &BTreeMap<(Position, Name), TxId>| {
                     entries.keys().any(|(other, _)| *other == position)
                 };
                 let within = |ranges: &Vec<(Position, Position, TxId)>| {
@@ -183,8 +186,9 @@ impl Locks {
                     let ranges = self.ranges.get(dir)?;
                     ranges
                         .iter()
-                        .find(|(start, end, tx)| start <= position && position < end && others(tx))
+                        .filter(|(start, end, tx)| start <= position && position < end && others(tx))
                         .map(|(_, _, tx)| *tx)
+                        .min()
                 }),
             Lock::Inode(ino) => self.inodes.get(ino).filter(|tx| others(tx)).copied(),
             Lock::Dir(dir) => self
@@ -203,9 +207,9 @@ impl Locks {
                     self.ranges
                         .get(dir)?
                         .iter()
-                        .map(|(_, _, tx)| tx)
-                        .find(|tx| others(tx))
-                        .copied()
+                        .map(|(_, _, tx)| *tx)
+                        .filter(others)
+                        .min()
                 }),
             Lock::Range { dir, start, end } => self
                 .dirs
@@ -223,8 +227,9 @@ impl Locks {
                     let ranges = self.ranges.get(dir)?;
                     ranges
                         .iter()
-                        .find(|(from, to, tx)| from < end && start < to && others(tx))
+                        .filter(|(from, to, tx)| from < end && start < to && others(tx))
                         .map(|(_, _, tx)| *tx)
+                        .min()
                 }),
             Lock::Parent(ino) => self
                 .parents
@@ -232,11 +237,8 @@ impl Locks {
                 .filter(|tx| others(tx))
                 .copied()
                 .or_else(|| {
-                    self.ancestors
-                        .get(ino)?
-                        .iter()
-                        .find(|tx| others(tx))
-                        .copied()
+                    let holders = self.ancestors.get(ino)?;
+                    holders.iter().copied().filter(others).min()
                 }),
             Lock::Ancestor(ino) => self.parents.get(ino).filter(|tx| others(tx)).copied(),
             Lock::Made(ino) => self.made.get(ino).filter(|tx| others(tx)).copied(),
@@ -367,6 +369,46 @@ mod tests {
             dir: Ino(1),
             position: Position::from_hash(hash),
             name: Name::new(b"a").unwrap(),
+        }
+    }
+
+    /// An operation that removed a directory waited, or gave up, by which of two that held names in it was found first in
+    /// a hash table; applied once more, its record did something else.
+    #[test]
+    fn the_same_holder_is_told_however_the_locks_were_taken() {
+        let range = |start, end| Lock::Range {
+            dir: Ino(2),
+            start: Position::from_hash(start),
+            end: Position::from_hash(end),
+        };
+        let held: Vec<(TxId, Lock)> = (1..20)
+            .flat_map(|n| {
+                let ancestor = Lock::Ancestor(Ino(9));
+                [entry(100 - n), range(n, n + 1), ancestor].map(|lock| (tx(n), lock))
+            })
+            .collect();
+        let wanted = [
+            Lock::Dir(Ino(1)),
+            Lock::Dir(Ino(2)),
+            Lock::Parent(Ino(9)),
+            Lock::Range {
+                dir: Ino(1),
+                start: Position::from_hash(1),
+                end: Position::from_hash(1_000),
+            },
+            range(5, 15),
+        ];
+        let told = |order: Vec<&(TxId, Lock)>| {
+            let mut locks = Locks::default();
+            for (tx, lock) in order {
+                locks.acquire(*tx, std::slice::from_ref(lock));
+            }
+            let refusals = wanted.iter().map(|lock| locks.check(lock, None).unwrap_err());
+            refusals.map(|stop| format!("{stop:?}")).collect::<Vec<_>>()
+        };
+        let first = told(held.iter().collect());
+        for _ in 0..10 {
+            assert_eq!(told(held.iter().rev().collect()), first);
         }
     }
 

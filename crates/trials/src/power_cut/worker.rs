@@ -48,7 +48,7 @@ pub struct Worker {
 pub struct Tally {
     pub operations: u64,
     pub forces: u64,
-    /// Forces that failed after a loss.
+    /// Forces that failed after a loss; operations, too, where the disk lies.
     pub told: u64,
     /// Files and directories that were looked at.
     pub looked_at: u64,
@@ -120,6 +120,8 @@ impl Worker {
             };
             match done {
                 Err(_) if lost.load(Ordering::SeqCst) => return Ok(()),
+                // Of what a disk that lies lost before.
+                Err(_) if !self.believes => self.tally.told += 1,
                 done => done.context("nothing was lost yet")?,
             }
         }
