@@ -336,9 +336,9 @@ impl Core {
     /// counted twice would take a file from whoever has it open still; one that is lost is made
     /// good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
-        let inos = batch.inos.clone();
+        let (shard, inos) = (batch.shard, batch.inos.clone());
         self.send_batch(batch);
-        self.opens.settled(&inos);
+        self.opens.settled(shard, &inos);
     }
 
     fn send_batch(&self, batch: Batch) {

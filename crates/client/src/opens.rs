@@ -10,6 +10,7 @@ use crate::file::File;
 use hashbrown::HashMap;
 use pandofs_types::limits::{MAX_RELEASES_PER_MESSAGE, RELEASE_DELAY};
 use pandofs_types::{Ino, ShardId};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -40,8 +41,8 @@ pub struct Batch {
 #[derive(Debug, Default)]
 struct Queue {
     closed: HashMap<ShardId, Vec<Ino>>,
-    /// Closes that are on their way, and how often.
-    sending: HashMap<Ino, u32>,
+    /// Closes that are on their way, to which shard and how often.
+    sending: HashMap<(ShardId, Ino), u32>,
     /// When the first of them was put in.
     oldest: Option<Instant>,
     /// A message is full.
@@ -152,7 +153,8 @@ impl<F> Opens<F> {
     /// counts and therefore dropped; from then on `registrations` is one more.
     ///
     /// Closes that are queued for or on their way to other shards are not taken off: should the inode be on one of
-    /// these, they come from there, and are counted then.
+    /// these, they come from there, and are counted then. Also of an inode that is not open any more: it may be opened
+    /// once more before they come, and would be taken for closed.
     pub fn register(
         &self,
         shards: &[ShardId],
@@ -163,31 +165,26 @@ impl<F> Opens<F> {
         // it into its table knows that it is among those that are registered, or was opened later.
         registrations.fetch_add(1, Ordering::SeqCst);
         queue.closed.retain(|shard, _| !shards.contains(shard));
-        let mut untold = queue.sending.clone();
+        let mut counts: BTreeMap<Ino, u32> = BTreeMap::new();
+        for (&(shard, ino), &times) in &queue.sending {
+            if !shards.contains(&shard) {
+                *counts.entry(ino).or_default() += times;
+            }
+        }
         for &ino in queue.closed.values().flatten() {
-            *untold.entry(ino).or_default() += 1;
+            *counts.entry(ino).or_default() += 1;
         }
-        let mut opens: Vec<(Ino, ShardId, u32)> = Vec::new();
         for table in &self.tables {
-            let table = lock(table);
-            opens.extend(
-                table
-                    .iter()
-                    .map(|(&ino, open)| (ino, open.shard, open.count)),
-            );
+            for (&ino, open) in lock(table).iter() {
+                let count = counts.entry(ino).or_default();
+                *count = count.saturating_add(open.count);
+            }
         }
-        opens.sort_unstable();
-        if opens.is_empty() {
+        if counts.is_empty() {
             return Vec::new();
         }
-        let told = |shard: ShardId| {
-            let of = |&(ino, there, count): &(Ino, ShardId, u32)| {
-                let coming = untold.get(&ino).filter(|_| there != shard);
-                (ino, count.saturating_add(coming.copied().unwrap_or(0)))
-            };
-            (shard, opens.iter().map(of).collect())
-        };
-        shards.iter().map(|&shard| told(shard)).collect()
+        let told: Vec<(Ino, u32)> = counts.into_iter().collect();
+        shards.iter().map(|&shard| (shard, told.clone())).collect()
     }
 
     /// Takes all queued closes; `registration_of` gives the count of registrations of the server
@@ -197,8 +194,10 @@ impl<F> Opens<F> {
         queue.oldest = None;
         queue.full = false;
         let closed = std::mem::take(&mut queue.closed);
-        for &ino in closed.values().flatten() {
-            *queue.sending.entry(ino).or_default() += 1;
+        for (&shard, inos) in &closed {
+            for &ino in inos {
+                *queue.sending.entry((shard, ino)).or_default() += 1;
+            }
         }
         let mut batches = Vec::new();
         for (shard, inos) in closed {
@@ -213,14 +212,14 @@ impl<F> Opens<F> {
         batches
     }
 
-    /// Closes of a batch were told, or put back, or given up.
-    pub fn settled(&self, inos: &[Ino]) {
+    /// Closes of a batch for this shard were told, or put back, or given up.
+    pub fn settled(&self, shard: ShardId, inos: &[Ino]) {
         let mut queue = self.queue();
-        for ino in inos {
-            if let Some(times) = queue.sending.get_mut(ino) {
+        for &ino in inos {
+            if let Some(times) = queue.sending.get_mut(&(shard, ino)) {
                 *times -= 1;
                 if *times == 0 {
-                    queue.sending.remove(ino);
+                    queue.sending.remove(&(shard, ino));
                 }
             }
         }
@@ -373,7 +372,7 @@ mod tests {
             opens.release(Ino(ino));
         }
         let opened = opens.register(&[ShardId(1)], &registrations);
-        assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1)])]);
+        assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1), (Ino(7), 1)])]);
         assert_eq!(registrations.load(Ordering::SeqCst), 2);
         let left = opens.take_releases(|_| 1);
         assert_eq!(
@@ -411,15 +410,16 @@ mod tests {
         for ino in [6, 7] {
             opens.release(Ino(ino));
         }
+        // Also if it was opened anew there before the close came.
         let told = |opens: &Opens<File>| opens.register(&[ShardId(1), ShardId(3)], &registrations);
         let all = [
-            (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3)]),
-            (ShardId(3), vec![(Ino(5), 1), (Ino(6), 3)]),
+            (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
+            (ShardId(3), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
         ];
         assert_eq!(told(&opens), all);
         let batch = opens.take_releases(|_| 1).remove(0);
         assert_eq!(told(&opens), all);
-        opens.settled(&batch.inos);
+        opens.settled(batch.shard, &batch.inos);
         assert_eq!(told(&opens)[1].1, [(Ino(5), 1), (Ino(6), 2)]);
         assert!(opens.any());
     }

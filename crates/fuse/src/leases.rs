@@ -187,9 +187,8 @@ impl PandoFs {
         let keys: Vec<_> = entries.iter().map(key).collect();
         let believed = self.client.listed_believed(&keys, entries);
         let names = keys.iter().zip(entries).zip(&believed);
-        let names = names.map(|((&key, entry), &(name, _))| {
-            (key, &entry.name, Some(entry.kind), name)
-        });
+        let names =
+            names.map(|((&key, entry), &(name, _))| (key, &entry.name, Some(entry.kind), name));
         let names = told.note_names(dir, names);
         let attrs = entries.iter().zip(&believed);
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));

@@ -186,7 +186,9 @@ impl Locks {
                     let ranges = self.ranges.get(dir)?;
                     ranges
                         .iter()
-                        .filter(|(start, end, tx)| start <= position && position < end && others(tx))
+                        .filter(|(start, end, tx)| {
+                            start <= position && position < end && others(tx)
+                        })
                         .map(|(_, _, tx)| *tx)
                         .min()
                 }),
@@ -403,7 +405,9 @@ mod tests {
             for (tx, lock) in order {
                 locks.acquire(*tx, std::slice::from_ref(lock));
             }
-            let refusals = wanted.iter().map(|lock| locks.check(lock, None).unwrap_err());
+            let refusals = wanted
+                .iter()
+                .map(|lock| locks.check(lock, None).unwrap_err());
             refusals.map(|stop| format!("{stop:?}")).collect::<Vec<_>>()
         };
         let first = told(held.iter().collect());

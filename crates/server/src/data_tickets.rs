@@ -1,9 +1,7 @@
 //! Numbers under which this server asks for data objects, and what it remembers of others' asking.
 
-use pandofs_api::DataReply;
-use pandofs_types::limits::MAX_REMEMBERED_DATA_ANSWERS;
-use pandofs_types::{ServerId, ShardId};
-use std::collections::{HashMap, HashSet, VecDeque};
+use pandofs_types::ShardId;
+use std::collections::HashMap;
 
 /// Shards number their data requests each for itself; on the wire a number has to tell which shard
 /// asked.
@@ -100,62 +98,9 @@ impl DataTickets {
     }
 }
 
-/// What to do with another server's data request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// It is new: carry it out.
-    No,
-    /// It is being carried out.
-    UnderWay,
-    /// It was carried out, and the answer was `Done`.
-    Done,
-}
-
-/// Requests of other servers' shards, so that each is carried out once. (A cuts an object, the answer is
-/// late, A asks again; the answer comes, a client writes behind the cut; were the second request
-/// carried out now, it would take the client's data away.)
-#[derive(Debug, Default)]
-pub struct PeerRequests {
-    under_way: HashSet<(ServerId, u64)>,
-    done: HashSet<(ServerId, u64)>,
-    /// The keys of `done`, oldest first.
-    order: VecDeque<(ServerId, u64)>,
-}
-
-impl PeerRequests {
-    /// Takes note of a request and says whether it came before.
-    pub fn begin(&mut self, server: ServerId, ticket: u64) -> Again {
-        if self.done.contains(&(server, ticket)) {
-            return Again::Done;
-        }
-        if self.under_way.insert((server, ticket)) {
-            Again::No
-        } else {
-            Again::UnderWay
-        }
-    }
-
-    /// Takes note of a result. Only successes without data are remembered: what failed may be tried
-    /// again, and what was read does no harm when it is read again.
-    pub fn finish(&mut self, server: ServerId, ticket: u64, reply: &DataReply) {
-        self.under_way.remove(&(server, ticket));
-        if *reply != DataReply::Done {
-            return;
-        }
-        if self.order.len() == MAX_REMEMBERED_DATA_ANSWERS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.done.remove(&oldest);
-        }
-        self.order.push_back((server, ticket));
-        self.done.insert((server, ticket));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::FsError;
 
     #[test]
     fn a_repeated_request_keeps_its_number_until_it_is_answered() {
@@ -183,30 +128,5 @@ mod tests {
         assert_eq!(tickets.done(5), None);
         assert_eq!(tickets.ask(ShardId(1), 7), Asked::First);
         assert_eq!(tickets.send(ShardId(1), 7), (6, true));
-    }
-
-    #[test]
-    fn a_request_is_carried_out_once() {
-        let mut requests = PeerRequests::default();
-        let (a, b) = (ServerId(1), ServerId(2));
-        assert_eq!(requests.begin(a, 5), Again::No);
-        assert_eq!(requests.begin(a, 5), Again::UnderWay);
-        assert_eq!(requests.begin(b, 5), Again::No);
-        requests.finish(a, 5, &DataReply::Done);
-        assert_eq!(requests.begin(a, 5), Again::Done);
-        requests.finish(b, 5, &DataReply::Failed(FsError::NoSpace));
-        assert_eq!(requests.begin(b, 5), Again::No);
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut requests = PeerRequests::default();
-        for ticket in 0..=MAX_REMEMBERED_DATA_ANSWERS as u64 {
-            assert_eq!(requests.begin(ServerId(1), ticket), Again::No);
-            requests.finish(ServerId(1), ticket, &DataReply::Done);
-        }
-        assert_eq!(requests.done.len(), MAX_REMEMBERED_DATA_ANSWERS);
-        assert_eq!(requests.begin(ServerId(1), 1), Again::Done);
-        assert_eq!(requests.begin(ServerId(1), 0), Again::No);
     }
 }

@@ -46,7 +46,8 @@ mod unlogged;
 /// What a lane is made of that knows no threads, sockets or clock, for whoever drives shards in another way: a
 /// simulator.
 pub mod parts {
-    pub use crate::data_tickets::{Again, Asked, DataTickets, PeerRequests};
+    pub use crate::data::removed::Removed;
+    pub use crate::data_tickets::{Asked, DataTickets};
     pub use crate::durable::Durable;
     pub use crate::flusher::flush;
     pub use crate::loads::Loads;

@@ -12,7 +12,7 @@ use pandofs_check::ShardPairs;
 use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_server::parts::{
-    Again, Answer, Asked, DataTickets, Durable, Loads, PeerRequests, Recalls, Said, Shards,
+    Answer, Asked, DataTickets, Durable, Loads, Recalls, Removed, Said, Shards,
 };
 use pandofs_server::{ServerError, parts};
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, Ticket};
@@ -82,7 +82,7 @@ pub struct Process {
     pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
     data_tickets: DataTickets,
-    peer_requests: PeerRequests,
+    removed: Removed,
     inbox: VecDeque<(ShardId, Input)>,
     recalls: Recalls<Hearer>,
     loads: Loads,
@@ -248,7 +248,7 @@ impl Server {
             tickets: BTreeMap::new(),
             last_ticket: 0,
             data_tickets: DataTickets::new(first_ticket),
-            peer_requests: PeerRequests::default(),
+            removed: Removed::default(),
             inbox: VecDeque::new(),
             recalls: Recalls::default(),
             loads: Loads::default(),
@@ -457,7 +457,7 @@ impl Server {
                     let message = PeerMessage::Data { ticket, request };
                     self.acts.push(Act::Send { server, message });
                 } else if is_first {
-                    let reply = self.data(request);
+                    let reply = self.data(process, request);
                     self.data_done(process, number, reply);
                 }
             }
@@ -532,15 +532,7 @@ impl Server {
         };
         match message {
             PeerMessage::Data { ticket, request } => {
-                let reply = match process.peer_requests.begin(sender, ticket) {
-                    Again::UnderWay => unreachable!("what is asked is done at once"),
-                    Again::Done => DataReply::Done,
-                    Again::No => {
-                        let reply = self.data(request);
-                        process.peer_requests.finish(sender, ticket, &reply);
-                        reply
-                    }
-                };
+                let reply = self.data(&mut process, request);
                 self.acts.push(Act::Send {
                     server: sender,
                     message: PeerMessage::DataDone { ticket, reply },
@@ -556,8 +548,10 @@ impl Server {
         self.process = Some(process);
     }
 
-    fn data(&mut self, request: DataRequest) -> DataReply {
+    fn data(&mut self, process: &mut Process, request: DataRequest) -> DataReply {
         match request {
+            DataRequest::Fill { ino, .. } | DataRequest::Truncate { ino, .. }
+                if process.removed.has(ino) => {}
             DataRequest::Fill { ino, cuts, data } => {
                 let object = self.objects.entry(ino).or_default();
                 if object.cuts < cuts {
@@ -574,6 +568,7 @@ impl Server {
             }
             DataRequest::Remove { ino } => {
                 self.objects.remove(&ino);
+                process.removed.note(ino);
             }
             other => unreachable!("shards do not ask for {other:?}"),
         }

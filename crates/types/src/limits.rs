@@ -130,9 +130,8 @@ pub const MAX_OWED_BYTES: usize = 16 << 20;
 /// Bytes of messages kept for a server that cannot be reached; beyond, the oldest are dropped, and
 /// whoever sent them sends them again.
 pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
-/// Answers to other servers' data requests that are remembered for the case that a request comes
-/// again.
-pub const MAX_REMEMBERED_DATA_ANSWERS: usize = 16_384;
+/// Data objects that one thread has removed and remembers, so that no request that comes late makes one anew.
+pub const MAX_REMEMBERED_REMOVALS: usize = 16_384;
 /// Bytes of a data object that one checksum is for: a page, which Linux keeps in memory whole.
 pub const CHECKSUM_BLOCK_BYTES: usize = 4_096;
 /// How long a data object has to be left unchanged before its server says on disk that it is all there:

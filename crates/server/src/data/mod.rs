@@ -13,6 +13,7 @@ mod listing;
 mod objects;
 mod open;
 pub(crate) mod pool;
+pub(crate) mod removed;
 mod rewriting;
 mod settling;
 mod space;

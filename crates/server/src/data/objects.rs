@@ -5,6 +5,7 @@ use super::extents::without_space;
 use super::generation::{Generations, boot_id};
 use super::health::{Health, is_of_the_disk};
 use super::open::{OpenObject, OpenObjects};
+use super::removed::Removed;
 use super::rewriting::Rewrites;
 use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
@@ -101,6 +102,7 @@ pub(crate) struct Objects {
     pub(super) holdings: Arc<Holdings>,
     open: OpenObjects,
     pub(super) unsettled: Unsettled,
+    removed: Removed,
 }
 
 impl Objects {
@@ -111,6 +113,7 @@ impl Objects {
             holdings,
             open: OpenObjects::new(max_open),
             unsettled: Unsettled::new(settle_after),
+            removed: Removed::default(),
         }
     }
 
@@ -118,6 +121,9 @@ impl Objects {
     /// written or cut is answered once it is on disk, if that is asked for: by a shard, which has promised
     /// somebody that it will be done.
     pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
+        if let Some(reply) = self.comes_too_late(&request) {
+            return Outcome::Done(reply);
+        }
         match self.outdated(&request) {
             Ok(None) => {}
             Ok(Some(outcome)) => return outcome,
@@ -186,6 +192,25 @@ impl Objects {
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
         };
         Outcome::Done(done.unwrap_or_else(DataReply::Failed))
+    }
+
+    /// The answer to a change of an object that was removed.
+    fn comes_too_late(&self, request: &DataRequest) -> Option<DataReply> {
+        match request {
+            DataRequest::Truncate { ino, .. } | DataRequest::Fill { ino, .. } => {
+                self.removed.has(*ino).then_some(DataReply::Done)
+            }
+            DataRequest::Write { ino, .. } | DataRequest::Allocate { ino, .. } => {
+                let stale = DataReply::Failed(FsError::Stale);
+                self.removed.has(*ino).then_some(stale)
+            }
+            DataRequest::Read { .. }
+            | DataRequest::Usage { .. }
+            | DataRequest::Space
+            | DataRequest::Remove { .. }
+            | DataRequest::Sync { .. }
+            | DataRequest::Seek { .. } => None,
+        }
     }
 
     /// The object that the request changes, if it has to be unsettled first.
@@ -319,6 +344,7 @@ impl Objects {
     }
 
     pub(super) fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
+        self.removed.note(ino);
         self.open.remove(ino);
         self.holdings.health.gone(ino, 0..u64::MAX);
         self.holdings.health.is_well(ino);

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::mailbox::Mail;
     use crate::testing::Inbox;
-    use pandofs_api::{DataReply, FIRST_CUTS};
+    use pandofs_api::{AdminReply, DataReply, FIRST_CUTS};
     use pandofs_types::{FsError, ShardId};
     use tempfile::TempDir;
 
@@ -391,13 +391,23 @@ mod tests {
         );
         client.wait_until_settled();
         assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"faxc".to_vec())]);
-        // Removed while it is known as one that may have to be settled, and made anew.
+        // Removed while it is known as one that may have to be settled; nothing makes it anew.
         let after = write_by(FIRST_CUTS + 1, 0, b"y");
         let replies = client.ask(vec![after, DataRequest::Remove { ino: INO }]);
         assert_eq!(replies, [DataReply::Done, DataReply::Done]);
-        assert_eq!(client.ask(vec![write(1, b"z")]), [DataReply::Done]);
-        client.wait_until_settled();
-        assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"\0z".to_vec())]);
+        let late = DataRequest::Truncate {
+            ino: INO,
+            cuts: FIRST_CUTS + 2,
+            length: 0,
+        };
+        let replies = client.ask(vec![write(1, b"z"), late]);
+        let stale = DataReply::Failed(FsError::Stale);
+        assert!(replies.contains(&stale) && replies.contains(&DataReply::Done));
+        let none = AdminReply::Objects {
+            objects: Vec::new(),
+            more: false,
+        };
+        assert_eq!(crate::data::list(client.dir.path(), 0, 10), none);
         client.pool.stop();
     }
 

@@ -456,15 +456,4 @@ fn what_memory_gave_up_after_a_force_that_failed_is_never_said_to_be_forced() {
     write(&mut objects, 7, 40_960, &[8; 4_096]);
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
-    // Nor does what is made in the place of one that is gone have its past.
-    let failed = Work::Object(unforceable(7)).force(&objects.holdings);
-    assert_eq!(failed, Err(FsError::Io));
-    assert_eq!(
-        done(&mut objects, DataRequest::Remove { ino: Ino(7) }),
-        DataReply::Done
-    );
-    write(&mut objects, 7, 0, b"new");
-    is_written(&objects, 7);
-    assert_eq!(sync(&mut objects, 7), DataReply::Done);
-    assert!(!is_written(&objects, 7));
 }

@@ -3,13 +3,12 @@
 use super::{Lane, pass};
 use crate::connection::Role;
 use crate::data::pool::DataOrigin;
-use crate::data_tickets::Again;
 use crate::error::ServerError;
 use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
 use crate::peers::{self, Opened};
 use crate::slots::SlotKey;
-use pandofs_api::{DataReply, PeerMessage};
+use pandofs_api::PeerMessage;
 use pandofs_shard::{Input, screen};
 use pandofs_types::limits::MAX_SHARDS;
 use pandofs_types::{FsId, ServerId, ShardId};
@@ -95,21 +94,12 @@ impl Lane {
         })?;
         match message {
             PeerMessage::Data { ticket, request } => {
-                match self.peer_requests.begin(sender, ticket) {
-                    Again::UnderWay => {}
-                    Again::Done => {
-                        let reply = DataReply::Done;
-                        self.send(sender, PeerMessage::DataDone { ticket, reply });
-                    }
-                    Again::No => {
-                        self.counters.data_requests += 1;
-                        let origin = DataOrigin::Peer {
-                            server: sender,
-                            ticket,
-                        };
-                        return self.data.request(origin, request);
-                    }
-                }
+                self.counters.data_requests += 1;
+                let origin = DataOrigin::Peer {
+                    server: sender,
+                    ticket,
+                };
+                return self.data.request(origin, request);
             }
             PeerMessage::DataDone { ticket, reply } => {
                 self.peers.forget_data(sender, ticket);

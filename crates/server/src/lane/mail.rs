@@ -92,7 +92,6 @@ impl Lane {
                 self.answer(connection, id, AnswerBody::Data(reply));
             }
             DataOrigin::Peer { server, ticket } => {
-                self.peer_requests.finish(server, ticket, &reply);
                 self.send(server, PeerMessage::DataDone { ticket, reply });
             }
             DataOrigin::Shard { number } => {

@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::data::Holdings;
 use crate::data::pool::DataPool;
-use crate::data_tickets::{DataTickets, PeerRequests};
+use crate::data_tickets::DataTickets;
 use crate::disk::Disks;
 use crate::durable::Durable;
 use crate::error::ServerError;
@@ -123,7 +123,6 @@ pub(crate) struct Lane {
     recalls: Recalls<recalls::Waiter>,
     peers: Peers,
     data_tickets: DataTickets,
-    peer_requests: PeerRequests,
 
     shards: Shards,
     faults: Option<Faults>,
@@ -282,7 +281,6 @@ impl Lane {
             recalls: Recalls::default(),
             peers,
             data_tickets: DataTickets::new(random.random()),
-            peer_requests: PeerRequests::default(),
             shards,
             faults,
             inbox: Vec::new(),

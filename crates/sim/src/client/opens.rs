@@ -181,7 +181,7 @@ impl Client {
             }
             (Some(Told::Opens { server }), _) => self.not_told(server, todo),
             (Some(Told::Closes { server, batch }), result) => {
-                let inos = batch.inos.clone();
+                let (shard_of_closes, inos) = (batch.shard, batch.inos.clone());
                 match result {
                     Some(Err(Refusal::Moved { ino, shard })) => {
                         self.learn_shard(ino, shard);
@@ -204,7 +204,7 @@ impl Client {
                     // Not repeated: a close that is counted twice would take the file from whoever has it open.
                     Some(Ok(_)) | None => {}
                 }
-                self.opens.settled(&inos);
+                self.opens.settled(shard_of_closes, &inos);
             }
         }
     }
@@ -227,16 +227,16 @@ impl Client {
         batches.sort_by_key(|batch| batch.shard);
         for batch in batches {
             let server = usize::from(self.map.server_of(batch.shard).0);
-            let inos = batch.inos.clone();
+            let (shard, inos) = (batch.shard, batch.inos.clone());
             if !self.is_registered(server, boots[server], None, todo) {
                 // What is registered is counted without these, if any of them are among it.
                 self.put_back(server, batch);
-                self.opens.settled(&inos);
+                self.opens.settled(shard, &inos);
                 todo.push(release_later());
                 continue;
             }
             if self.link(server).registrations.load(Ordering::SeqCst) != batch.registration {
-                self.opens.settled(&inos);
+                self.opens.settled(shard, &inos);
                 continue;
             }
             let request = self.tell(batch.shard, Request::Release { inos });

@@ -33,6 +33,8 @@ pub enum Letter {
     Peer {
         from: ServerId,
         message: PeerMessage,
+        /// The process that it was sent to.
+        boot: u64,
     },
 }
 

@@ -70,6 +70,7 @@ impl World {
                 let letter = Letter::Peer {
                     from: ServerId(server as u16),
                     message,
+                    boot: self.servers[usize::from(to.0)].boot,
                 };
                 self.mail(from, End::Server(to.0), letter);
             }
@@ -125,9 +126,18 @@ impl World {
                     self.schedule(server);
                 }
             }
-            (End::Server(id), Letter::Peer { from, message }) => {
+            (
+                End::Server(id),
+                Letter::Peer {
+                    from,
+                    message,
+                    boot,
+                },
+            ) => {
                 let server = usize::from(id);
                 match shard_of(&message) {
+                    // Of what shards say to one another any copy may come at any time. This ends with the connection.
+                    None if !self.is_process(server, boot) => {}
                     None => {
                         self.servers[server].server_message(from, message);
                         self.after(server);

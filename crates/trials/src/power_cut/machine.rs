@@ -1,7 +1,10 @@
 //! The cluster of the trial, and the machine of the one server that loses its power.
 
 use anyhow::{Context, Result, bail, ensure};
+use pandofs_client::{Client, Options};
+use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before it is taken to hang.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The time in which a server that serves answers.
+const ANSWER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The server that loses its power.
 pub const VICTIM: u16 = 1;
@@ -26,8 +31,9 @@ pub struct Cluster {
     pandofs: PathBuf,
     up: Option<Child>,
     lossy: Child,
-    /// The number of the disk's connection to the kernel.
-    connection: u32,
+    /// The numbers of the connections to the kernel: the disk's, and the mount's while there is one.
+    disk: u32,
+    mounted: Option<u32>,
 }
 
 /// Calls until it says yes.
@@ -117,10 +123,11 @@ impl Cluster {
             pandofs: pandofs.to_owned(),
             up: None,
             lossy: child,
-            connection: 0,
+            disk: 0,
+            mounted: None,
         };
         wait_until("the disk", || is_mounted(&disk))?;
-        cluster.connection = rustix::fs::minor(fs::metadata(&disk)?.dev());
+        cluster.disk = connection(&disk)?;
         run(Command::new("cp")
             .arg("-a")
             .arg(before.join("."))
@@ -165,7 +172,9 @@ impl Cluster {
         wait_until("the cluster to be up", || {
             ensure!(up.try_wait()?.is_none(), "'pandofs up' ended");
             Ok(fs::read_to_string(&said)?.contains(" are up\n"))
-        })
+        })?;
+        self.mounted = Some(connection(&self.mount())?);
+        Ok(())
     }
 
     fn signal_up(&self, signal: Signal) -> Result<()> {
@@ -201,15 +210,24 @@ impl Cluster {
         let log = self.data().join(format!("server-{VICTIM}/log.txt"));
         let mut refusal = None;
         wait_until("all servers to answer", || {
-            let mut status = Command::new(&self.pandofs);
-            status.args(["status", "--json", "--data"]).arg(self.data());
             let log = fs::read(&log)?;
             let log = String::from_utf8_lossy(&log);
             let said = log.lines().find(|line| line.contains(REFUSAL));
             refusal = said.filter(|_| may_refuse).map(str::to_owned);
-            Ok(refusal.is_some() || status.output()?.status.success())
+            Ok(refusal.is_some() || self.all_answer())
         })?;
         Ok(refusal)
+    }
+
+    /// Asks from here: a process that is started closes the workers' files, which waits for the victim, and that may never
+    /// be back.
+    fn all_answer(&self) -> bool {
+        let soft = Options {
+            soft: Some(ANSWER),
+            ..Options::default()
+        };
+        let client = Client::open(&self.data().join("cluster.json"), soft);
+        client.is_ok_and(|client| client.status().iter().all(|(_, status)| status.is_ok()))
     }
 
     /// Has `pandofs` look at the cluster's data.
@@ -257,16 +275,17 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Whatever happened: no mount and no process stays. What fails has ended already.
+    /// Whatever happened: no mount and no process stays. What fails has ended already. No process is started: it would
+    /// close the workers' files, which waits for the victim.
     fn drop(&mut self) {
         let detach = |path: &Path| {
-            let _ = Command::new("umount")
-                .arg("--lazy")
-                .arg(path)
-                .stderr(Stdio::null())
-                .status();
+            let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);
         };
         if let Some(up) = &mut self.up {
+            // The workers wait for it, and it for them.
+            if let Err(error) = self.mounted.map_or(Ok(()), abort) {
+                eprintln!("cannot end the mount: {error:#}");
+            }
             detach(&self.folder.join("mnt"));
             let _ = up.kill();
             let _ = up.wait();
@@ -276,7 +295,7 @@ impl Drop for Cluster {
         let ended = wait_until("the end of the disk", || {
             Ok(self.lossy.try_wait()?.is_some())
         });
-        if let Err(error) = ended.or_else(|_| self.abort_disk()) {
+        if let Err(error) = ended.or_else(|_| abort(self.disk)) {
             eprintln!("cannot end the disk: {error:#}");
         }
     }
@@ -285,19 +304,23 @@ impl Drop for Cluster {
 /// Where the kernel shows the connections of FUSE.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-impl Cluster {
-    /// Ends what waits for a disk whose process does not end: else it stays, and so does whoever looks at it in `/proc`.
-    fn abort_disk(&self) -> Result<()> {
-        if !is_mounted(Path::new(CONNECTIONS))? {
-            run(Command::new("mount").args(["-t", "fusectl", "none", CONNECTIONS]))?;
-        }
-        let abort = Path::new(CONNECTIONS).join(self.connection.to_string());
-        match fs::write(abort.join("abort"), "1") {
-            // It is gone, as it is to be.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            written => Ok(written?),
-        }
+/// Ends what waits for a mount whose process does not answer: else it stays, and so does whoever looks at it in `/proc`.
+fn abort(connection: u32) -> Result<()> {
+    if !is_mounted(Path::new(CONNECTIONS))? {
+        let flags = MountFlags::empty();
+        rustix::mount::mount("none", CONNECTIONS, "fusectl", flags, None::<&CStr>)?;
     }
+    let abort = Path::new(CONNECTIONS).join(connection.to_string());
+    match fs::write(abort.join("abort"), "1") {
+        // It is gone, as it is to be.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// The number of a FUSE mount's connection to the kernel.
+fn connection(mount: &Path) -> Result<u32> {
+    Ok(rustix::fs::minor(fs::metadata(mount)?.dev()))
 }
 
 fn is_mounted(path: &Path) -> Result<bool> {
