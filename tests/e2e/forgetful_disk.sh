@@ -1,6 +1,5 @@
 #!/bin/bash
-# By hand until it is understood: one of some twenty runs stood still for 120 s, and one failed.
-# As power_cut.sh, with a disk that answers forces and forgets every other one. What was forced may be lost then; but
+# As power_cut.sh, with a disk that answers forces and does not do one of 16. What was forced may be lost then; but
 # nothing hangs or panics, nobody reads what was never written there, and fsck and a server that does not start say why.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
