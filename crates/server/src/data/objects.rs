@@ -168,6 +168,7 @@ impl Objects {
             DataRequest::Space => self.space(),
             DataRequest::Remove { ino } => match self.remove(ino) {
                 Ok(()) => {
+                    self.removed.note(ino);
                     return Outcome::Force(Work::Removal {
                         last_byte: last_byte(ino),
                     });
@@ -344,7 +345,6 @@ impl Objects {
     }
 
     pub(super) fn remove(&mut self, ino: Ino) -> Result<(), FsError> {
-        self.removed.note(ino);
         self.open.remove(ino);
         self.holdings.health.gone(ino, 0..u64::MAX);
         self.holdings.health.is_well(ino);
