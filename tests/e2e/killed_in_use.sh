@@ -94,7 +94,7 @@ keep_waiting "$killed" "$MNT"
 kill -KILL "$killed"
 expect_freed "$killed"
 is_back() {
-    [[ -e $MNT/first ]] 2>/dev/null
+    [[ -e $MNT/first ]]
 }
 wait_until 'the mount of up to be back' is_back
 say 'up set the program free'

@@ -16,8 +16,7 @@ use std::path::Path;
 /// Where the kernel shows FUSE connections, each in a directory that is called as its device.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// Whether the process was killed and some thread of it has not ended, as far as its parent can tell that does not find it
-/// ended.
+/// A zombie's mark: the main thread has ended. Of a child that cannot be waited for yet, another thread has not.
 pub fn is_ending(pid: u32) -> bool {
     // Not `stat`, which waits for a process in execve(2).
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -25,7 +24,7 @@ pub fn is_ending(pid: u32) -> bool {
     state.is_some_and(|state| state.trim_start().starts_with('Z'))
 }
 
-/// Whether the process of the mount at `point` was killed and some thread of it has not ended, as far as we may see it.
+/// A search for threads, as far as we may see them, of a process that mounted `point` and whose main thread was killed.
 pub fn is_killed_mount(point: &Path) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());

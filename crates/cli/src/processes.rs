@@ -52,7 +52,7 @@ pub fn serving_mount(point: &Path) -> Vec<u32> {
     found
 }
 
-/// Whether the process, or thread, with this directory in `/proc` is `pandofs mount … POINT`.
+/// A look at a process, or thread, by its directory in `/proc`: is it `pandofs mount … POINT`?
 pub fn names_mount(process: &Path, point: &Path) -> bool {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
     let mut arguments = line.split(|&byte| byte == 0);

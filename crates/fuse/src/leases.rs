@@ -12,7 +12,7 @@ use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
 use crate::kernel::Kernel;
 use crate::no_xattrs::NoXattrs;
-use crate::notices::{LATE, Notices, ToldName};
+use crate::notices::{LATE, Notices, ToldName, until_late};
 use crate::ops::PandoFs;
 use crate::options::Cache;
 use crate::told::Told;
@@ -122,11 +122,6 @@ fn inode(key: &LeaseKey) -> Option<Ino> {
         LeaseKey::Entry { .. } => None,
         LeaseKey::Inode(ino) | LeaseKey::Parts(ino) => Some(ino),
     }
-}
-
-/// For how long the kernel may be told to believe what is leased for so long.
-fn until_late(leased: Duration) -> Duration {
-    leased.saturating_sub(LATE)
 }
 
 impl PandoFs {

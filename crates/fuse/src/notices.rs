@@ -39,13 +39,13 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may believe a name after it took it in.
+/// The time for which the kernel may believe a name after it took it in.
 pub(crate) const NAME_AT_MOST: Duration = Duration::from_millis(500);
 
-/// A kernel thread takes an answer in this long after it was given at most, on whatever a busy machine.
+/// The longest time between a mount's answer and a kernel thread's taking it in, on however busy a machine.
 ///
-/// What the kernel believes by itself ends this much later than if it took answers in at once; so names that are not
-/// taken back in time are waited for so much longer, and of leases so much is left. With 0, a program on this mount was
+/// Names that are not taken back in time are waited for so much longer, and the kernel is told so much less than a lease:
+/// it counts from when it takes the answer in. With 0, a program on this mount was
 /// told that there is no file which another mount had made and closed:
 ///
 /// ```text
@@ -55,6 +55,11 @@ pub(crate) const NAME_AT_MOST: Duration = Duration::from_millis(500);
 /// other mount:                                     makes NAME ..................................|
 /// ```
 pub(crate) const LATE: Duration = Duration::from_millis(500);
+
+/// The part of a lease for which the kernel may be told to believe what is leased.
+pub(crate) fn until_late(leased: Duration) -> Duration {
+    leased.saturating_sub(LATE)
+}
 
 /// A thread that was given an answer this long ago has as a rule taken it in.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);

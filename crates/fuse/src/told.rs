@@ -1,6 +1,6 @@
 //! What the kernel was told to believe, until it has forgotten that by itself.
 
-use crate::notices::{LATE, NAME_AT_MOST, ToldName};
+use crate::notices::{LATE, NAME_AT_MOST, ToldName, until_late};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::{FileKind, Ino, LeaseKey, Name};
@@ -52,7 +52,7 @@ impl Names {
         kind: Option<FileKind>,
         leased: Duration,
     ) -> Duration {
-        let how_long = leased.saturating_sub(LATE).min(NAME_AT_MOST);
+        let how_long = until_late(leased).min(NAME_AT_MOST);
         if how_long.is_zero() || self.ends.len() >= most {
             return Duration::ZERO;
         }

@@ -1,4 +1,4 @@
-//! Numbers under which this server asks for data objects, and what it remembers of others' asking.
+//! Numbers under which this server asks others for data objects.
 
 use pandofs_types::ShardId;
 use std::collections::HashMap;

@@ -19,7 +19,7 @@ const STUCK: usize = 8;
 const MAX_DIRECTORIES: usize = 1_000;
 /// The share of the rate that has to be reached, in thousandths.
 const LEAST_RATE: u64 = 900;
-/// How much memory a server may take in the end for one of that which takes least, in thousandths. (The memory of all
+/// The most memory that a server may take in the end, in thousandths of that which takes least. (The memory of all
 /// grows while the buffers of their stores fill; operations that cannot end are with some of them.)
 const MOST_MEMORY: u64 = 1_250;
 /// The time for which a call goes on asking a server that does not answer.

@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// serves until it comes across what is wrong, and would do so again and again.
 const PROBATION: Duration = Duration::from_secs(10);
 
-/// How often to look whether servers have joined, and whether a mount that was killed is held back from ending.
+/// The time between looks for servers that have joined and for a mount that was killed and cannot end.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What is to run.
@@ -253,10 +253,10 @@ impl Supervisor<'_> {
 
     /// A mount that was killed while programs use it may not be able to end.
     fn free_killed_mount(&mut self) {
-        let mut mounts = self.members.iter().filter(|m| m.recipe.role == Role::Mount);
-        let running = mounts.find_map(|member| member.running.as_ref());
-        if let (Some(running), Some(point)) = (running, &self.mount_point)
-            && killed::is_ending(running.pid())
+        let is_ending = self
+            .running(true)
+            .any(|(_, running)| killed::is_ending(running.pid()));
+        if let Some(point) = self.mount_point.as_ref().filter(|_| is_ending)
             && let Err(error) = killed::abort(point)
         {
             self.voice.problem(&told(&error));
