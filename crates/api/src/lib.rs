@@ -8,6 +8,7 @@ pub mod allocation;
 pub mod data;
 pub mod horizon;
 pub mod layout;
+pub mod op;
 pub mod reply;
 pub mod request;
 pub mod step;

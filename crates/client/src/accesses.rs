@@ -9,7 +9,7 @@ use crate::Client;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use hashbrown::HashMap;
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Attr, Credentials, Ino, ShardId, Time};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -107,10 +107,10 @@ impl Core {
         }
         for ((shard, rule), inos) in batches {
             for inos in inos.chunks(MAX_ACCESSES_PER_MESSAGE) {
-                let request = Request::Accessed {
+                let request = Request::Accessed(op::Accessed {
                     inos: inos.to_vec(),
                     rule,
-                };
+                });
                 let call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request);
                 match self.ask_call(&mut call.within(patience)) {
                     Ok(Reply::Done) => {

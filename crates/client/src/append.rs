@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
 use crate::watch::Came;
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
 
@@ -58,10 +58,10 @@ impl Core {
                     let _alone = file.appending()?;
                     let token = file.token();
                     let length = data.len() as u64;
-                    let request = Request::Extend {
+                    let request = Request::Extend(op::Extend {
                         ino: file.ino,
                         length,
-                    };
+                    });
                     let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
                     file.learn(token, &inode);
                     let end = inode.attr.size;
@@ -86,10 +86,10 @@ impl Core {
     /// `None` when the file is striped now.
     fn append_inline(&self, caller: &Credentials, file: &File, data: &[u8]) -> Result<Option<u64>> {
         let token = file.token();
-        let request = Request::AppendInline {
+        let request = Request::AppendInline(op::AppendInline {
             ino: file.ino,
             data: data.to_vec(),
-        };
+        });
         match self.ask(caller, Target::Inode(file.ino), request) {
             Ok(reply) => {
                 let inode = inode_of(reply)?;

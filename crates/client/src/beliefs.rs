@@ -30,7 +30,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
-use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
+use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest, op};
 use pandofs_types::limits::{
     LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
 };
@@ -385,19 +385,19 @@ impl Beliefs {
             return None;
         }
         let answer = match &asked.request {
-            Request::Lookup { dir, name } => {
+            Request::Lookup(op::Lookup { dir, name }) => {
                 if !self.for_all.load(Ordering::Relaxed) && !searches_all(&asked.caller) {
                     return None;
                 }
                 self.find_entry(*dir, name, now)?
             }
-            Request::GetAttr { ino } => {
+            Request::GetAttr(op::GetAttr { ino }) => {
                 let state = self.state();
                 let inode = state.inodes.get(ino)?;
                 let is_over = inode.until <= now;
                 (!is_over).then(|| Ok(Reply::Inode(inode.reply.clone())))?
             }
-            Request::DirPart { dir } => {
+            Request::DirPart(op::DirPart { dir }) => {
                 let Target::Shard(shard) = target else {
                     return None;
                 };
@@ -618,15 +618,15 @@ impl Beliefs {
         };
         let first = leased[0];
         match (&asked.request, answer) {
-            (Request::Lookup { dir, name }, Err(Refusal::Fs(FsError::NotFound))) => {
+            (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
                 let key = self.entry_key(*dir, name);
                 learning.entry(state, key, name, None, first);
             }
             (
-                Request::Lookup { dir, name }
-                | Request::Create { dir, name, .. }
-                | Request::Mkdir { dir, name, .. }
-                | Request::Link { dir, name, .. },
+                Request::Lookup(op::Lookup { dir, name })
+                | Request::Create(op::Create { dir, name, .. })
+                | Request::Mkdir(op::Mkdir { dir, name, .. })
+                | Request::Link(op::Link { dir, name, .. }),
                 Ok(Reply::Entry(entry)),
             ) => {
                 let key = self.entry_key(*dir, name);
@@ -641,10 +641,10 @@ impl Beliefs {
                     }),
                 ),
             ) => learning.inode(state, inode, first),
-            (Request::DirPart { dir }, Ok(Reply::Part(part))) => {
+            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(part))) => {
                 learning.part(state, *dir, asked.shard, part, first);
             }
-            (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
+            (Request::ReadDir(op::ReadDir { dir, .. }), Ok(Reply::Entries(listed))) => {
                 for (entry, leased) in listed.entries.iter().zip(leased) {
                     let key = self.entry_key(*dir, &entry.name);
                     let named = Named {

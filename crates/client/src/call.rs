@@ -205,11 +205,11 @@ impl<'d> Call<'d> {
             || self.shard_request().is_some_and(|request| {
                 matches!(
                     request.request,
-                    Request::Open { .. }
-                        | Request::Reopen { .. }
-                        | Request::SetLock { .. }
-                        | Request::Unlock { .. }
-                        | Request::Closing { .. }
+                    Request::Open(_)
+                        | Request::Reopen(_)
+                        | Request::SetLock(_)
+                        | Request::Unlock(_)
+                        | Request::Closing(_)
                 )
             })
     }
@@ -285,6 +285,7 @@ impl Pause {
 mod tests {
     use super::*;
     use pandofs_api::FIRST_CUTS;
+    use pandofs_api::op;
     use pandofs_types::Ino;
 
     #[test]
@@ -314,14 +315,14 @@ mod tests {
     #[test]
     fn an_open_file_is_something() {
         let ino = Ino(5);
-        let open = Request::Open {
+        let open = Request::Open(op::Open {
             ino,
             access: 4,
             truncate: false,
-        };
+        });
         let ask = |request| Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
         assert!(!ask(open.clone()).is_mutation());
         assert!(ask(open).leaves_something());
-        assert!(!ask(Request::GetAttr { ino }).leaves_something());
+        assert!(!ask(Request::GetAttr(op::GetAttr { ino })).leaves_something());
     }
 }

@@ -19,7 +19,7 @@ use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
 use crate::unforced::Unforced;
 use crate::{Counters, Options};
-use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
+use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{
     INNER_SLOTS, LOCK_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS,
@@ -288,7 +288,12 @@ impl Core {
         shard: ShardId,
         opens: Vec<(Ino, u32)>,
     ) -> std::result::Result<(), ConnectError> {
-        match self.tell(connection, cluster, shard, Request::Reopen { opens }) {
+        match self.tell(
+            connection,
+            cluster,
+            shard,
+            Request::Reopen(op::Reopen { opens }),
+        ) {
             // A shard that is not led there (any more) gets them from whoever finds its new server.
             Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
             // A refusal is rare (the shard may be starting): the whole attempt is repeated.
@@ -358,9 +363,9 @@ impl Core {
             server.put_back(connection);
             return;
         }
-        let request = Request::Release {
+        let request = Request::Release(op::Release {
             inos: batch.inos.clone(),
-        };
+        });
         match self.tell(&mut connection, &cluster, batch.shard, request) {
             Ok(answer) => {
                 server.heard(connection.asked());

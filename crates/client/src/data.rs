@@ -16,7 +16,7 @@ use crate::inodes::inode_of;
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::watch::{Came, What};
-use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
+use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
@@ -208,7 +208,7 @@ impl Core {
         length: usize,
     ) -> Result<Option<Vec<u8>>> {
         let token = file.token();
-        let request = Request::ReadInline { ino: file.ino };
+        let request = Request::ReadInline(op::ReadInline { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
         match inode.body {
@@ -253,7 +253,7 @@ impl Core {
         // Somebody else may have made the file longer.
         let ask_size = !known.certain || wanted_end > known.end;
         if ask_size {
-            let request = Request::GetAttr { ino: file.ino };
+            let request = Request::GetAttr(op::GetAttr { ino: file.ino });
             calls.push(Call::shard(Target::Inode(file.ino), caller, request));
         }
         let mut answers = self.run_all(&mut calls);
@@ -268,7 +268,7 @@ impl Core {
         if !ask_size && are_short(&runs, &answers) {
             // Either there is a hole, or somebody else has cut the file off: what is cut off is missing in
             // the data objects before whoever did it has its answer.
-            let request = Request::GetAttr { ino: file.ino };
+            let request = Request::GetAttr(op::GetAttr { ino: file.ino });
             let inode = self.ask(caller, Target::Inode(file.ino), request)?;
             file.learn(known.token, &inode_of(inode)?);
             let now = file.snapshot();
@@ -327,7 +327,7 @@ impl Core {
                 Begun::Ask => has_asked = true,
             }
             let token = file.token();
-            let request = Request::GetAttr { ino: file.ino };
+            let request = Request::GetAttr(op::GetAttr { ino: file.ino });
             let reply = self.ask(caller, Target::Inode(file.ino), request);
             let inode = inode_of(reply.ok()?).ok()?;
             file.learn(token, &inode);
@@ -404,11 +404,11 @@ impl Core {
         data: &[u8],
     ) -> Result<bool> {
         let token = file.token();
-        let request = Request::WriteInline {
+        let request = Request::WriteInline(op::WriteInline {
             ino: file.ino,
             offset,
             data: data.to_vec(),
-        };
+        });
         match self.ask(caller, Target::Inode(file.ino), request) {
             Ok(reply) => {
                 file.learn(token, &inode_of(reply)?);
@@ -442,7 +442,7 @@ impl Core {
     /// Has the shard move the file's bytes from its inode to a data object.
     pub(crate) fn stripe(&self, caller: &Credentials, file: &File) -> Result<()> {
         let token = file.token();
-        let request = Request::Stripe { ino: file.ino };
+        let request = Request::Stripe(op::Stripe { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
         match inode.body {
@@ -488,7 +488,7 @@ impl Core {
     /// How often the file was cut, once its data objects have followed.
     pub(crate) fn followed(&self, caller: &Credentials, file: &File) -> Result<u32> {
         let token = file.token();
-        let request = Request::Followed { ino: file.ino };
+        let request = Request::Followed(op::Followed { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
         Ok(inode.cuts)

@@ -9,7 +9,7 @@ use crate::route::reply_of;
 use crate::space::sparse_layout;
 use crate::watch::{Came, What};
 use pandofs_api::{
-    DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request,
+    DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request, op,
 };
 use pandofs_placement::{DirMap, Gather};
 use pandofs_types::limits::{MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
@@ -195,7 +195,7 @@ impl Client {
         settings: DirSettings,
     ) -> Result<()> {
         let core = self.core();
-        let request = Request::SetDirSettings { dir, settings };
+        let request = Request::SetDirSettings(op::SetDirSettings { dir, settings });
         let inode = inode_of(core.ask(caller, Target::Inode(dir), request)?)?;
         if let Some(home) = inode.dir {
             core.maps.correct(dir, &home.map);
@@ -223,10 +223,10 @@ impl Client {
         }
         core.maps.correct(dir, &home.map);
         let spread = |shard| {
-            let request = Request::Spread {
+            let request = Request::Spread(op::Spread {
                 dir,
                 entries_per_second,
-            };
+            });
             Call::shard(Target::Shard(shard), caller, request)
         };
         let mut calls: Vec<Call> = core
@@ -284,13 +284,13 @@ impl Core {
             dir,
             position: from,
         };
-        let request = Request::ReadDir {
+        let request = Request::ReadDir(op::ReadDir {
             dir,
             from,
             plus,
             max_entries: max.clamp(1, MAX_READDIR_ENTRIES) as u32,
             max_bytes: MAX_READDIR_BYTES as u32,
-        };
+        });
         let answer = match self.ask(caller, target, request)? {
             Reply::Entries(answer) => answer,
             other => return Err(unexpected(&other)),
@@ -435,7 +435,7 @@ impl Core {
                     continue;
                 }
                 for shard in gather.ask() {
-                    let request = Request::DirPart { dir: *dir };
+                    let request = Request::DirPart(op::DirPart { dir: *dir });
                     calls.push(Call::shard(Target::Shard(shard), caller, request));
                     of.push((index, shard));
                 }

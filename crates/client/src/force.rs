@@ -6,7 +6,7 @@ use crate::data::expect_done;
 use crate::error::{ClientError, Result};
 use crate::route::reply_of;
 use crate::unforced::{Force, Place, changed_by, object_changed_by};
-use pandofs_api::{DataRequest, Request};
+use pandofs_api::{DataRequest, Request, op};
 use pandofs_types::limits::UNFORCED_TERM;
 use pandofs_types::{Credentials, FsError, Ino, ServerId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody};
@@ -43,7 +43,7 @@ impl Core {
             }
         }
         let object = |&server| Call::data(server, DataRequest::Sync { ino });
-        let log = |&shard| Call::shard(Target::Shard(shard), caller, Request::Sync);
+        let log = |&shard| Call::shard(Target::Shard(shard), caller, Request::Sync(op::Sync));
         let mut calls: Vec<Call> = objects.iter().map(object).collect();
         calls.extend(shards.iter().map(log));
         let answers = self.run_all(&mut calls);

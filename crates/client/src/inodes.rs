@@ -11,7 +11,7 @@ use crate::route::reply_of;
 use crate::space::sparse_layout;
 use crate::watch::{Came, What};
 use crate::{Client, Node};
-use pandofs_api::{EntryReply, InodeReply, Reply, Request};
+use pandofs_api::{EntryReply, InodeReply, Reply, Request, op};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ impl Client {
             core.report(file, None)?;
         }
         let token = file.as_ref().map(|file| file.token());
-        let request = Request::SetAttr { ino, set };
+        let request = Request::SetAttr(op::SetAttr { ino, set });
         let inode = inode_of(core.ask(caller, Target::Inode(ino), request)?)?;
         if let (Some(file), Some(token)) = (&file, token) {
             file.learn(token, &inode);
@@ -113,10 +113,11 @@ impl Client {
     }
 
     fn read_link(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
-        match self
-            .core()
-            .ask(caller, Target::Inode(ino), Request::ReadLink { ino })?
-        {
+        match self.core().ask(
+            caller,
+            Target::Inode(ino),
+            Request::ReadLink(op::ReadLink { ino }),
+        )? {
             Reply::Link(target) => Ok(target),
             other => Err(unexpected(&other)),
         }
@@ -182,11 +183,11 @@ impl Client {
             core.report(file, None)?;
         }
         let token = before.map_or(Token::default(), |file| file.token());
-        let request = Request::Open {
+        let request = Request::Open(op::Open {
             ino,
             access,
             truncate,
-        };
+        });
         let mut call = Call::shard(Target::Inode(ino), caller, request);
         let inode = inode_of(core.ask_call(&mut call)?)?;
         core.opened(&call, call.asked_shard(), &inode, token);
@@ -278,13 +279,21 @@ impl Core {
 
     /// What the inode's shard answers about it, alone.
     pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
-        let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        let call = Call::shard(
+            Target::Inode(ino),
+            caller,
+            Request::GetAttr(op::GetAttr { ino }),
+        );
         self.inode_by(call, ino)
     }
 
     /// The same, asked now: with what leases say nothing of, a directory's map.
     pub fn inode_now(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
-        let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        let call = Call::shard(
+            Target::Inode(ino),
+            caller,
+            Request::GetAttr(op::GetAttr { ino }),
+        );
         self.inode_by(call.afresh(), ino)
     }
 
@@ -394,9 +403,9 @@ impl Core {
         let Some((times, shard)) = self.opens.count(ino) else {
             return;
         };
-        let request = Request::Reopen {
+        let request = Request::Reopen(op::Reopen {
             opens: vec![(ino, times)],
-        };
+        });
         if let Err(error) = self.ask(&Credentials::ROOT, Target::Shard(shard), request) {
             let error = ClientError::from(error);
             tracing::warn!("inode {ino} is open and shard {shard} may not know: {error}");
@@ -423,14 +432,14 @@ impl Core {
             return Ok(None);
         };
         let token = file.token();
-        let request = Request::WroteData {
+        let request = Request::WroteData(op::WroteData {
             ino: file.ino,
             start: report.start,
             end: report.end,
             mtime: report.mtime,
             sparse: report.sparse,
             cuts: report.cuts,
-        };
+        });
         let call = Call::shard(Target::Inode(file.ino), &report.caller, request);
         match self
             .ask_call(&mut call.within(patience))
@@ -466,7 +475,13 @@ impl Core {
 
     /// Asks for attributes of several inodes at once.
     pub fn inodes(&self, caller: &Credentials, inos: &[Ino]) -> Vec<Result<InodeReply>> {
-        let ask = |&ino| Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
+        let ask = |&ino| {
+            Call::shard(
+                Target::Inode(ino),
+                caller,
+                Request::GetAttr(op::GetAttr { ino }),
+            )
+        };
         let mut calls: Vec<Call> = inos.iter().map(ask).collect();
         let answers = self.run_all(&mut calls);
         answers

@@ -5,7 +5,7 @@ use crate::Client;
 use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::inode_of;
-use pandofs_api::{DirSettings, FileBody, Layout, LayoutChoice, Request, XattrMode};
+use pandofs_api::{DirSettings, FileBody, Layout, LayoutChoice, Request, XattrMode, op};
 use pandofs_types::limits::{MAX_STRIPE_UNIT_BYTES, MIN_STRIPE_UNIT_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, ServerId};
 
@@ -29,7 +29,11 @@ impl Client {
     pub fn layout(&self, caller: &Credentials, ino: Ino) -> Result<LayoutOf> {
         let core = self.core();
         // What this client has written and not told makes a file one with data.
-        let inode = inode_of(core.ask(caller, Target::Inode(ino), Request::GetAttr { ino })?)?;
+        let inode = inode_of(core.ask(
+            caller,
+            Target::Inode(ino),
+            Request::GetAttr(op::GetAttr { ino }),
+        )?)?;
         match (inode.dir, inode.body) {
             (Some(dir), _) => Ok(LayoutOf::Dir(dir.settings.layout.unwrap_or_default())),
             (None, FileBody::Inline { layout, .. }) => Ok(LayoutOf::File {
@@ -59,7 +63,7 @@ impl Client {
                 };
                 return self.set_dir_settings(caller, ino, settings);
             }
-            LayoutOf::File { .. } => Request::SetLayout { ino, layout },
+            LayoutOf::File { .. } => Request::SetLayout(op::SetLayout { ino, layout }),
         };
         let file = core.opens.file(ino);
         let token = file.as_ref().map(|file| file.token());

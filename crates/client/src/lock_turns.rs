@@ -11,7 +11,7 @@ use crate::call::Target;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use hashbrown::HashMap;
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_types::limits::ASKER_INTERVAL;
 use pandofs_types::{Credentials, Ino, LockKind, LockRange};
 use std::collections::VecDeque;
@@ -153,7 +153,7 @@ impl Client {
         core.locks.closed_by(ino, owner);
         let owners = core.locks.owners_through(ino, handle);
         if !owners.is_empty() {
-            let request = Request::Closing { ino, owners };
+            let request = Request::Closing(op::Closing { ino, owners });
             // What comes of it is no matter of whether the lock is kept or not.
             if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
                 tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");

@@ -21,7 +21,7 @@ use crate::pool::{ConnectError, Connection, Server};
 use crate::slots::{Slot, Slots};
 use crate::{Client, Session};
 use hashbrown::{HashMap, HashSet};
-use pandofs_api::{Refusal, Reply, Request, RequestKey};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
 use pandofs_locks::{FileLocks, Owner};
 use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
 use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId};
@@ -447,7 +447,7 @@ impl Client {
     /// # Errors
     /// The file system's.
     pub fn lock_holder(&self, ino: Ino, lock: FileLock, wait: bool) -> Result<Holder> {
-        let request = Request::GetLock { ino, lock };
+        let request = Request::GetLock(op::GetLock { ino, lock });
         let mut call = Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
         call.waits = wait;
         match self.core().ask_call(&mut call) {
@@ -484,12 +484,12 @@ impl Client {
 
 impl Core {
     fn lock_call(&self, ino: Ino, lock: FileLock, blocking: bool, wait: Duration) -> Call<'static> {
-        let request = Request::SetLock {
+        let request = Request::SetLock(op::SetLock {
             ino,
             lock,
             blocking,
             wait_ms: u32::try_from(wait.as_millis()).unwrap_or(u32::MAX),
-        };
+        });
         Call::shard(Target::Inode(ino), &Credentials::ROOT, request)
     }
 
@@ -549,12 +549,12 @@ impl Core {
         if !self.locks.forget(ino, kind, owner, range) {
             return Ok(());
         }
-        let request = Request::Unlock {
+        let request = Request::Unlock(op::Unlock {
             ino,
             kind,
             owner,
             range,
-        };
+        });
         let answer = self.ask(&Credentials::ROOT, Target::Inode(ino), request);
         match answer.map_err(ClientError::from) {
             Ok(Reply::Done) => {
@@ -598,7 +598,7 @@ impl Core {
                 rest = later;
                 let locks = now.to_vec();
                 let last = rest.is_empty();
-                let request = Request::Relock { locks, last };
+                let request = Request::Relock(op::Relock { locks, last });
                 match self.tell(connection, cluster, shard, request) {
                     Ok(AnswerBody::Shard(Ok(Reply::LostLocks(lost)))) => {
                         for (ino, lock) in lost {

@@ -7,7 +7,7 @@ use crate::file::Token;
 use crate::inodes::unexpected;
 use crate::watch::{Came, What};
 use crate::{Client, Node};
-use pandofs_api::{EntryReply, NewNode, Reply, Request};
+use pandofs_api::{EntryReply, NewNode, Reply, Request, op};
 use pandofs_types::limits::MAX_REDIRECTS;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId};
 
@@ -151,14 +151,14 @@ impl Client {
         mode: NewMode,
     ) -> Result<Node> {
         let core = self.core();
-        let request = Request::Create {
+        let request = Request::Create(op::Create {
             dir,
             name: name.clone(),
             node: NewNode::File,
             mode: mode.mode,
             umask: mode.umask,
             open: true,
-        };
+        });
         core.make_open(
             caller,
             Call::shard(core.by_name(dir, name), caller, request),
@@ -180,13 +180,13 @@ impl Client {
     ) -> Result<Node> {
         // Like names, these spread over all that carries the directory.
         let at = Position(rand::random_range(Position::FIRST.0..Position::END.0));
-        let request = Request::CreateUnnamed {
+        let request = Request::CreateUnnamed(op::CreateUnnamed {
             dir,
             at,
             mode: mode.mode,
             umask: mode.umask,
             may_be_named,
-        };
+        });
         let target = Target::Name { dir, position: at };
         self.seen(
             || What::Unnamed { dir },
@@ -245,14 +245,14 @@ impl Client {
         mode: NewMode,
     ) -> Result<Node> {
         let what = made(dir, name, &node, mode.mode & !mode.umask);
-        let request = Request::Create {
+        let request = Request::Create(op::Create {
             dir,
             name: name.clone(),
             node,
             mode: mode.mode,
             umask: mode.umask,
             open: false,
-        };
+        });
         self.make(caller, what, dir, name, request)
     }
 
@@ -273,12 +273,12 @@ impl Client {
         name: &Name,
         mode: NewMode,
     ) -> Result<Node> {
-        let request = Request::Mkdir {
+        let request = Request::Mkdir(op::Mkdir {
             dir,
             name: name.clone(),
             mode: mode.mode,
             umask: mode.umask,
-        };
+        });
         let mode = mode.mode & !mode.umask;
         self.make(caller, What::Mkdir { dir, name, mode }, dir, name, request)
     }
@@ -304,12 +304,12 @@ impl Client {
     /// `Exists` when the name is taken; `NotPermitted` for a directory.
     pub fn link(&self, caller: &Credentials, ino: Ino, dir: Ino, name: &Name) -> Result<Node> {
         let inode_shard = self.core().inodes.shard_of(ino);
-        let request = Request::Link {
+        let request = Request::Link(op::Link {
             dir,
             name: name.clone(),
             ino,
             inode_shard,
-        };
+        });
         self.make(caller, What::Link { ino, dir, name }, dir, name, request)
     }
 
@@ -333,10 +333,10 @@ impl Client {
     /// # Errors
     /// `NotFound`; `IsDir` for a directory.
     pub fn unlink(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Ino> {
-        let request = Request::Unlink {
+        let request = Request::Unlink(op::Unlink {
             dir,
             name: name.clone(),
-        };
+        });
         self.seen(
             || What::Unlink { dir, name },
             |&ino| Came::Ino(ino),
@@ -349,10 +349,10 @@ impl Client {
     /// # Errors
     /// `NotFound`; `NotDir`; `NotEmpty`.
     pub fn rmdir(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Ino> {
-        let request = Request::Rmdir {
+        let request = Request::Rmdir(op::Rmdir {
             dir,
             name: name.clone(),
-        };
+        });
         let ino = self.seen(
             || What::Rmdir { dir, name },
             |&ino| Came::Ino(ino),
@@ -395,7 +395,7 @@ impl Client {
         (new_dir, new_name): (Ino, &Name),
         how: RenameHow,
     ) -> Result<Ino> {
-        let request = Request::Rename {
+        let request = Request::Rename(op::Rename {
             dir,
             name: name.clone(),
             new_dir,
@@ -404,7 +404,7 @@ impl Client {
             new_shard: ShardId(0),
             no_replace: how.no_replace,
             whiteout: how.whiteout,
-        };
+        });
         let what = What::Rename {
             from: (dir, name),
             to: (new_dir, new_name),
@@ -435,14 +435,14 @@ impl Client {
         new_dir: Ino,
         new_name: &Name,
     ) -> Result<(Ino, Ino)> {
-        let request = Request::Exchange {
+        let request = Request::Exchange(op::Exchange {
             dir,
             name: name.clone(),
             new_dir,
             new_name: new_name.clone(),
             // Filled in when it is sent.
             new_shard: ShardId(0),
-        };
+        });
         let what = What::Exchange {
             from: (dir, name),
             to: (new_dir, new_name),
@@ -464,10 +464,10 @@ impl Client {
 impl Core {
     /// What a directory holds under the name, without a look at the inode.
     pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
-        let request = Request::Lookup {
+        let request = Request::Lookup(op::Lookup {
             dir,
             name: name.clone(),
-        };
+        });
         entry_of(self.ask(caller, self.by_name(dir, name), request)?)
     }
 

@@ -6,7 +6,7 @@ use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
 use crate::router::{Reaction, leaves_doubt};
-use pandofs_api::{DataReply, Refusal, Reply, Request};
+use pandofs_api::{DataReply, Refusal, Reply, Request, op};
 use pandofs_types::limits::{MAX_RECONNECT_PAUSE, MAX_REDIRECTS};
 use pandofs_types::{Credentials, Epoch, FsError, Ino, ServerId};
 use pandofs_wire::message::AnswerBody;
@@ -133,7 +133,8 @@ impl Core {
         patience: Option<Duration>,
     ) -> Result<(), ClientError> {
         let target = Target::Inode(dir);
-        let mut ask = Call::shard(target, caller, Request::GetAttr { ino: dir }).within(patience);
+        let mut ask = Call::shard(target, caller, Request::GetAttr(op::GetAttr { ino: dir }))
+            .within(patience);
         ask.inner = true;
         match self.ask_call(&mut ask)? {
             Reply::Inode(inode) => match inode.dir {

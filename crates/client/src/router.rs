@@ -2,7 +2,7 @@
 //! clock, no threads. The client asks it for each call, and so does the simulator.
 
 use crate::maps::{DirMaps, InodeShards};
-use pandofs_api::{Layout, Refusal, Request, ShardRequest};
+use pandofs_api::{Layout, Refusal, Request, ShardRequest, op};
 use pandofs_placement::DirMap;
 use pandofs_types::{Epoch, FsError, HashKey, Ino, Position, ServerId, ShardId};
 
@@ -71,21 +71,21 @@ impl Router<'_> {
     /// Fills in where the second inode or name of a request is, as far as is known now.
     pub fn aim_within(&self, request: &mut Request) {
         match request {
-            Request::Link {
+            Request::Link(op::Link {
                 ino, inode_shard, ..
-            } => *inode_shard = self.inodes.shard_of(*ino),
-            Request::Rename {
+            }) => *inode_shard = self.inodes.shard_of(*ino),
+            Request::Rename(op::Rename {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            }
-            | Request::Exchange {
+            })
+            | Request::Exchange(op::Exchange {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            } => {
+            }) => {
                 let position = self.hash_key.position(new_name.as_bytes());
                 *new_shard = self.maps.shard_of(*new_dir, position);
             }
@@ -99,18 +99,18 @@ impl Router<'_> {
             return false;
         };
         let elsewhere = match &asked.request {
-            Request::Rename {
+            Request::Rename(op::Rename {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            }
-            | Request::Exchange {
+            })
+            | Request::Exchange(op::Exchange {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            } => {
+            }) => {
                 let position = self.hash_key.position(new_name.as_bytes());
                 self.maps.shard_of(*new_dir, position) != *new_shard
             }
@@ -188,24 +188,25 @@ pub fn leaves_doubt(refusal: &Refusal) -> bool {
 /// The directory in which a request's shard is found.
 fn dir(request: &Request) -> Option<Ino> {
     match request {
-        Request::Lookup { dir, .. }
-        | Request::Create { dir, .. }
-        | Request::CreateUnnamed { dir, .. }
-        | Request::Mkdir { dir, .. }
-        | Request::Unlink { dir, .. }
-        | Request::Rmdir { dir, .. }
-        | Request::Link { dir, .. }
-        | Request::Rename { dir, .. }
-        | Request::Exchange { dir, .. }
-        | Request::ReadDir { dir, .. }
-        | Request::DirPart { dir } => Some(*dir),
+        Request::Lookup(op::Lookup { dir, .. })
+        | Request::Create(op::Create { dir, .. })
+        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
+        | Request::Mkdir(op::Mkdir { dir, .. })
+        | Request::Unlink(op::Unlink { dir, .. })
+        | Request::Rmdir(op::Rmdir { dir, .. })
+        | Request::Link(op::Link { dir, .. })
+        | Request::Rename(op::Rename { dir, .. })
+        | Request::Exchange(op::Exchange { dir, .. })
+        | Request::ReadDir(op::ReadDir { dir, .. })
+        | Request::DirPart(op::DirPart { dir }) => Some(*dir),
         _ => None,
     }
 }
 
 fn new_dir(request: &Request) -> Option<Ino> {
     match request {
-        Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. } => Some(*new_dir),
+        Request::Rename(op::Rename { new_dir, .. })
+        | Request::Exchange(op::Exchange { new_dir, .. }) => Some(*new_dir),
         _ => None,
     }
 }

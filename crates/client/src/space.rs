@@ -9,7 +9,7 @@ use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
 use crate::watch::{Came, What};
-use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request};
+use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request, op};
 use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, MAX_FILE_BYTES};
 use pandofs_types::{Attr, Credentials, FsError, Ino};
 use pandofs_wire::message::AnswerBody;
@@ -114,12 +114,12 @@ impl Core {
         allocation: Allocation,
     ) -> Result<bool> {
         let token = file.token();
-        let request = Request::Allocate {
+        let request = Request::Allocate(op::Allocate {
             ino: file.ino,
             offset,
             length,
             allocation,
-        };
+        });
         match self.ask(caller, Target::Inode(file.ino), request) {
             Ok(reply) => {
                 file.learn(token, &inode_of(reply)?);
@@ -139,7 +139,7 @@ impl Core {
         // The size counts what this client has written.
         self.report(file, None)?;
         let token = file.token();
-        let request = Request::ReadInline { ino: file.ino };
+        let request = Request::ReadInline(op::ReadInline { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
         let size = inode.attr.size;

@@ -22,7 +22,7 @@
 //! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
-use pandofs_api::{DataRequest, Reply, Request};
+use pandofs_api::{DataRequest, Reply, Request, op};
 use pandofs_types::{Ino, ServerId};
 use pandofs_wire::hello::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -254,36 +254,42 @@ pub fn changed_by(request: &Request, reply: &Reply) -> impl Iterator<Item = Ino>
         _ => None,
     };
     let changed = match request {
-        Request::Create { dir, .. }
-        | Request::CreateUnnamed { dir, .. }
-        | Request::Mkdir { dir, .. }
-        | Request::Link { dir, .. } => [Some(*dir), made, None, None],
+        Request::Create(op::Create { dir, .. })
+        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
+        | Request::Mkdir(op::Mkdir { dir, .. })
+        | Request::Link(op::Link { dir, .. }) => [Some(*dir), made, None, None],
         // An inode without this name needs no disk.
-        Request::Unlink { dir, .. } | Request::Rmdir { dir, .. } => [Some(*dir), None, None, None],
-        Request::Rename { dir, new_dir, .. } => [Some(*dir), Some(*new_dir), made, None],
-        Request::Exchange { dir, new_dir, .. } => {
+        Request::Unlink(op::Unlink { dir, .. }) | Request::Rmdir(op::Rmdir { dir, .. }) => {
+            [Some(*dir), None, None, None]
+        }
+        Request::Rename(op::Rename { dir, new_dir, .. }) => {
+            [Some(*dir), Some(*new_dir), made, None]
+        }
+        Request::Exchange(op::Exchange { dir, new_dir, .. }) => {
             let other = match reply {
                 Reply::Exchanged { other, .. } => Some(*other),
                 _ => None,
             };
             [Some(*dir), Some(*new_dir), made, other]
         }
-        Request::Open {
+        Request::Open(op::Open {
             ino,
             truncate: true,
             ..
+        })
+        | Request::SetAttr(op::SetAttr { ino, .. })
+        | Request::WriteInline(op::WriteInline { ino, .. })
+        | Request::AppendInline(op::AppendInline { ino, .. })
+        | Request::Allocate(op::Allocate { ino, .. })
+        | Request::Extend(op::Extend { ino, .. })
+        | Request::Stripe(op::Stripe { ino })
+        | Request::WroteData(op::WroteData { ino, .. })
+        | Request::SetXattr(op::SetXattr { ino, .. })
+        | Request::RemoveXattr(op::RemoveXattr { ino, .. })
+        | Request::SetLayout(op::SetLayout { ino, .. })
+        | Request::SetDirSettings(op::SetDirSettings { dir: ino, .. }) => {
+            [Some(*ino), None, None, None]
         }
-        | Request::SetAttr { ino, .. }
-        | Request::WriteInline { ino, .. }
-        | Request::AppendInline { ino, .. }
-        | Request::Allocate { ino, .. }
-        | Request::Extend { ino, .. }
-        | Request::Stripe { ino }
-        | Request::WroteData { ino, .. }
-        | Request::SetXattr { ino, .. }
-        | Request::RemoveXattr { ino, .. }
-        | Request::SetLayout { ino, .. }
-        | Request::SetDirSettings { dir: ino, .. } => [Some(*ino), None, None, None],
         // When something was read last is nothing that a program forces.
         _ => [None; 4],
     };
@@ -469,7 +475,7 @@ mod tests {
     fn names_are_changes_of_their_directories_and_of_what_they_lead_to() {
         let (dir, new_dir) = (Ino(7), Ino(8));
         let name = || pandofs_types::Name::new(b"leaf").unwrap();
-        let rename = Request::Rename {
+        let rename = Request::Rename(op::Rename {
             dir,
             name: name(),
             new_dir,
@@ -477,13 +483,13 @@ mod tests {
             new_shard: pandofs_types::ShardId(0),
             no_replace: false,
             whiteout: false,
-        };
+        });
         let changed: Vec<Ino> = changed_by(&rename, &Reply::Renamed { ino: FILE }).collect();
         assert_eq!(changed, [dir, new_dir, FILE]);
-        let unlink = Request::Unlink { dir, name: name() };
+        let unlink = Request::Unlink(op::Unlink { dir, name: name() });
         let changed: Vec<Ino> = changed_by(&unlink, &Reply::Removed { ino: FILE }).collect();
         assert_eq!(changed, [dir]);
-        let read = Request::ReadInline { ino: FILE };
+        let read = Request::ReadInline(op::ReadInline { ino: FILE });
         assert_eq!(changed_by(&read, &Reply::Done).count(), 0);
     }
 }

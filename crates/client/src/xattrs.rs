@@ -6,7 +6,7 @@ use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
 use crate::layout::LAYOUT_XATTR;
 use crate::watch::{Came, What};
-use pandofs_api::{Reply, Request, XattrMode};
+use pandofs_api::{Reply, Request, XattrMode, op};
 use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
 use pandofs_types::{Acl, Credentials, FsError, Ino};
@@ -26,10 +26,10 @@ impl Client {
         if name == LAYOUT_XATTR {
             return self.layout_xattr(caller, ino);
         }
-        let request = Request::GetXattr {
+        let request = Request::GetXattr(op::GetXattr {
             ino,
             name: name.to_vec(),
-        };
+        });
         match self.core().ask(caller, Target::Inode(ino), request)? {
             Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
@@ -49,10 +49,11 @@ impl Client {
     }
 
     fn list_xattr(&self, caller: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        match self
-            .core()
-            .ask(caller, Target::Inode(ino), Request::ListXattr { ino })?
-        {
+        match self.core().ask(
+            caller,
+            Target::Inode(ino),
+            Request::ListXattr(op::ListXattr { ino }),
+        )? {
             Reply::Names(names) => Ok(names.into_iter().map(|name| name.into_vec()).collect()),
             other => Err(unexpected(&other)),
         }
@@ -95,12 +96,12 @@ impl Client {
             return self.set_layout_xattr(caller, ino, value, mode);
         }
         let (name, value) = (name.to_vec(), value.to_vec());
-        let request = Request::SetXattr {
+        let request = Request::SetXattr(op::SetXattr {
             ino,
             name,
             value,
             mode,
-        };
+        });
         self.core().ask_done(caller, Target::Inode(ino), request)
     }
 
@@ -127,10 +128,10 @@ impl Client {
         if name == LAYOUT_XATTR {
             return self.remove_layout_xattr(caller, ino);
         }
-        let request = Request::RemoveXattr {
+        let request = Request::RemoveXattr(op::RemoveXattr {
             ino,
             name: name.to_vec(),
-        };
+        });
         self.core().ask_done(caller, Target::Inode(ino), request)
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Credentials, Ino, SetAttr, SetTime, Time};
 use pandofs_wire::message::RequestBody;
@@ -15,15 +15,17 @@ fn script(request: &RequestBody) -> Reaction {
         return unexpected(request);
     };
     match &asked.request {
-        Request::GetAttr { ino } | Request::SetAttr { ino, .. } => ok(Reply::Inode(file(*ino))),
-        Request::Accessed { .. } => ok(Reply::Done),
+        Request::GetAttr(op::GetAttr { ino }) | Request::SetAttr(op::SetAttr { ino, .. }) => {
+            ok(Reply::Inode(file(*ino)))
+        }
+        Request::Accessed(_) => ok(Reply::Done),
         _ => unexpected(request),
     }
 }
 
 fn told(server: &Fake) -> Vec<Vec<(Ino, Time)>> {
     let inos = |asked: pandofs_api::ShardRequest| match asked.request {
-        Request::Accessed { inos, .. } => Some(inos),
+        Request::Accessed(op::Accessed { inos, .. }) => Some(inos),
         _ => None,
     };
     server.asked().into_iter().filter_map(inos).collect()
@@ -74,8 +76,8 @@ fn a_reading_is_told_before_attributes_are_set() {
     client.setattr(&Credentials::ROOT, Ino(2), set).unwrap();
     let asked = server.asked();
     let place = |wanted: fn(&Request) -> bool| asked.iter().position(|a| wanted(&a.request));
-    let read = place(|request| matches!(request, Request::Accessed { .. }));
-    let set = place(|request| matches!(request, Request::SetAttr { .. }));
+    let read = place(|request| matches!(request, Request::Accessed(_)));
+    let set = place(|request| matches!(request, Request::SetAttr(_)));
     assert!(read.is_some() && read < set, "{asked:?}");
     assert_eq!(told(&server), [[(Ino(2), Time(5))]]);
 }

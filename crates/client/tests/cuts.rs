@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Reply, Request,
+    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Reply, Request, op,
 };
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::{FsError, Ino, ServerId, ShardId};
@@ -61,26 +61,26 @@ impl Stored {
     fn answer(&mut self, server: u16, request: &RequestBody) -> Reaction {
         match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::Create { .. } => ok(entry(self.reply(), ShardId(0))),
-                Request::GetAttr { .. } => self.inode(),
-                Request::Followed { .. } => {
+                Request::Create(_) => ok(entry(self.reply(), ShardId(0))),
+                Request::GetAttr(_) => self.inode(),
+                Request::Followed(_) => {
                     self.log.push("followed");
                     if !self.forgets {
                         self.followed = [self.cuts; 2];
                     }
                     self.inode()
                 }
-                Request::Extend { length, .. } => {
+                Request::Extend(op::Extend { length, .. }) => {
                     self.log.push("extend");
                     self.size += length;
                     self.inode()
                 }
-                Request::WroteData { cuts, end, .. } => {
+                Request::WroteData(op::WroteData { cuts, end, .. }) => {
                     self.reported.push(*cuts);
                     self.size = self.size.max(*end);
                     self.inode()
                 }
-                Request::Release { .. } | Request::Reopen { .. } => ok(Reply::Done),
+                Request::Release(_) | Request::Reopen(_) => ok(Reply::Done),
                 _ => unexpected(request),
             },
             RequestBody::Data(

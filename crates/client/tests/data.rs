@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply, Request,
+    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply, Request, op,
 };
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::limits::MAX_INLINE_BYTES;
@@ -80,7 +80,7 @@ impl Stored {
 
     fn answer(&mut self, server: u16, request: &RequestBody) -> Reaction {
         if let RequestBody::Shard(asked) = request
-            && let Request::Reopen { .. } = asked.request
+            && let Request::Reopen(_) = asked.request
         {
             // Each server that is met for the first time is told what is open.
             return ok(Reply::Done);
@@ -107,15 +107,15 @@ impl Stored {
 
     fn shard(&mut self, request: &Request) -> Option<Reaction> {
         match request {
-            Request::GetAttr { .. } if self.leases => {
+            Request::GetAttr(_) if self.leases => {
                 return Some(Reaction::Answer(AnswerBody::Leased {
                     result: Ok(Reply::Inode(self.inode(false))),
                     leased: vec![Leased::ATTRIBUTES],
                 }));
             }
-            Request::Create { .. } => return Some(ok(entry(self.inode(false), ShardId(0)))),
-            Request::ReadInline { .. } => return Some(ok(Reply::Inode(self.inode(true)))),
-            Request::WriteInline { offset, data, .. } => {
+            Request::Create(_) => return Some(ok(entry(self.inode(false), ShardId(0)))),
+            Request::ReadInline(_) => return Some(ok(Reply::Inode(self.inode(true)))),
+            Request::WriteInline(op::WriteInline { offset, data, .. }) => {
                 let end = *offset as usize + data.len();
                 if self.striped || end > MAX_INLINE_BYTES {
                     let (layout, striped) = (LAYOUT, self.striped);
@@ -123,18 +123,18 @@ impl Stored {
                 }
                 self.write_inline(*offset, data);
             }
-            Request::Stripe { .. } => {
+            Request::Stripe(_) => {
                 // The shard copies what the inode held.
                 let inline = std::mem::take(&mut self.inline);
                 self.objects.insert(LAYOUT.server_of(0).0, inline);
                 self.striped = true;
                 self.cuts = FIRST_CUTS;
             }
-            Request::WroteData { end, mtime, .. } => {
+            Request::WroteData(op::WroteData { end, mtime, .. }) => {
                 self.size = self.size.max(*end);
                 self.mtime = self.mtime.max(*mtime);
             }
-            Request::SetAttr { set, .. } => {
+            Request::SetAttr(op::SetAttr { set, .. }) => {
                 if let Some(size) = set.size {
                     self.size = size;
                     self.cuts += u32::from(self.striped);
@@ -149,8 +149,8 @@ impl Stored {
                     self.mtime = time;
                 }
             }
-            Request::GetAttr { .. } | Request::Open { .. } | Request::Followed { .. } => {}
-            Request::Sync | Request::Release { .. } => return Some(ok(Reply::Done)),
+            Request::GetAttr(_) | Request::Open(_) | Request::Followed(_) => {}
+            Request::Sync(op::Sync) | Request::Release(_) => return Some(ok(Reply::Done)),
             _ => return None,
         }
         Some(ok(Reply::Inode(self.inode(false))))
@@ -190,14 +190,14 @@ impl Stored {
 fn kind(request: &RequestBody) -> &'static str {
     match request {
         RequestBody::Shard(asked) => match asked.request {
-            Request::ReadInline { .. } => "read inline",
-            Request::WriteInline { .. } => "write inline",
-            Request::Stripe { .. } => "stripe",
-            Request::WroteData { .. } => "wrote data",
-            Request::GetAttr { .. } => "getattr",
-            Request::Followed { .. } => "followed",
-            Request::SetAttr { .. } => "setattr",
-            Request::Sync => "sync",
+            Request::ReadInline(_) => "read inline",
+            Request::WriteInline(_) => "write inline",
+            Request::Stripe(_) => "stripe",
+            Request::WroteData(_) => "wrote data",
+            Request::GetAttr(_) => "getattr",
+            Request::Followed(_) => "followed",
+            Request::SetAttr(_) => "setattr",
+            Request::Sync(op::Sync) => "sync",
             _ => "other",
         },
         RequestBody::Data(DataRequest::Read { .. }) => "read",
@@ -506,7 +506,7 @@ fn stripes_are_written_and_read_at_the_same_time() {
                     data(DataReply::Data(vec![id as u8; *length as usize]))
                 }
                 RequestBody::Shard(asked) => match &asked.request {
-                    Request::GetAttr { .. } | Request::WroteData { .. } => {
+                    Request::GetAttr(_) | Request::WroteData(_) => {
                         let mut inode = file(FILE);
                         inode.attr.size = 6 * 4_096;
                         inode.body = FileBody::Striped(LAYOUT);

@@ -6,6 +6,7 @@ mod common;
 use common::*;
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, EntryReply, InodeReply, Refusal, Reply, Request,
+    op,
 };
 use pandofs_client::ClientError;
 use pandofs_placement::DirMap;
@@ -79,8 +80,10 @@ impl Stored {
             return unexpected(request);
         };
         match &asked.request {
-            Request::ReadDir { from, plus, .. } => self.read_dir(asked.shard, *from, *plus),
-            Request::GetAttr { ino } if *ino == Ino::ROOT => {
+            Request::ReadDir(op::ReadDir { from, plus, .. }) => {
+                self.read_dir(asked.shard, *from, *plus)
+            }
+            Request::GetAttr(op::GetAttr { ino }) if *ino == Ino::ROOT => {
                 ok(Reply::Inode(dir(Ino::ROOT, self.map.clone())))
             }
             _ => unexpected(request),
@@ -174,7 +177,7 @@ fn a_listing_that_would_never_end_is_an_error() {
     let map = map(folder.path(), 1, 1);
     let _server = Fake::start(&map, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::ReadDir { from, .. } => ok(Reply::Entries(EntriesReply {
+            Request::ReadDir(op::ReadDir { from, .. }) => ok(Reply::Entries(EntriesReply {
                 entries: Vec::new(),
                 next: *from,
                 map: DirMap::single(ShardId(0)),
@@ -224,16 +227,20 @@ fn distributed(request: &RequestBody) -> Reaction {
         return unexpected(request);
     };
     match &asked.request {
-        Request::GetAttr { ino: DIR } | Request::SetDirSettings { .. } => ok(Reply::Inode(home())),
-        Request::Lookup { .. } => ok(Reply::Entry(EntryReply {
+        Request::GetAttr(op::GetAttr { ino: DIR }) | Request::SetDirSettings(_) => {
+            ok(Reply::Inode(home()))
+        }
+        Request::Lookup(_) => ok(Reply::Entry(EntryReply {
             ino: DIR,
             kind: FileKind::Dir,
             shard: ShardId(0),
             inode: None,
         })),
-        Request::DirPart { dir: DIR } if asked.shard.0 < 3 => ok(Reply::Part(part_of(asked.shard))),
-        Request::DirPart { .. } => refuse(Refusal::Misdirected(None)),
-        Request::Sync => ok(Reply::Done),
+        Request::DirPart(op::DirPart { dir: DIR }) if asked.shard.0 < 3 => {
+            ok(Reply::Part(part_of(asked.shard)))
+        }
+        Request::DirPart(_) => refuse(Refusal::Misdirected(None)),
+        Request::Sync(op::Sync) => ok(Reply::Done),
         _ => unexpected(request),
     }
 }
@@ -271,7 +278,7 @@ fn fsync_of_a_directory_reaches_all_its_shards() {
     let mut forced: Vec<ShardId> = server
         .asked()
         .into_iter()
-        .filter(|asked| asked.request == Request::Sync)
+        .filter(|asked| asked.request == Request::Sync(op::Sync))
         .map(|asked| asked.shard)
         .collect();
     forced.sort_by_key(|shard| shard.0);
@@ -294,7 +301,7 @@ fn settings_are_sent_to_the_home() {
     assert_eq!(asked.shard, ShardId(0));
     assert_eq!(
         asked.request,
-        Request::SetDirSettings { dir: DIR, settings }
+        Request::SetDirSettings(op::SetDirSettings { dir: DIR, settings })
     );
 }
 
@@ -311,7 +318,7 @@ fn a_listing_with_attributes_asks_other_shards_for_theirs() {
             return unexpected(request);
         };
         match &asked.request {
-            Request::ReadDir { plus: true, .. } => {
+            Request::ReadDir(op::ReadDir { plus: true, .. }) => {
                 let entry = |place: u64, ino: Ino, kind, shard| DirEntry {
                     name: name(&format!("{place}")),
                     position: Position::from_hash(place),
@@ -331,8 +338,10 @@ fn a_listing_with_attributes_asks_other_shards_for_theirs() {
                     parent: None,
                 }))
             }
-            Request::GetAttr { ino } if *ino == gone => refuse(FsError::Stale),
-            Request::GetAttr { ino } if *ino == linked && asked.shard == ShardId(2) => {
+            Request::GetAttr(op::GetAttr { ino }) if *ino == gone => refuse(FsError::Stale),
+            Request::GetAttr(op::GetAttr { ino })
+                if *ino == linked && asked.shard == ShardId(2) =>
+            {
                 ok(Reply::Inode(file(linked)))
             }
             _ => distributed(request),
@@ -369,17 +378,19 @@ fn paths_are_walked_through_links_and_parents() {
         };
         let sub_dir = || dir(sub, DirMap::single(ShardId(0)));
         match &asked.request {
-            Request::Lookup { dir, name } => match (*dir, name.as_bytes()) {
+            Request::Lookup(op::Lookup { dir, name }) => match (*dir, name.as_bytes()) {
                 (Ino::ROOT, b"sub") => here(sub_dir()),
                 (Ino::ROOT, b"link") => here(link(20)),
                 (Ino::ROOT, b"circle") => here(link(21)),
                 (dir, b"file") if dir == sub => here(file(Ino(50))),
                 _ => refuse(FsError::NotFound),
             },
-            Request::ReadLink { ino: Ino(20) } => ok(Reply::Link(b"./sub".to_vec())),
-            Request::ReadLink { ino: Ino(21) } => ok(Reply::Link(b"/circle".to_vec())),
-            Request::GetAttr { ino } if *ino == sub => ok(Reply::Inode(sub_dir())),
-            Request::GetAttr { ino: Ino::ROOT } => {
+            Request::ReadLink(op::ReadLink { ino: Ino(20) }) => ok(Reply::Link(b"./sub".to_vec())),
+            Request::ReadLink(op::ReadLink { ino: Ino(21) }) => {
+                ok(Reply::Link(b"/circle".to_vec()))
+            }
+            Request::GetAttr(op::GetAttr { ino }) if *ino == sub => ok(Reply::Inode(sub_dir())),
+            Request::GetAttr(op::GetAttr { ino: Ino::ROOT }) => {
                 ok(Reply::Inode(dir(Ino::ROOT, DirMap::single(ShardId(0)))))
             }
             _ => unexpected(request),

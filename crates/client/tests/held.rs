@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_HELD;
 use pandofs_types::{FsError, Ino};
@@ -18,9 +18,9 @@ fn willing(request: &RequestBody) -> Reaction {
         return unexpected(request);
     };
     match &asked.request {
-        Request::Open { ino: GONE, .. } => refuse(FsError::Stale),
-        Request::Open { ino, .. } => ok(Reply::Inode(file(*ino))),
-        Request::Release { .. } => ok(Reply::Done),
+        Request::Open(op::Open { ino: GONE, .. }) => refuse(FsError::Stale),
+        Request::Open(op::Open { ino, .. }) => ok(Reply::Inode(file(*ino))),
+        Request::Release(_) => ok(Reply::Done),
         _ => unexpected(request),
     }
 }
@@ -30,8 +30,8 @@ fn counted(server: &Fake) -> (usize, usize) {
     let (mut opens, mut releases) = (0, 0);
     for asked in server.asked() {
         match asked.request {
-            Request::Open { .. } => opens += 1,
-            Request::Release { inos } => releases += inos.len(),
+            Request::Open(_) => opens += 1,
+            Request::Release(op::Release { inos }) => releases += inos.len(),
             _ => {}
         }
     }

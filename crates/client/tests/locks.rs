@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{Refusal, Reply, Request, RequestKey};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
 use pandofs_client::{Asker, ClientError, Tried, ask_for};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use pandofs_wire::message::RequestBody;
@@ -29,14 +29,12 @@ fn giving(loses: &Arc<AtomicBool>) -> impl Fn(&RequestBody) -> Reaction + Send +
     let loses = Arc::clone(loses);
     move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::SetLock { .. } | Request::Unlock { .. } | Request::Release { .. } => {
-                ok(Reply::Done)
-            }
-            Request::Relock { locks, .. } if loses.load(Ordering::SeqCst) => {
+            Request::SetLock(_) | Request::Unlock(_) | Request::Release(_) => ok(Reply::Done),
+            Request::Relock(op::Relock { locks, .. }) if loses.load(Ordering::SeqCst) => {
                 ok(Reply::LostLocks(locks.clone()))
             }
-            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
-            Request::GetAttr { ino } => ok(Reply::Inode(file(*ino))),
+            Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
+            Request::GetAttr(op::GetAttr { ino }) => ok(Reply::Inode(file(*ino))),
             _ => unexpected(request),
         },
         _ => unexpected(request),
@@ -45,7 +43,7 @@ fn giving(loses: &Arc<AtomicBool>) -> impl Fn(&RequestBody) -> Reaction + Send +
 
 fn told(server: &Fake) -> Vec<(Vec<(Ino, FileLock)>, bool)> {
     let relock = |request| match request {
-        Request::Relock { locks, last } => Some((locks, last)),
+        Request::Relock(op::Relock { locks, last }) => Some((locks, last)),
         _ => None,
     };
     let asked = server.asked().into_iter();
@@ -91,7 +89,7 @@ fn a_restarted_server_is_told_the_locks_that_are_left_before_anything_else() {
     let all = (vec![(FILE, left(1, 15)), (FILE, left(2, 20))], true);
     assert_eq!(told(&server)[2..], [all.clone(), all]);
     let last = server.asked().pop().unwrap();
-    assert!(matches!(last.request, Request::GetAttr { .. }), "{last:?}");
+    assert!(matches!(last.request, Request::GetAttr(_)), "{last:?}");
 }
 
 #[test]
@@ -110,7 +108,7 @@ fn a_client_without_locks_tells_none() {
     assert!(
         asked
             .iter()
-            .all(|asked| matches!(asked.request, Request::GetAttr { .. }))
+            .all(|asked| matches!(asked.request, Request::GetAttr(_)))
     );
 }
 
@@ -139,7 +137,7 @@ fn refusing() -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
     let cancelled = AtomicBool::new(false);
     move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::SetLock { blocking, .. } => {
+            Request::SetLock(op::SetLock { blocking, .. }) => {
                 if !blocking {
                     cancelled.store(true, Ordering::SeqCst);
                 }
@@ -149,8 +147,8 @@ fn refusing() -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
                     refuse(Refusal::NotYet)
                 }
             }
-            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
-            Request::Unlock { .. } => ok(Reply::Done),
+            Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
+            Request::Unlock(_) => ok(Reply::Done),
             _ => unexpected(request),
         },
         _ => unexpected(request),
@@ -171,7 +169,7 @@ fn who_waits_asks_again_with_the_same_key_until_it_is_cancelled() {
     let keys = || -> Vec<RequestKey> {
         let asked = server.asked().into_iter();
         asked
-            .filter(|asked| matches!(asked.request, Request::SetLock { .. }))
+            .filter(|asked| matches!(asked.request, Request::SetLock(_)))
             .map(|asked| asked.key)
             .collect()
     };
@@ -187,7 +185,7 @@ fn who_waits_asks_again_with_the_same_key_until_it_is_cancelled() {
     assert!(
         !asked
             .iter()
-            .any(|asked| matches!(asked.request, Request::Unlock { .. }))
+            .any(|asked| matches!(asked.request, Request::Unlock(_)))
     );
 }
 
@@ -197,8 +195,8 @@ fn who_does_not_wait_is_told_that_it_is_not_known_yet() {
     let map = map(folder.path(), 1, 1);
     let _server = Fake::start(&map, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::SetLock { .. } | Request::GetLock { .. } => refuse(Refusal::NotYet),
-            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            Request::SetLock(_) | Request::GetLock(_) => refuse(Refusal::NotYet),
+            Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
             _ => unexpected(request),
         },
         _ => unexpected(request),
@@ -223,13 +221,13 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
         let (is_unlocked, came_early) = (Arc::clone(&is_unlocked), Arc::clone(&came_early));
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::SetLock { .. } => {
+                Request::SetLock(_) => {
                     if !is_unlocked.load(Ordering::SeqCst) {
                         came_early.store(true, Ordering::SeqCst);
                     }
                     ok(Reply::Done)
                 }
-                Request::Unlock { .. } => {
+                Request::Unlock(_) => {
                     is_unlocked.store(false, Ordering::SeqCst);
                     eventually("the next program has asked or waits", || {
                         NEXT_WAITS.load(Ordering::SeqCst) || came_early.load(Ordering::SeqCst)
@@ -237,7 +235,7 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
                     is_unlocked.store(true, Ordering::SeqCst);
                     ok(Reply::Done)
                 }
-                Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+                Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
                 _ => unexpected(request),
             },
             _ => unexpected(request),
@@ -284,13 +282,13 @@ fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
                 // Only what is unlocked in part has somebody before it.
-                Request::Unlock { range, .. } if *range != LockRange::WHOLE => {
+                Request::Unlock(op::Unlock { range, .. }) if *range != LockRange::WHOLE => {
                     is_asked.store(true, Ordering::SeqCst);
                     eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
                     ok(Reply::Done)
                 }
-                Request::SetLock { .. } | Request::Unlock { .. } => ok(Reply::Done),
-                Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+                Request::SetLock(_) | Request::Unlock(_) => ok(Reply::Done),
+                Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
                 _ => unexpected(request),
             },
             _ => unexpected(request),
@@ -318,7 +316,7 @@ fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
         assert_eq!(closed, Ok(()));
     });
     let asked = server.asked();
-    let is_whole = |request: &Request| matches!(request, Request::Unlock { range, .. } if *range == LockRange::WHOLE);
+    let is_whole = |request: &Request| matches!(request, Request::Unlock(op::Unlock { range, .. }) if *range == LockRange::WHOLE);
     assert!(asked.iter().any(|asked| is_whole(&asked.request)));
 }
 
@@ -330,12 +328,12 @@ fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
     let map = map(folder.path(), 1, 1);
     let server = Fake::start(&map, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::SetLock { .. } => {
+            Request::SetLock(_) => {
                 eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
                 ok(Reply::Done)
             }
-            Request::Unlock { .. } => ok(Reply::Done),
-            Request::Relock { .. } => ok(Reply::LostLocks(Vec::new())),
+            Request::Unlock(_) => ok(Reply::Done),
+            Request::Relock(_) => ok(Reply::LostLocks(Vec::new())),
             _ => unexpected(request),
         },
         _ => unexpected(request),
@@ -351,5 +349,8 @@ fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
     assert_eq!(tried, Err(ClientError::Fs(FsError::Interrupted)));
     let asked = server.asked();
     let last = asked.last().map(|asked| &asked.request);
-    assert!(matches!(last, Some(Request::Unlock { owner: 7, .. })));
+    assert!(matches!(
+        last,
+        Some(Request::Unlock(op::Unlock { owner: 7, .. }))
+    ));
 }

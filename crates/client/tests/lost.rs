@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request};
+use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request, op};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_placement::DirMap;
 use pandofs_types::{FsError, Ino, Leased, ServerId, SetAttr, ShardId};
@@ -44,17 +44,16 @@ fn willing(request: &RequestBody) -> Reaction {
         other => return unexpected(other),
     };
     match asked {
-        Request::Create { .. } | Request::Link { .. } => ok(entry(striped(), ShardId(0))),
-        Request::Rename { .. } => ok(Reply::Renamed { ino: FILE }),
-        Request::Unlink { .. } => ok(Reply::Removed { ino: FILE }),
-        Request::GetAttr { ino: Ino::ROOT } => {
+        Request::Create(_) | Request::Link(_) => ok(entry(striped(), ShardId(0))),
+        Request::Rename(_) => ok(Reply::Renamed { ino: FILE }),
+        Request::Unlink(_) => ok(Reply::Removed { ino: FILE }),
+        Request::GetAttr(op::GetAttr { ino: Ino::ROOT }) => {
             ok(Reply::Inode(dir(Ino::ROOT, DirMap::single(ShardId(0)))))
         }
-        Request::GetAttr { .. }
-        | Request::SetAttr { .. }
-        | Request::Open { .. }
-        | Request::WroteData { .. } => ok(Reply::Inode(striped())),
-        Request::Sync | Request::Reopen { .. } | Request::Release { .. } => ok(Reply::Done),
+        Request::GetAttr(_) | Request::SetAttr(_) | Request::Open(_) | Request::WroteData(_) => {
+            ok(Reply::Inode(striped()))
+        }
+        Request::Sync(op::Sync) | Request::Reopen(_) | Request::Release(_) => ok(Reply::Done),
         _ => unexpected(request),
     }
 }
@@ -150,7 +149,7 @@ fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
                 listened.fetch_add(1, Ordering::SeqCst);
                 Reaction::Silence
             }
-            RequestBody::Shard(asked) if matches!(asked.request, Request::GetAttr { .. }) => {
+            RequestBody::Shard(asked) if matches!(asked.request, Request::GetAttr(_)) => {
                 Reaction::Answer(AnswerBody::Leased {
                     result: Ok(Reply::Inode(striped())),
                     leased: vec![Leased::ATTRIBUTES],

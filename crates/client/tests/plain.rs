@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{AdminReply, AdminRequest, Reply, Request, XattrMode};
+use pandofs_api::{AdminReply, AdminRequest, Reply, Request, XattrMode, op};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_XATTR_VALUE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino, ServerId};
@@ -26,26 +26,26 @@ fn extended_attributes_are_kept() {
         };
         let mut kept = kept.lock().unwrap();
         match &asked.request {
-            Request::SetXattr {
+            Request::SetXattr(op::SetXattr {
                 ino: FILE,
                 name,
                 value,
                 mode,
-            } => {
+            }) => {
                 if *mode == XattrMode::Create && kept.contains_key(name) {
                     return refuse(FsError::Exists);
                 }
                 kept.insert(name.clone(), value.clone());
                 ok(Reply::Done)
             }
-            Request::GetXattr { ino: FILE, name } => match kept.get(name) {
+            Request::GetXattr(op::GetXattr { ino: FILE, name }) => match kept.get(name) {
                 Some(value) => ok(Reply::Value(value.clone())),
                 None => refuse(FsError::NoAttribute),
             },
-            Request::ListXattr { ino: FILE } => ok(Reply::Names(
+            Request::ListXattr(op::ListXattr { ino: FILE }) => ok(Reply::Names(
                 kept.keys().cloned().map(ByteBuf::from).collect(),
             )),
-            Request::RemoveXattr { ino: FILE, name } => match kept.remove(name) {
+            Request::RemoveXattr(op::RemoveXattr { ino: FILE, name }) => match kept.remove(name) {
                 Some(_) => ok(Reply::Done),
                 None => refuse(FsError::NoAttribute),
             },

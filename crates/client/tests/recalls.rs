@@ -48,7 +48,7 @@ fn a_recall_that_waits_for_a_write_holds_up_no_other() {
         let (writes, may_end, said) = (writes.clone(), may_end.clone(), said.clone());
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::Release { .. } => ok(Reply::Done),
+                Request::Release(_) => ok(Reply::Done),
                 _ => leased(striped()),
             },
             RequestBody::Data(DataRequest::Write { .. }) => {

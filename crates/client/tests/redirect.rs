@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{EntryReply, Refusal, Reply, Request};
+use pandofs_api::{EntryReply, Refusal, Reply, Request, op};
 use pandofs_client::ClientError;
 use pandofs_placement::DirMap;
 use pandofs_types::{FileKind, FsError, Ino, ShardId};
@@ -22,11 +22,13 @@ fn by_name(request: &RequestBody, map: Option<DirMap>) -> Reaction {
         return unexpected(request);
     };
     match &asked.request {
-        Request::Lookup { name, .. } if split().shard_of(position(name)) == asked.shard => {
+        Request::Lookup(op::Lookup { name, .. })
+            if split().shard_of(position(name)) == asked.shard =>
+        {
             ok(entry(file(Ino(50)), asked.shard))
         }
-        Request::Lookup { .. } => refuse(Refusal::Misdirected(map)),
-        Request::GetAttr { ino } if asked.shard == ShardId(0) => {
+        Request::Lookup(_) => refuse(Refusal::Misdirected(map)),
+        Request::GetAttr(op::GetAttr { ino }) if asked.shard == ShardId(0) => {
             ok(Reply::Inode(dir(*ino, split())))
         }
         _ => unexpected(request),
@@ -71,11 +73,11 @@ fn without_a_map_the_home_is_asked() {
     assert_eq!(
         requests,
         [
-            Request::Lookup {
+            Request::Lookup(op::Lookup {
                 dir: Ino::ROOT,
                 name: name_in(1)
-            },
-            Request::GetAttr { ino: Ino::ROOT }
+            }),
+            Request::GetAttr(op::GetAttr { ino: Ino::ROOT })
         ]
     );
 }
@@ -86,7 +88,7 @@ fn a_directory_that_its_home_does_not_know_is_not_there() {
     let map = map(folder.path(), 1, 1);
     let answers = |request: &RequestBody| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::GetAttr { .. } => refuse(FsError::Stale),
+            Request::GetAttr(_) => refuse(FsError::Stale),
             _ => refuse(Refusal::Misdirected(None)),
         },
         other => unexpected(other),
@@ -111,8 +113,10 @@ fn shards_that_contradict_one_another_end_in_an_error() {
     // The home knows of no split, and refuses all the same.
     let refusing = |request: &RequestBody| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::GetAttr { ino } => ok(Reply::Inode(dir(*ino, DirMap::single(ShardId(0))))),
-            Request::ReadLink { ino } => refuse(Refusal::Moved {
+            Request::GetAttr(op::GetAttr { ino }) => {
+                ok(Reply::Inode(dir(*ino, DirMap::single(ShardId(0)))))
+            }
+            Request::ReadLink(op::ReadLink { ino }) => refuse(Refusal::Moved {
                 ino: *ino,
                 shard: ShardId(1 - asked.shard.0),
             }),
@@ -144,15 +148,15 @@ fn a_moved_inode_is_followed_and_remembered() {
     let ino = Ino::new(ShardId(0), 9);
     let answers = move |request: &RequestBody| match request {
         RequestBody::Shard(asked) => match (&asked.request, asked.shard.0) {
-            (Request::ReadLink { .. }, 0) => refuse(Refusal::Moved {
+            (Request::ReadLink(_), 0) => refuse(Refusal::Moved {
                 ino,
                 shard: ShardId(1),
             }),
-            (Request::ReadLink { .. }, 1) => refuse(Refusal::Moved {
+            (Request::ReadLink(_), 1) => refuse(Refusal::Moved {
                 ino,
                 shard: ShardId(2),
             }),
-            (Request::ReadLink { .. }, 2) => ok(Reply::Link(b"target".to_vec())),
+            (Request::ReadLink(_), 2) => ok(Reply::Link(b"target".to_vec())),
             _ => unexpected(request),
         },
         other => unexpected(other),
@@ -173,11 +177,11 @@ fn the_new_name_of_a_rename_is_put_right() {
     let map = map(folder.path(), 1, 2);
     let server = Fake::start(&map, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Rename {
+            Request::Rename(op::Rename {
                 new_shard: ShardId(0),
                 ..
-            } => refuse(Refusal::NewNameMisdirected(Some(split()))),
-            Request::Rename { .. } => ok(Reply::Renamed { ino: Ino(50) }),
+            }) => refuse(Refusal::NewNameMisdirected(Some(split()))),
+            Request::Rename(_) => ok(Reply::Renamed { ino: Ino(50) }),
             _ => unexpected(request),
         },
         other => unexpected(other),
@@ -192,11 +196,11 @@ fn the_new_name_of_a_rename_is_put_right() {
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].key, asked[1].key);
     assert_eq!(asked[1].shard, ShardId(0));
-    let Request::Rename {
+    let Request::Rename(op::Rename {
         new_shard,
         no_replace: true,
         ..
-    } = asked[1].request
+    }) = asked[1].request
     else {
         panic!("{:?}", asked[1]);
     };
@@ -210,14 +214,14 @@ fn the_shard_of_a_linked_inode_is_put_right() {
     let ino = Ino(60);
     let server = Fake::start(&map, 0, move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Link {
+            Request::Link(op::Link {
                 inode_shard: ShardId(0),
                 ..
-            } => refuse(Refusal::Moved {
+            }) => refuse(Refusal::Moved {
                 ino,
                 shard: ShardId(1),
             }),
-            Request::Link { .. } => ok(Reply::Entry(EntryReply {
+            Request::Link(_) => ok(Reply::Entry(EntryReply {
                 ino,
                 kind: FileKind::File,
                 shard: ShardId(1),
@@ -247,16 +251,16 @@ fn a_name_whose_inode_has_gone_is_looked_up_again() {
         let replaced = Arc::clone(&replaced);
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::Lookup { .. } if replaced.load(Ordering::SeqCst) => {
+                Request::Lookup(_) if replaced.load(Ordering::SeqCst) => {
                     ok(entry(file(Ino(50)), ShardId(0)))
                 }
-                Request::Lookup { .. } => ok(Reply::Entry(EntryReply {
+                Request::Lookup(_) => ok(Reply::Entry(EntryReply {
                     ino: old,
                     kind: FileKind::File,
                     shard: ShardId(1),
                     inode: None,
                 })),
-                Request::GetAttr { .. } => {
+                Request::GetAttr(_) => {
                     replaced.store(true, Ordering::SeqCst);
                     refuse(FsError::Stale)
                 }

@@ -25,7 +25,7 @@ fn a_lost_answer_is_asked_for_again_under_the_same_key() {
     let executed = AtomicUsize::new(0);
     // Executes the first and answers the second: the answer is what the first one's was.
     let server = Fake::start(&map, 0, move |request| match request {
-        RequestBody::Shard(asked) if matches!(asked.request, Request::Mkdir { .. }) => {
+        RequestBody::Shard(asked) if matches!(asked.request, Request::Mkdir(_)) => {
             if executed.fetch_add(1, Ordering::SeqCst) == 0 {
                 return Reaction::HangUp;
             }
@@ -65,7 +65,7 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
         let (split, other_thread) = (split.clone(), Arc::clone(&other_thread));
         move |request| match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::Create { .. } if !in_doubt.swap(true, Ordering::SeqCst) => {
+                Request::Create(_) if !in_doubt.swap(true, Ordering::SeqCst) => {
                     let found = other_thread
                         .get()
                         .unwrap()
@@ -73,8 +73,8 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
                     assert_eq!(found, Err(FsError::NotFound.into()));
                     Reaction::HangUp
                 }
-                Request::Create { .. } => ok(entry(file(NEW), ShardId(0))),
-                Request::Lookup { .. } => refuse(Refusal::Misdirected(Some(split.clone()))),
+                Request::Create(_) => ok(entry(file(NEW), ShardId(0))),
+                Request::Lookup(_) => refuse(Refusal::Misdirected(Some(split.clone()))),
                 _ => unexpected(request),
             },
             other => unexpected(other),
@@ -82,8 +82,8 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
     });
     let second = Fake::start(&map, 1, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Lookup { .. } => refuse(FsError::NotFound),
-            Request::Create { .. } => refuse(FsError::Exists),
+            Request::Lookup(_) => refuse(FsError::NotFound),
+            Request::Create(_) => refuse(FsError::Exists),
             _ => unexpected(request),
         },
         other => unexpected(other),
@@ -95,7 +95,7 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
     let creates: Vec<_> = first
         .asked()
         .into_iter()
-        .filter(|asked| matches!(asked.request, Request::Create { .. }))
+        .filter(|asked| matches!(asked.request, Request::Create(_)))
         .collect();
     assert_eq!(creates.len(), 2);
     assert_eq!(creates[0], creates[1]);
@@ -263,10 +263,10 @@ fn what_no_repetition_mends_is_an_error_at_once() {
     let served = map(folder.path(), 1, 1);
     let _server = Fake::start(&served, 0, |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Lookup { .. } => refuse(Refusal::StaleSequence),
-            Request::Unlink { .. } => refuse(Refusal::Malformed("no such thing".into())),
-            Request::Rmdir { .. } => data(DataReply::Done),
-            Request::GetAttr { .. } => ok(Reply::Done),
+            Request::Lookup(_) => refuse(Refusal::StaleSequence),
+            Request::Unlink(_) => refuse(Refusal::Malformed("no such thing".into())),
+            Request::Rmdir(_) => data(DataReply::Done),
+            Request::GetAttr(_) => ok(Reply::Done),
             _ => unexpected(request),
         },
         other => unexpected(other),

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{DataReply, DataRequest, FileBody, Layout};
+use pandofs_api::{DataReply, DataRequest, FileBody, Layout, op};
 use pandofs_api::{Refusal, Reply, Request, ShardRequest};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::{FsError, Ino, Position, ServerId, ShardId};
@@ -21,24 +21,24 @@ fn count(counts: &Counts, asked: &ShardRequest) -> Option<Reaction> {
     let mut counts = counts.lock().unwrap();
     let shard = asked.shard;
     Some(match &asked.request {
-        Request::Create {
+        Request::Create(op::Create {
             open: true, name, ..
-        } => {
+        }) => {
             let ino = Ino(100 + position(name).0 % 1_000_000);
             *counts.entry((shard, ino)).or_default() += 1;
             ok(entry(file(ino), shard))
         }
-        Request::Open { ino, .. } => {
+        Request::Open(op::Open { ino, .. }) => {
             *counts.entry((shard, *ino)).or_default() += 1;
             ok(Reply::Inode(file(*ino)))
         }
-        Request::Release { inos } => {
+        Request::Release(op::Release { inos }) => {
             for ino in inos {
                 *counts.entry((shard, *ino)).or_default() -= 1;
             }
             ok(Reply::Done)
         }
-        Request::Reopen { opens } => {
+        Request::Reopen(op::Reopen { opens }) => {
             for (ino, times) in opens {
                 if ino.birth_shard() == shard {
                     counts.insert((shard, *ino), i64::from(*times));
@@ -54,7 +54,7 @@ fn counting(counts: &Counts) -> impl Fn(&RequestBody) -> Reaction + Send + Sync 
     let counts = Arc::clone(counts);
     move |request| match request {
         RequestBody::Shard(asked) => count(&counts, asked).unwrap_or_else(|| match asked.request {
-            Request::GetAttr { ino } => ok(Reply::Inode(file(ino))),
+            Request::GetAttr(op::GetAttr { ino }) => ok(Reply::Inode(file(ino))),
             _ => unexpected(request),
         }),
         other => unexpected(other),
@@ -93,7 +93,7 @@ fn closes_are_sent_together() {
     eventually("all but one are closed", || {
         open_counts(&counts) == [(1, 1)]
     });
-    let is_release = |asked: &ShardRequest| matches!(asked.request, Request::Release { .. });
+    let is_release = |asked: &ShardRequest| matches!(asked.request, Request::Release(_));
     let messages = server
         .asked()
         .iter()
@@ -122,7 +122,7 @@ fn a_restarted_server_is_told_first_what_is_open() {
 
     client.getattr(&ME, Ino(2)).unwrap();
     let after = servers[0].asked().split_off(before);
-    let Request::Reopen { opens } = &after[0].request else {
+    let Request::Reopen(op::Reopen { opens }) = &after[0].request else {
         panic!("{after:?}");
     };
     let mut opens = opens.clone();
@@ -145,7 +145,7 @@ fn a_restarted_server_is_told_first_what_is_open() {
 
 fn reopens(server: &Fake) -> Vec<Vec<(Ino, u32)>> {
     let opens = server.asked().into_iter().filter_map(|asked| {
-        let Request::Reopen { mut opens } = asked.request else {
+        let Request::Reopen(op::Reopen { mut opens }) = asked.request else {
             return None;
         };
         opens.sort();
@@ -194,7 +194,7 @@ fn each_server_that_has_let_go_of_the_session_is_told_before_it_is_asked() {
     for place in [0, 1] {
         client.getattr(&ME, Ino(there[place])).unwrap();
         let after = servers[place].asked().split_off(before[place]);
-        let told = |asked: &ShardRequest| matches!(asked.request, Request::Reopen { .. });
+        let told = |asked: &ShardRequest| matches!(asked.request, Request::Reopen(_));
         assert!(told(&after[0]), "server {place} was asked first: {after:?}");
         assert_eq!(reopens(&servers[place]).pop().unwrap(), all);
     }
@@ -227,11 +227,11 @@ fn removable(
     };
     move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Reopen { .. } => ok(Reply::Done),
-            Request::Release { .. } => ok(Reply::Done),
+            Request::Reopen(_) => ok(Reply::Done),
+            Request::Release(_) => ok(Reply::Done),
             _ if is_gone.load(Ordering::SeqCst) => refuse(FsError::Stale),
-            Request::Open { .. } | Request::GetAttr { .. } => striped(),
-            Request::WroteData { .. } => striped(),
+            Request::Open(_) | Request::GetAttr(_) => striped(),
+            Request::WroteData(_) => striped(),
             _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
         },
         // As it is when somebody has written to an object that had been removed: nothing but zeros before that.
@@ -322,11 +322,11 @@ fn a_create_whose_answer_comes_from_memory_is_registered() {
         let (counts, attempts) = (Arc::clone(&counts), Arc::clone(&attempts));
         move |request| match request {
             RequestBody::Shard(asked) => match (&asked.request, attempts.load(Ordering::SeqCst)) {
-                (Request::Create { .. }, 0) => {
+                (Request::Create(_), 0) => {
                     attempts.fetch_add(1, Ordering::SeqCst);
                     Reaction::HangUp
                 }
-                (Request::Create { .. }, _) => ok(entry(file(Ino(50)), ShardId(0))),
+                (Request::Create(_), _) => ok(entry(file(Ino(50)), ShardId(0))),
                 _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
             },
             other => unexpected(other),
@@ -346,9 +346,9 @@ fn a_create_whose_answer_comes_from_memory_is_registered() {
     let last = server.asked().pop().unwrap();
     assert_eq!(
         last.request,
-        Request::Reopen {
+        Request::Reopen(op::Reopen {
             opens: vec![(Ino(50), 1)]
-        }
+        })
     );
 }
 
@@ -362,7 +362,7 @@ fn a_close_follows_an_inode_that_moved() {
         let counts = Arc::clone(&counts);
         move |request: &RequestBody| match request {
             RequestBody::Shard(asked) => match &asked.request {
-                Request::Release { inos } if shard == 0 && inos.contains(&moved) => {
+                Request::Release(op::Release { inos }) if shard == 0 && inos.contains(&moved) => {
                     refuse(Refusal::Moved {
                         ino: moved,
                         shard: ShardId(1),
@@ -419,10 +419,10 @@ fn an_existing_file_is_opened_unless_it_must_be_new() {
     let there = Ino(50);
     let server = Fake::start(&map, 0, move |request| match request {
         RequestBody::Shard(asked) => match &asked.request {
-            Request::Create { .. } => refuse(pandofs_types::FsError::Exists),
-            Request::Lookup { .. } => ok(entry(file(there), ShardId(0))),
-            Request::Open { .. } => ok(Reply::Inode(file(there))),
-            Request::Release { .. } => ok(Reply::Done),
+            Request::Create(_) => refuse(pandofs_types::FsError::Exists),
+            Request::Lookup(_) => ok(entry(file(there), ShardId(0))),
+            Request::Open(_) => ok(Reply::Inode(file(there))),
+            Request::Release(_) => ok(Reply::Done),
             _ => unexpected(request),
         },
         other => unexpected(other),
@@ -448,11 +448,11 @@ fn an_existing_file_is_opened_unless_it_must_be_new() {
     let last = server.asked().pop().unwrap();
     assert_eq!(
         last.request,
-        Request::Open {
+        Request::Open(op::Open {
             ino: there,
             access: 6,
             truncate: true
-        }
+        })
     );
     assert!(position(&name("a")) >= Position::FIRST);
     client.release(there).unwrap();

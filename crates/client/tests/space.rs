@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use pandofs_api::{
     Allocation, DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply,
-    Request,
+    Request, op,
 };
 use pandofs_client::{Client, Seek};
 use pandofs_types::{FsError, Ino, ServerId};
@@ -55,12 +55,12 @@ impl Stored {
             RequestBody::Shard(asked) => {
                 let request = asked.request.clone();
                 match &request {
-                    Request::GetAttr { .. } | Request::Open { .. } | Request::ReadInline { .. } => {
+                    Request::GetAttr(_) | Request::Open(_) | Request::ReadInline(_) => {
                         return self.inode();
                     }
                     // Each server that is met for the first time is told what is open.
-                    Request::Release { .. } | Request::Reopen { .. } => return ok(Reply::Done),
-                    Request::AppendInline { data, .. } => {
+                    Request::Release(_) | Request::Reopen(_) => return ok(Reply::Done),
+                    Request::AppendInline(op::AppendInline { data, .. }) => {
                         if let FileBody::Striped(layout) = self.body {
                             return refuse(Refusal::NotInline {
                                 layout,
@@ -69,8 +69,10 @@ impl Stored {
                         }
                         self.size += data.len() as u64;
                     }
-                    Request::Extend { length, .. } => self.size += length,
-                    Request::WroteData { end, .. } => self.size = self.size.max(*end),
+                    Request::Extend(op::Extend { length, .. }) => self.size += length,
+                    Request::WroteData(op::WroteData { end, .. }) => {
+                        self.size = self.size.max(*end)
+                    }
                     _ => {}
                 }
                 self.asked.push(Asked::Shard(request));
@@ -152,9 +154,9 @@ fn inline() -> FileBody {
 /// Kinds of what was asked.
 fn kinds(asked: &[Asked]) -> Vec<&'static str> {
     let kind = |asked: &Asked| match asked {
-        Asked::Shard(Request::AppendInline { .. }) => "append inline",
-        Asked::Shard(Request::Extend { .. }) => "extend",
-        Asked::Shard(Request::WroteData { .. }) => "report",
+        Asked::Shard(Request::AppendInline(_)) => "append inline",
+        Asked::Shard(Request::Extend(_)) => "extend",
+        Asked::Shard(Request::WroteData(_)) => "report",
         Asked::Data(_, DataRequest::Write { .. }) => "write",
         _ => "other",
     };
@@ -247,7 +249,10 @@ fn each_data_object_is_asked_once_for_space() {
     assert!(
         matches!(
             report[..],
-            [Asked::Shard(Request::WroteData { sparse: true, .. })]
+            [Asked::Shard(Request::WroteData(op::WroteData {
+                sparse: true,
+                ..
+            }))]
         ),
         "{report:?}"
     );

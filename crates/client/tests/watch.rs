@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_client::{Asker, Came, OpenHow, Seen, Watcher, again, ask_for, unseen};
 use pandofs_types::{FileKind, FsError, Ino, ShardId};
 use pandofs_wire::message::RequestBody;
@@ -52,14 +52,14 @@ fn each_operation_is_told_once() {
             return unexpected(request);
         };
         match &asked.request {
-            Request::Lookup { name, .. } if name.as_bytes() == b"there" => {
+            Request::Lookup(op::Lookup { name, .. }) if name.as_bytes() == b"there" => {
                 ok(entry(file(FILE), ShardId(0)))
             }
-            Request::Lookup { .. } => refuse(FsError::NotFound),
-            Request::Create { .. } => refuse(FsError::Exists),
-            Request::Open { .. } | Request::GetAttr { .. } => ok(Reply::Inode(file(FILE))),
-            Request::SetAttr { .. } => refuse(FsError::NotPermitted),
-            Request::Release { .. } => ok(Reply::Done),
+            Request::Lookup(_) => refuse(FsError::NotFound),
+            Request::Create(_) => refuse(FsError::Exists),
+            Request::Open(_) | Request::GetAttr(_) => ok(Reply::Inode(file(FILE))),
+            Request::SetAttr(_) => refuse(FsError::NotPermitted),
+            Request::Release(_) => ok(Reply::Done),
             _ => unexpected(request),
         }
     });

@@ -7,7 +7,7 @@
 
 use crate::locks::Lock;
 use crate::{Locks, Stop};
-use pandofs_api::{Request, Step};
+use pandofs_api::{Request, Step, op};
 use pandofs_types::{Ino, TxId};
 
 /// Fails with [`Stop::Locked`] if an operation is making a directory here that the request is about.
@@ -33,28 +33,27 @@ pub fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), S
 /// What may be directories.
 fn dirs_of_request(request: &Request) -> (Option<Ino>, Option<Ino>) {
     match request {
-        Request::Lookup { dir, .. }
-        | Request::Create { dir, .. }
-        | Request::CreateUnnamed { dir, .. }
-        | Request::Mkdir { dir, .. }
-        | Request::Unlink { dir, .. }
-        | Request::Rmdir { dir, .. }
-        | Request::Link { dir, .. }
-        | Request::ReadDir { dir, .. }
-        | Request::DirPart { dir }
-        | Request::SetDirSettings { dir, .. }
-        | Request::GetAttr { ino: dir }
-        | Request::SetAttr { ino: dir, .. }
-        | Request::SetLayout { ino: dir, .. }
-        | Request::GetXattr { ino: dir, .. }
-        | Request::ListXattr { ino: dir }
-        | Request::SetXattr { ino: dir, .. }
-        | Request::RemoveXattr { ino: dir, .. }
-        | Request::ReadLink { ino: dir }
-        | Request::Open { ino: dir, .. } => (Some(*dir), None),
-        Request::Rename { dir, new_dir, .. } | Request::Exchange { dir, new_dir, .. } => {
-            (Some(*dir), Some(*new_dir))
-        }
+        Request::Lookup(op::Lookup { dir, .. })
+        | Request::Create(op::Create { dir, .. })
+        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
+        | Request::Mkdir(op::Mkdir { dir, .. })
+        | Request::Unlink(op::Unlink { dir, .. })
+        | Request::Rmdir(op::Rmdir { dir, .. })
+        | Request::Link(op::Link { dir, .. })
+        | Request::ReadDir(op::ReadDir { dir, .. })
+        | Request::DirPart(op::DirPart { dir })
+        | Request::SetDirSettings(op::SetDirSettings { dir, .. })
+        | Request::GetAttr(op::GetAttr { ino: dir })
+        | Request::SetAttr(op::SetAttr { ino: dir, .. })
+        | Request::SetLayout(op::SetLayout { ino: dir, .. })
+        | Request::GetXattr(op::GetXattr { ino: dir, .. })
+        | Request::ListXattr(op::ListXattr { ino: dir })
+        | Request::SetXattr(op::SetXattr { ino: dir, .. })
+        | Request::RemoveXattr(op::RemoveXattr { ino: dir, .. })
+        | Request::ReadLink(op::ReadLink { ino: dir })
+        | Request::Open(op::Open { ino: dir, .. }) => (Some(*dir), None),
+        Request::Rename(op::Rename { dir, new_dir, .. })
+        | Request::Exchange(op::Exchange { dir, new_dir, .. }) => (Some(*dir), Some(*new_dir)),
         // Times of access that are told too early are told in vain; the others are about files.
         _ => (None, None),
     }

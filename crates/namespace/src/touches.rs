@@ -5,7 +5,7 @@
 //! on](depends), so a request waits for changes of that which are under way.
 
 use crate::{Plan, Stop, View, ops};
-use pandofs_api::{Request, Step};
+use pandofs_api::{Request, Step, op};
 use pandofs_types::{FileKind, Ino, LeaseKey, Name};
 
 /// Something that is changed.
@@ -38,24 +38,26 @@ pub fn of_request(
 ) -> Result<Vec<Touched>, Stop> {
     let mut touched = Vec::new();
     match request {
-        Request::Create { dir, name, .. } => {
+        Request::Create(op::Create { dir, name, .. }) => {
             touched.push(known(entry_key(view, *dir, name)));
             touched.push(known(LeaseKey::Parts(*dir)));
         }
         // It counts in the directory's grain whatever becomes of the plan.
-        Request::Mkdir { dir, .. } => touched.push(known(LeaseKey::Parts(*dir))),
-        Request::SetAttr { ino, .. }
-        | Request::SetXattr { ino, .. }
-        | Request::RemoveXattr { ino, .. }
-        | Request::Open { ino, .. }
-        | Request::WriteInline { ino, .. }
-        | Request::Stripe { ino }
-        | Request::WroteData { ino, .. }
-        | Request::Allocate { ino, .. }
-        | Request::AppendInline { ino, .. }
-        | Request::Extend { ino, .. }
-        | Request::SetLayout { ino, .. } => touched.push(known(LeaseKey::Inode(*ino))),
-        Request::Accessed { inos, rule } => {
+        Request::Mkdir(op::Mkdir { dir, .. }) => touched.push(known(LeaseKey::Parts(*dir))),
+        Request::SetAttr(op::SetAttr { ino, .. })
+        | Request::SetXattr(op::SetXattr { ino, .. })
+        | Request::RemoveXattr(op::RemoveXattr { ino, .. })
+        | Request::Open(op::Open { ino, .. })
+        | Request::WriteInline(op::WriteInline { ino, .. })
+        | Request::Stripe(op::Stripe { ino })
+        | Request::WroteData(op::WroteData { ino, .. })
+        | Request::Allocate(op::Allocate { ino, .. })
+        | Request::AppendInline(op::AppendInline { ino, .. })
+        | Request::Extend(op::Extend { ino, .. })
+        | Request::SetLayout(op::SetLayout { ino, .. }) => {
+            touched.push(known(LeaseKey::Inode(*ino)))
+        }
+        Request::Accessed(op::Accessed { inos, rule }) => {
             for ino in ops::accessed::due_of(view, inos, *rule, choices)? {
                 touched.push(known(LeaseKey::Inode(ino)));
             }
@@ -74,27 +76,27 @@ pub fn of_request(
 /// What decides which keys a request changes: while any of it is about to change, that is not known.
 pub fn depends(view: &View<'_>, request: &Request) -> Vec<LeaseKey> {
     match request {
-        Request::Unlink { dir, name } | Request::Rmdir { dir, name } => {
+        Request::Unlink(op::Unlink { dir, name }) | Request::Rmdir(op::Rmdir { dir, name }) => {
             vec![entry_key(view, *dir, name)]
         }
-        Request::Rename {
+        Request::Rename(op::Rename {
             dir,
             name,
             new_dir,
             new_name,
             ..
-        }
-        | Request::Exchange {
+        })
+        | Request::Exchange(op::Exchange {
             dir,
             name,
             new_dir,
             new_name,
             ..
-        } => vec![
+        }) => vec![
             entry_key(view, *dir, name),
             entry_key(view, *new_dir, new_name),
         ],
-        Request::Accessed { inos, .. } => {
+        Request::Accessed(op::Accessed { inos, .. }) => {
             inos.iter().map(|(ino, _)| LeaseKey::Inode(*ino)).collect()
         }
         _ => Vec::new(),

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Connection, Memory, eventually, mkdir};
-use pandofs_api::{EntryReply, Reply, Request};
+use pandofs_api::{EntryReply, Reply, Request, op};
 use pandofs_placement::ClusterMap;
 use pandofs_server::ServerHandle;
 use pandofs_types::{Ino, ServerId, ShardId};
@@ -40,7 +40,10 @@ fn check(
         let server = map.server_of(entry.shard);
         *on.entry(server).or_default() += 1;
         let own = &mut connections[usize::from(server.0)];
-        let attr = own.shard(entry.shard, Request::GetAttr { ino: entry.ino });
+        let attr = own.shard(
+            entry.shard,
+            Request::GetAttr(op::GetAttr { ino: entry.ino }),
+        );
         assert!(
             matches!(attr, Ok(Reply::Inode(_))),
             "directory {number}: {attr:?}"
@@ -166,13 +169,13 @@ fn a_distributed_operation_is_durable_when_it_is_answered() {
     let servers: Vec<_> = cluster.iter().map(Memory::start).collect();
     let mut connections = connect(&servers, 2);
     check(&map, &mut connections, std::slice::from_ref(&made));
-    let listing = Request::ReadDir {
+    let listing = Request::ReadDir(op::ReadDir {
         dir: Ino::ROOT,
         from: pandofs_types::Position::FIRST,
         plus: false,
         max_entries: 1_024,
         max_bytes: 100_000,
-    };
+    });
     let Ok(Reply::Entries(listing)) = connections[root].shard(ShardId(0), listing) else {
         panic!("no listing");
     };

@@ -9,7 +9,7 @@ use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS, PeerMessage, Refusal, Reply,
-    Request,
+    Request, op,
 };
 use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
@@ -30,14 +30,14 @@ fn a_sync_is_answered_when_a_force_that_began_after_it_has_ended() {
     first.create("a").unwrap();
     assert_eq!(log.begun(), 1, "only the start forces the log");
 
-    let sync = first.shard_request(ShardId(0), Request::Sync);
+    let sync = first.shard_request(ShardId(0), Request::Sync(op::Sync));
     first.send(sync);
     assert_eq!(first.answers_so_far(), []);
     eventually("a force begins", || (log.begun() == 2).then_some(()));
     assert_eq!(first.answers_so_far(), []);
     // The lane goes on meanwhile, and the force under way does not count for what comes now.
     second.create("b").unwrap();
-    let sync = second.shard_request(ShardId(0), Request::Sync);
+    let sync = second.shard_request(ShardId(0), Request::Sync(op::Sync));
     second.send(sync);
     assert_eq!(second.answers_so_far(), []);
     log.allow(2);
@@ -62,7 +62,7 @@ fn one_force_serves_many() {
         .collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.create(&format!("file-{number}")).unwrap();
-        let sync = client.shard_request(ShardId(0), Request::Sync);
+        let sync = client.shard_request(ShardId(0), Request::Sync(op::Sync));
         client.send(sync);
     }
     // The first of them began a force; all the others share the next.
@@ -113,7 +113,7 @@ fn a_log_that_cannot_be_forced_stops_the_server() {
     let server = memory.start_on(memory.store.clone(), log.clone());
     let mut client = Connection::client(server.address(), 1);
     client.create("a").unwrap();
-    let sync = client.shard_request(ShardId(0), Request::Sync);
+    let sync = client.shard_request(ShardId(0), Request::Sync(op::Sync));
     client.send(sync);
     log.fail();
     assert_eq!(client.next_body(), None, "nothing may be acknowledged");
@@ -201,11 +201,11 @@ fn the_log_is_pruned_when_it_has_grown() {
     for _ in 0..writes / AT_ONCE {
         for _ in 0..AT_ONCE {
             let (ino, data) = (entry.ino, vec![7; MAX_INLINE_BYTES]);
-            let write = Request::WriteInline {
+            let write = Request::WriteInline(op::WriteInline {
                 ino,
                 offset: 0,
                 data,
-            };
+            });
             let request = client.shard_request(entry.shard, write);
             client.send(request);
         }
@@ -289,12 +289,14 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
         panic!("{made:?}");
     };
     let ino = entry.ino;
-    client.shard(ShardId(0), Request::Stripe { ino }).unwrap();
+    client
+        .shard(ShardId(0), Request::Stripe(op::Stripe { ino }))
+        .unwrap();
     let set = SetAttr {
         size: Some(0),
         ..SetAttr::default()
     };
-    let cut = client.shard_request(ShardId(0), Request::SetAttr { ino, set });
+    let cut = client.shard_request(ShardId(0), Request::SetAttr(op::SetAttr { ino, set }));
     client.send(cut);
     eventually("a force begins", || (log.begun() == 2).then_some(()));
     log.allow(2);
@@ -324,7 +326,7 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
         AnswerBody::Shard(Ok(Reply::Inode(_)))
     ));
     log.allow(u64::MAX);
-    let sync = client.shard_request(ShardId(0), Request::Sync);
+    let sync = client.shard_request(ShardId(0), Request::Sync(op::Sync));
     assert_eq!(client.ask(sync), AnswerBody::Shard(Ok(Reply::Done)));
 
     // Whatever else was on its way was no new request.

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Connection, FS, ID, SHARDS, eventually, map, socket};
-use pandofs_api::{AdminReply, AdminRequest, Refusal, Request};
+use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, op};
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_server::{Options, Server, ServerHandle};
 use pandofs_types::{Epoch, Ino, ServerId, SessionId, ShardId};
@@ -64,7 +64,8 @@ fn take(server: &ServerHandle, map: &ClusterMap) -> AdminReply {
 }
 
 fn getattr(connection: &mut Connection, epoch: Epoch) -> AnswerBody {
-    let mut body = connection.shard_request(ShardId(0), Request::GetAttr { ino: Ino::ROOT });
+    let mut body =
+        connection.shard_request(ShardId(0), Request::GetAttr(op::GetAttr { ino: Ino::ROOT }));
     if let RequestBody::Shard(request) = &mut body {
         request.epoch = epoch;
     }

@@ -3,7 +3,7 @@
 use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
-use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
+use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest, op};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
@@ -242,7 +242,7 @@ impl Shard {
                     result: Ok(reply.clone()),
                 };
                 self.txn(overlay).put_slot(session, request.key.slot, &kept);
-                if let Request::Stripe { ino } = request.request
+                if let Request::Stripe(op::Stripe { ino }) = request.request
                     && let Some(ReclaimRecord::Fill { tx, .. }) =
                         view_of(&self.config, overlay, false).reclaim(ino)?
                 {
@@ -359,13 +359,13 @@ impl Shard {
 /// The inode whose data objects follow a request before it is answered.
 pub(crate) fn objects_of(request: &Request) -> Option<Ino> {
     match request {
-        Request::SetAttr { ino, set } if set.size.is_some() => Some(*ino),
-        Request::Open {
+        Request::SetAttr(op::SetAttr { ino, set }) if set.size.is_some() => Some(*ino),
+        Request::Open(op::Open {
             ino,
             truncate: true,
             ..
-        }
-        | Request::Stripe { ino } => Some(*ino),
+        })
+        | Request::Stripe(op::Stripe { ino }) => Some(*ino),
         _ => None,
     }
 }

@@ -23,6 +23,7 @@ use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
+    op,
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
@@ -354,14 +355,14 @@ impl Shard {
         }
         let mut leased = Vec::new();
         match (&request.request, result) {
-            (Request::Lookup { dir, name }, Err(Refusal::Fs(FsError::NotFound))) => {
+            (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
                 leased.push(self.lease_entry(session, *dir, name, None));
             }
             (
-                Request::Lookup { dir, name }
-                | Request::Create { dir, name, .. }
-                | Request::Mkdir { dir, name, .. }
-                | Request::Link { dir, name, .. },
+                Request::Lookup(op::Lookup { dir, name })
+                | Request::Create(op::Create { dir, name, .. })
+                | Request::Mkdir(op::Mkdir { dir, name, .. })
+                | Request::Link(op::Link { dir, name, .. }),
                 Ok(Reply::Entry(entry)),
             ) => {
                 let mut both = self.lease_entry(session, *dir, name, Some(entry.kind));
@@ -370,20 +371,20 @@ impl Shard {
                 }
                 leased.push(both);
             }
-            (Request::CreateUnnamed { .. }, Ok(Reply::Entry(entry))) => {
+            (Request::CreateUnnamed(_), Ok(Reply::Entry(entry))) => {
                 leased.push(self.lease_inode(session, entry.ino, entry.kind));
             }
             (_, Ok(Reply::Inode(inode))) => {
                 leased.push(self.lease_inode(session, inode.attr.ino, inode.attr.kind));
             }
-            (Request::DirPart { dir }, Ok(Reply::Part(_))) => {
+            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(_))) => {
                 let granted = self.grant(session, LeaseKey::Parts(*dir), true);
                 leased.push(as_leased(Leased::ATTRIBUTES, granted));
             }
             (
-                Request::ReadDir {
+                Request::ReadDir(op::ReadDir {
                     dir, plus: true, ..
-                },
+                }),
                 Ok(Reply::Entries(listed)),
             ) => {
                 for entry in &listed.entries {

@@ -19,7 +19,7 @@ use crate::port::{Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::HashMap;
-use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step};
+use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Stop, keys};
@@ -94,11 +94,11 @@ impl Lockers {
 pub fn is_lock_request(request: &Request) -> bool {
     matches!(
         request,
-        Request::SetLock { .. }
-            | Request::Unlock { .. }
-            | Request::GetLock { .. }
-            | Request::Closing { .. }
-            | Request::Relock { .. }
+        Request::SetLock(_)
+            | Request::Unlock(_)
+            | Request::GetLock(_)
+            | Request::Closing(_)
+            | Request::Relock(_)
     )
 }
 
@@ -111,19 +111,19 @@ impl Shard {
     ) -> Result<(), Stop> {
         let key = request.key;
         let checked = match &request.request {
-            Request::SetLock { ino, lock, .. } => self
+            Request::SetLock(op::SetLock { ino, lock, .. }) => self
                 .may_lock(overlay, key, *ino)
                 .and_then(|()| valid(lock.is_valid())),
-            Request::Unlock { ino, range, .. } => self
+            Request::Unlock(op::Unlock { ino, range, .. }) => self
                 .may_lock(overlay, key, *ino)
                 .and_then(|()| valid(range.is_valid())),
-            Request::GetLock { ino, lock } => self
+            Request::GetLock(op::GetLock { ino, lock }) => self
                 .lockable(overlay, *ino)
                 .and_then(|()| valid(lock.is_valid())),
-            Request::Closing { ino, owners } => self
+            Request::Closing(op::Closing { ino, owners }) => self
                 .lockable(overlay, *ino)
                 .and_then(|()| valid(owners.len() <= MAX_LOCKS_PER_MESSAGE)),
-            Request::Relock { locks, .. } => self.relockable(overlay, locks),
+            Request::Relock(op::Relock { locks, .. }) => self.relockable(overlay, locks),
             other => Err(Stop::Broken(format!("{other:?} is not about locks"))),
         };
         match checked {
@@ -146,19 +146,19 @@ impl Shard {
             }
             Err(stop) => return Err(stop),
         }
-        if let Request::SetLock { .. } | Request::Unlock { .. } = &request.request
+        if let Request::SetLock(_) | Request::Unlock(_) = &request.request
             && let Some(answer) = self.lockers.remembered(key)
         {
             self.answer(ticket, answer, false);
             return Ok(());
         }
         match request.request {
-            Request::SetLock {
+            Request::SetLock(op::SetLock {
                 ino,
                 lock,
                 blocking,
                 wait_ms,
-            } => {
+            }) => {
                 if !self.lockers.kept.contains(&key.session) {
                     self.keep_locker(Input::Request { ticket, request });
                     return Ok(());
@@ -177,12 +177,12 @@ impl Shard {
                     self.lock_answered(key, ticket, outcome);
                 }
             }
-            Request::Unlock {
+            Request::Unlock(op::Unlock {
                 ino,
                 kind,
                 owner: number,
                 range,
-            } => {
+            }) => {
                 let session = key.session;
                 let owner = Owner { session, number };
                 let answer = match self.lockers.table.unlock(ino, owner, kind, range) {
@@ -192,7 +192,7 @@ impl Shard {
                 self.lockers.remember(key, answer.clone());
                 self.answer(ticket, answer, false);
             }
-            Request::GetLock { ino, lock } => {
+            Request::GetLock(op::GetLock { ino, lock }) => {
                 let owner = Owner {
                     session: key.session,
                     number: lock.owner,
@@ -204,7 +204,7 @@ impl Shard {
                 };
                 self.answer(ticket, answer, false);
             }
-            Request::Closing { ino, owners } => {
+            Request::Closing(op::Closing { ino, owners }) => {
                 let session = key.session;
                 let owners = owners
                     .into_iter()
@@ -213,7 +213,7 @@ impl Shard {
                 self.lockers.table.closing(ino, owners, until);
                 self.answer(ticket, Ok(Reply::Done), false);
             }
-            Request::Relock { locks, last } => {
+            Request::Relock(op::Relock { locks, last }) => {
                 let lost = self.relock(overlay, key.session, locks)?;
                 self.answer(ticket, Ok(Reply::LostLocks(lost)), false);
                 if last {

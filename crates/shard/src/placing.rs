@@ -4,7 +4,7 @@
 //! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
 
 use crate::shard::Shard;
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_namespace::View;
 use pandofs_placement::Placing;
 
@@ -18,8 +18,8 @@ impl Shard {
         random: u64,
     ) -> Option<Placing> {
         let near = match request {
-            Request::Create { .. } => None,
-            Request::Mkdir { dir, .. } => match view.parts(*dir) {
+            Request::Create(_) => None,
+            Request::Mkdir(op::Mkdir { dir, .. }) => match view.parts(*dir) {
                 Ok(Some(parts)) => Some(parts.grain.dir_shard),
                 _ => None,
             },

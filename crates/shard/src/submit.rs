@@ -7,7 +7,9 @@ use crate::lockers::is_lock_request;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
-use pandofs_api::{NewDir, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step};
+use pandofs_api::{
+    NewDir, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op,
+};
 use pandofs_commit::Decision;
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
@@ -106,20 +108,20 @@ impl Shard {
         }
         let session = request.key.session;
         match &request.request {
-            Request::Sync => {
+            Request::Sync(op::Sync) => {
                 self.answer(ticket, Ok(Reply::Done), true);
                 return Ok(());
             }
-            Request::Release { inos } => {
+            Request::Release(op::Release { inos }) => {
                 let inos = inos.clone();
                 self.answer(ticket, Ok(Reply::Done), false);
                 return self.released(overlay, session, &inos);
             }
-            Request::Reopen { .. } => return self.reopen(overlay, ticket, request),
-            &Request::Spread {
+            Request::Reopen(_) => return self.reopen(overlay, ticket, request),
+            &Request::Spread(op::Spread {
                 dir,
                 entries_per_second,
-            } => {
+            }) => {
                 self.spread(ticket, dir, entries_per_second, env.steady);
                 return Ok(());
             }
@@ -200,7 +202,7 @@ impl Shard {
         ticket: Ticket,
         request: ShardRequest,
     ) -> Result<(), Stop> {
-        let Request::Reopen { opens } = &request.request else {
+        let Request::Reopen(op::Reopen { opens }) = &request.request else {
             return Err(Stop::Broken(format!("{request:?} tells nothing again")));
         };
         let view = view_of(&self.config, overlay, self.goes_by_memory());
@@ -318,7 +320,7 @@ impl Shard {
                     return Ok(());
                 }
                 self.splits.closing.extend(choices.closed.iter().copied());
-                if let Request::Open { ino, .. } = request.request {
+                if let Request::Open(op::Open { ino, .. }) = request.request {
                     self.splits.opening.insert(ino);
                 }
                 self.adapts |= choices.placing.is_some();
@@ -359,7 +361,7 @@ impl Shard {
         if is_lock_request(&request.request) {
             return self.lock_request(overlay, ticket, request);
         }
-        if let Request::Open { ino, .. } = &request.request
+        if let Request::Open(op::Open { ino, .. }) = &request.request
             && self.splits.closing.contains(ino)
         {
             // An unlink that is about to be applied was told that nobody has the file open.
@@ -373,7 +375,7 @@ impl Shard {
         let view = view_of(&self.config, overlay, self.goes_by_memory());
         match ops::read(&view, &self.locks, &request.caller, &request.request) {
             Ok(reply) => {
-                if let Request::Open { ino, .. } = request.request {
+                if let Request::Open(op::Open { ino, .. }) = request.request {
                     self.opens.open(ino, request.key);
                 }
                 self.answer_read(ticket, &request, Ok(reply));
@@ -397,10 +399,12 @@ impl Shard {
     /// does who sets the directory's modification time, which such an operation would change again.
     fn still_unseen(&mut self, ticket: Ticket, request: &Request) -> Option<TxId> {
         let (dir, from) = match request {
-            Request::ReadDir { dir, from, .. } => (*dir, *from),
-            Request::DirPart { dir } => (*dir, Position::FIRST),
-            Request::GetAttr { ino } => (*ino, Position::FIRST),
-            Request::SetAttr { ino, set } if set.mtime.is_some() => (*ino, Position::FIRST),
+            Request::ReadDir(op::ReadDir { dir, from, .. }) => (*dir, *from),
+            Request::DirPart(op::DirPart { dir }) => (*dir, Position::FIRST),
+            Request::GetAttr(op::GetAttr { ino }) => (*ino, Position::FIRST),
+            Request::SetAttr(op::SetAttr { ino, set }) if set.mtime.is_some() => {
+                (*ino, Position::FIRST)
+            }
             _ => return None,
         };
         if self.locks.is_empty() && self.unseen.is_empty() {
@@ -420,7 +424,7 @@ impl Shard {
     /// Whether nobody but who asks has the file open that is given a size.
     fn is_alone(&self, request: &ShardRequest) -> bool {
         match &request.request {
-            Request::SetAttr { ino, set } if set.size.is_some() => {
+            Request::SetAttr(op::SetAttr { ino, set }) if set.size.is_some() => {
                 !self.opens.is_open_by_others(*ino, request.key.session)
                     && !self.may_be_open_unknown(*ino)
             }

@@ -1,6 +1,6 @@
 //! What clients asked about names and what they were told: one list of operations for each name of each directory.
 
-use pandofs_api::{Refusal, Reply, Request};
+use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_types::{FsError, HashKey, Ino, Name, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,25 +118,28 @@ impl History {
         let mut open = Vec::new();
         let mut mode = None;
         match request {
-            Request::Lookup { dir, name } => open.push(self.add((*dir, name.clone()), None)),
-            Request::Create { dir, name, .. } | Request::Mkdir { dir, name, .. } => {
+            Request::Lookup(op::Lookup { dir, name }) => {
+                open.push(self.add((*dir, name.clone()), None))
+            }
+            Request::Create(op::Create { dir, name, .. })
+            | Request::Mkdir(op::Mkdir { dir, name, .. }) => {
                 open.push(self.add((*dir, name.clone()), Some(Deed::MayInsert)));
             }
-            Request::Link { dir, name, ino, .. } => {
+            Request::Link(op::Link { dir, name, ino, .. }) => {
                 self.linked.insert(*ino);
                 open.push(self.add((*dir, name.clone()), Some(Deed::MayInsert)));
             }
-            Request::Unlink { dir, name } | Request::Rmdir { dir, name } => {
+            Request::Unlink(op::Unlink { dir, name }) | Request::Rmdir(op::Rmdir { dir, name }) => {
                 open.push(self.add((*dir, name.clone()), Some(Deed::MayRemove)));
             }
-            Request::Rename {
+            Request::Rename(op::Rename {
                 dir,
                 name,
                 new_dir,
                 new_name,
                 whiteout,
                 ..
-            } => {
+            }) => {
                 let (from, to) = ((*dir, name.clone()), (*new_dir, new_name.clone()));
                 if from != to {
                     let deed = if *whiteout {
@@ -148,25 +151,25 @@ impl History {
                     open.push(self.add(to, Some(Deed::MaySet)));
                 }
             }
-            Request::Exchange {
+            Request::Exchange(op::Exchange {
                 dir,
                 name,
                 new_dir,
                 new_name,
                 ..
-            } => {
+            }) => {
                 let (from, to) = ((*dir, name.clone()), (*new_dir, new_name.clone()));
                 if from != to {
                     open.push(self.add(from, Some(Deed::MaySet)));
                     open.push(self.add(to, Some(Deed::MaySet)));
                 }
             }
-            Request::ReadDir { dir, .. } => {
+            Request::ReadDir(op::ReadDir { dir, .. }) => {
                 for name in self.names.clone() {
                     open.push(self.add((*dir, name), None));
                 }
             }
-            Request::SetAttr { ino, set } => {
+            Request::SetAttr(op::SetAttr { ino, set }) => {
                 if let Some(set) = set.mode {
                     let operations = self.modes.entry(*ino).or_default();
                     operations.push((begun, None, Some(ModeDeed::Write(set))));
@@ -193,7 +196,7 @@ impl History {
         if may_be_lost {
             let (names, modes) = &self.forgotten;
             let is_name = |dir: &Ino, name: &Name| names.contains(&(*dir, name.clone()));
-            if let Request::Lookup { dir, name } = request
+            if let Request::Lookup(op::Lookup { dir, name }) = request
                 && is_name(dir, name)
             {
                 return;
@@ -242,40 +245,40 @@ impl History {
             Ok(_) => None,
         };
         match (request, result) {
-            (Request::Lookup { .. }, Ok(Reply::Entry(entry))) => Some(Deed::Read(Some(entry.ino))),
-            (Request::Lookup { .. }, _) => {
-                matches!(error, Some(FsError::NotFound | FsError::Stale))
-                    .then_some(Deed::Read(None))
-            }
+            (Request::Lookup(_), Ok(Reply::Entry(entry))) => Some(Deed::Read(Some(entry.ino))),
+            (Request::Lookup(_), _) => matches!(error, Some(FsError::NotFound | FsError::Stale))
+                .then_some(Deed::Read(None)),
             (
-                Request::Create { .. } | Request::Mkdir { .. } | Request::Link { .. },
+                Request::Create(_) | Request::Mkdir(_) | Request::Link(_),
                 Ok(Reply::Entry(entry)),
             ) => Some(Deed::Insert(entry.ino)),
-            (Request::Create { .. } | Request::Mkdir { .. } | Request::Link { .. }, _) => {
+            (Request::Create(_) | Request::Mkdir(_) | Request::Link(_), _) => {
                 (error == Some(FsError::Exists)).then_some(Deed::Taken)
             }
-            (Request::Unlink { .. } | Request::Rmdir { .. }, Ok(Reply::Removed { ino })) => {
+            (Request::Unlink(_) | Request::Rmdir(_), Ok(Reply::Removed { ino })) => {
                 Some(Deed::Remove(*ino))
             }
-            (Request::Unlink { .. } | Request::Rmdir { .. }, _) => match error {
+            (Request::Unlink(_) | Request::Rmdir(_), _) => match error {
                 Some(FsError::NotFound) => Some(Deed::Read(None)),
                 Some(FsError::IsDir | FsError::NotDir | FsError::NotEmpty) => Some(Deed::Taken),
                 _ => None,
             },
-            (Request::Rename { whiteout, .. }, Ok(Reply::Renamed { ino })) => Some(match number {
-                0 if *whiteout => Deed::Hide(*ino),
-                0 if self.linked.contains(ino) => Deed::MayLeave(*ino),
-                0 => Deed::Remove(*ino),
-                _ => Deed::Set(*ino),
-            }),
-            (Request::Rename { .. }, _) => {
+            (Request::Rename(op::Rename { whiteout, .. }), Ok(Reply::Renamed { ino })) => {
+                Some(match number {
+                    0 if *whiteout => Deed::Hide(*ino),
+                    0 if self.linked.contains(ino) => Deed::MayLeave(*ino),
+                    0 => Deed::Remove(*ino),
+                    _ => Deed::Set(*ino),
+                })
+            }
+            (Request::Rename(_), _) => {
                 (number == 1 && error == Some(FsError::Exists)).then_some(Deed::Taken)
             }
-            (Request::Exchange { .. }, Ok(Reply::Exchanged { ino, other })) => Some(match number {
+            (Request::Exchange(_), Ok(Reply::Exchanged { ino, other })) => Some(match number {
                 0 => Deed::Swap(*ino, *other),
                 _ => Deed::Swap(*other, *ino),
             }),
-            (Request::ReadDir { from, .. }, Ok(Reply::Entries(page))) => {
+            (Request::ReadDir(op::ReadDir { from, .. }), Ok(Reply::Entries(page))) => {
                 let found = page.entries.iter().find(|entry| entry.name == key.1);
                 let position = self.hash_key.position(key.1.as_bytes());
                 // A page ends between two names of the same hash at most in a listing that goes on.
@@ -384,8 +387,8 @@ impl History {
 /// The mode that an answer tells.
 fn attributes(request: &Request, answer: &Result<Reply, Refusal>) -> Option<(Ino, u16)> {
     let inode = match (request, answer) {
-        (Request::GetAttr { .. }, Ok(Reply::Inode(inode))) => Some(inode),
-        (Request::Lookup { .. }, Ok(Reply::Entry(entry))) => entry.inode.as_ref(),
+        (Request::GetAttr(_), Ok(Reply::Inode(inode))) => Some(inode),
+        (Request::Lookup(_), Ok(Reply::Entry(entry))) => entry.inode.as_ref(),
         _ => None,
     }?;
     Some((inode.attr.ino, inode.attr.mode))

@@ -1,7 +1,7 @@
 //! An operation as a sequence of requests: the way down each path, then what it is about.
 
 use crate::scenario::{Op, Path};
-use pandofs_api::{NewNode, Reply, Request};
+use pandofs_api::{NewNode, Reply, Request, op};
 use pandofs_client::routing::{InodeShards, Target};
 use pandofs_types::{
     FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name, Position,
@@ -164,7 +164,10 @@ impl Job {
         {
             self.state = State::Walking;
             let dir = self.found[walks];
-            return Next::Ask(self.place(dir, &name), Request::Lookup { dir, name });
+            return Next::Ask(
+                self.place(dir, &name),
+                Request::Lookup(op::Lookup { dir, name }),
+            );
         }
         self.act(inodes)
     }
@@ -204,19 +207,19 @@ impl Job {
             (None, None) => return Next::Done("of what is open".to_owned()),
         };
         let request = match &self.op {
-            Op::Open { truncate, .. } => Request::Open {
+            Op::Open { truncate, .. } => Request::Open(op::Open {
                 ino: found,
                 access: 6,
                 truncate: *truncate,
-            },
+            }),
             Op::Close(_) => return Next::Done("closed".to_owned()),
-            Op::StatOpen(_) | Op::Stat(_) => Request::GetAttr { ino: found },
+            Op::StatOpen(_) | Op::Stat(_) => Request::GetAttr(op::GetAttr { ino: found }),
             Op::Lock {
                 kind,
                 is_exclusive,
                 range,
                 ..
-            } => Request::SetLock {
+            } => Request::SetLock(op::SetLock {
                 ino: found,
                 lock: FileLock {
                     kind: *kind,
@@ -231,52 +234,52 @@ impl Job {
                 },
                 blocking: self.has_tried,
                 wait_ms: if self.has_tried { LOCK_WAIT_MS } else { 0 },
-            },
-            Op::Unlock { kind, range, .. } => Request::Unlock {
+            }),
+            Op::Unlock { kind, range, .. } => Request::Unlock(op::Unlock {
                 ino: found,
                 kind: *kind,
                 owner: self.owner,
                 range: ranged(*kind, *range),
-            },
-            Op::WriteOpen(_) => Request::WriteInline {
+            }),
+            Op::WriteOpen(_) => Request::WriteInline(op::WriteInline {
                 ino: found,
                 offset: 0,
                 data: vec![1; 10],
-            },
+            }),
             Op::Lookup(_) => return Next::Done(format!("{found}")),
-            Op::Create(_) => Request::Create {
+            Op::Create(_) => Request::Create(op::Create {
                 dir: found,
                 name: self.last[0].clone(),
                 node: NewNode::File,
                 mode: 0o644,
                 umask: 0,
                 open: false,
-            },
-            Op::Mkdir(_) => Request::Mkdir {
+            }),
+            Op::Mkdir(_) => Request::Mkdir(op::Mkdir {
                 dir: found,
                 name: self.last[0].clone(),
                 mode: 0o755,
                 umask: 0,
-            },
-            Op::Unlink(_) => Request::Unlink {
+            }),
+            Op::Unlink(_) => Request::Unlink(op::Unlink {
                 dir: found,
                 name: self.last[0].clone(),
-            },
-            Op::Rmdir(_) => Request::Rmdir {
+            }),
+            Op::Rmdir(_) => Request::Rmdir(op::Rmdir {
                 dir: found,
                 name: self.last[0].clone(),
-            },
-            Op::Link(..) => Request::Link {
+            }),
+            Op::Link(..) => Request::Link(op::Link {
                 dir: self.found[1],
                 name: self.last[0].clone(),
                 ino: found,
                 inode_shard: ShardId(0),
-            },
+            }),
             Op::Rename {
                 no_replace,
                 whiteout,
                 ..
-            } => Request::Rename {
+            } => Request::Rename(op::Rename {
                 dir: found,
                 name: self.last[0].clone(),
                 new_dir: self.found[1],
@@ -284,45 +287,45 @@ impl Job {
                 new_shard: ShardId(0),
                 no_replace: *no_replace,
                 whiteout: *whiteout,
-            },
-            Op::Exchange(..) => Request::Exchange {
+            }),
+            Op::Exchange(..) => Request::Exchange(op::Exchange {
                 dir: found,
                 name: self.last[0].clone(),
                 new_dir: self.found[1],
                 new_name: self.last[1].clone(),
                 new_shard: ShardId(0),
-            },
-            Op::List(_) => Request::ReadDir {
+            }),
+            Op::List(_) => Request::ReadDir(op::ReadDir {
                 dir: found,
                 from: self.from,
                 plus: true,
                 max_entries: PAGE_ENTRIES,
                 max_bytes: PAGE_BYTES,
-            },
-            Op::Chmod(_, mode) => Request::SetAttr {
+            }),
+            Op::Chmod(_, mode) => Request::SetAttr(op::SetAttr {
                 ino: found,
                 set: SetAttr {
                     mode: Some(*mode),
                     ..SetAttr::default()
                 },
-            },
-            Op::Stripe(_) => Request::Stripe { ino: found },
-            Op::Sync(_) => Request::Sync,
+            }),
+            Op::Stripe(_) => Request::Stripe(op::Stripe { ino: found }),
+            Op::Sync(_) => Request::Sync(op::Sync),
         };
         let target = match &request {
-            Request::Sync => Target::Shard(inodes.shard_of(found)),
-            Request::SetAttr { ino, .. }
-            | Request::Stripe { ino }
-            | Request::Open { ino, .. }
-            | Request::GetAttr { ino }
-            | Request::SetLock { ino, .. }
-            | Request::Unlock { ino, .. }
-            | Request::WriteInline { ino, .. } => Target::Inode(*ino),
-            Request::ReadDir { dir, from, .. } => Target::Name {
+            Request::Sync(op::Sync) => Target::Shard(inodes.shard_of(found)),
+            Request::SetAttr(op::SetAttr { ino, .. })
+            | Request::Stripe(op::Stripe { ino })
+            | Request::Open(op::Open { ino, .. })
+            | Request::GetAttr(op::GetAttr { ino })
+            | Request::SetLock(op::SetLock { ino, .. })
+            | Request::Unlock(op::Unlock { ino, .. })
+            | Request::WriteInline(op::WriteInline { ino, .. }) => Target::Inode(*ino),
+            Request::ReadDir(op::ReadDir { dir, from, .. }) => Target::Name {
                 dir: *dir,
                 position: *from,
             },
-            Request::Link { dir, name, .. } => self.place(*dir, name),
+            Request::Link(op::Link { dir, name, .. }) => self.place(*dir, name),
             _ => self.place(found, &self.last[0]),
         };
         Next::Ask(target, request)

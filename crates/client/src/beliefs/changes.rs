@@ -1,7 +1,7 @@
 //! What a request changes of what is believed.
 
 use super::Beliefs;
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_types::{Ino, LeaseKey, Name};
 
 impl Beliefs {
@@ -13,47 +13,47 @@ impl Beliefs {
             keys.push(LeaseKey::Parts(dir));
         };
         match request {
-            Request::Create { dir, name: of, .. }
-            | Request::Mkdir { dir, name: of, .. }
-            | Request::Unlink { dir, name: of }
-            | Request::Rmdir { dir, name: of } => name(*dir, of),
-            Request::Link {
+            Request::Create(op::Create { dir, name: of, .. })
+            | Request::Mkdir(op::Mkdir { dir, name: of, .. })
+            | Request::Unlink(op::Unlink { dir, name: of })
+            | Request::Rmdir(op::Rmdir { dir, name: of }) => name(*dir, of),
+            Request::Link(op::Link {
                 dir, name: of, ino, ..
-            } => {
+            }) => {
                 name(*dir, of);
                 keys.push(LeaseKey::Inode(*ino));
             }
-            Request::Rename {
+            Request::Rename(op::Rename {
                 dir,
                 name: of,
                 new_dir,
                 new_name,
                 ..
-            }
-            | Request::Exchange {
+            })
+            | Request::Exchange(op::Exchange {
                 dir,
                 name: of,
                 new_dir,
                 new_name,
                 ..
-            } => {
+            }) => {
                 name(*dir, of);
                 name(*new_dir, new_name);
             }
-            Request::SetAttr { ino, .. }
-            | Request::SetLayout { ino, .. }
-            | Request::SetXattr { ino, .. }
-            | Request::RemoveXattr { ino, .. }
-            | Request::SetDirSettings { dir: ino, .. } => {
+            Request::SetAttr(op::SetAttr { ino, .. })
+            | Request::SetLayout(op::SetLayout { ino, .. })
+            | Request::SetXattr(op::SetXattr { ino, .. })
+            | Request::RemoveXattr(op::RemoveXattr { ino, .. })
+            | Request::SetDirSettings(op::SetDirSettings { dir: ino, .. }) => {
                 keys.extend([LeaseKey::Inode(*ino), LeaseKey::Parts(*ino)]);
             }
-            Request::Open { ino, .. }
-            | Request::WriteInline { ino, .. }
-            | Request::Stripe { ino }
-            | Request::WroteData { ino, .. }
-            | Request::Allocate { ino, .. }
-            | Request::AppendInline { ino, .. }
-            | Request::Extend { ino, .. } => keys.push(LeaseKey::Inode(*ino)),
+            Request::Open(op::Open { ino, .. })
+            | Request::WriteInline(op::WriteInline { ino, .. })
+            | Request::Stripe(op::Stripe { ino })
+            | Request::WroteData(op::WroteData { ino, .. })
+            | Request::Allocate(op::Allocate { ino, .. })
+            | Request::AppendInline(op::AppendInline { ino, .. })
+            | Request::Extend(op::Extend { ino, .. }) => keys.push(LeaseKey::Inode(*ino)),
             // What becomes of times of access is counted in when it is told.
             _ => {}
         }
@@ -65,9 +65,6 @@ impl Beliefs {
 pub(super) fn takes_names(request: &Request) -> bool {
     matches!(
         request,
-        Request::Unlink { .. }
-            | Request::Rmdir { .. }
-            | Request::Rename { .. }
-            | Request::Exchange { .. }
+        Request::Unlink(_) | Request::Rmdir(_) | Request::Rename(_) | Request::Exchange(_)
     )
 }

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::error::ClientError;
 use crate::file::{File, Pending, Token};
 use crate::pool::Server;
-use pandofs_api::{FileBody, Layout};
+use pandofs_api::{FileBody, Layout, op};
 use pandofs_placement::ServerInfo;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{Credentials, FsError, SetAttr};
@@ -229,7 +229,7 @@ impl World {
     }
 
     fn ask(&mut self, client: usize) -> Asked {
-        let mut call = self.send(client, Request::GetAttr { ino: FILE });
+        let mut call = self.send(client, Request::GetAttr(op::GetAttr { ino: FILE }));
         call.leased = self.lease(client);
         Asked {
             call,
@@ -390,21 +390,21 @@ impl World {
         }
         let report = state.file.pending();
         let request = match (&report, what) {
-            (Some(report), _) => Request::WroteData {
+            (Some(report), _) => Request::WroteData(op::WroteData {
                 ino: FILE,
                 start: report.start,
                 end: report.end,
                 mtime: report.mtime,
                 sparse: report.sparse,
                 cuts: report.cuts,
-            },
-            (None, What::Cut { kept }) => Request::SetAttr {
+            }),
+            (None, What::Cut { kept }) => Request::SetAttr(op::SetAttr {
                 ino: FILE,
                 set: SetAttr {
                     size: Some(kept * BLOCK),
                     ..SetAttr::default()
                 },
-            },
+            }),
             (None, _) => return Step::Over,
         };
         state.is_reporting = report.is_some();

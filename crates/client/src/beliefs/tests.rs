@@ -1,7 +1,7 @@
 use super::*;
 use crate::call::Call;
 use crate::pool::Server;
-use pandofs_api::FileBody;
+use pandofs_api::{FileBody, op};
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{
     BRIEF_LEASE, GRIP_IN_VAIN, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
@@ -65,16 +65,16 @@ fn call(request: Request) -> Call<'static> {
 
 fn lookup() -> Call<'static> {
     let (dir, name) = (DIR, name());
-    call(Request::Lookup { dir, name })
+    call(Request::Lookup(op::Lookup { dir, name }))
 }
 
 fn unlink() -> Call<'static> {
     let (dir, name) = (DIR, name());
-    call(Request::Unlink { dir, name })
+    call(Request::Unlink(op::Unlink { dir, name }))
 }
 
 fn getattr() -> Call<'static> {
-    call(Request::GetAttr { ino: FILE })
+    call(Request::GetAttr(op::GetAttr { ino: FILE }))
 }
 
 fn chmod() -> Call<'static> {
@@ -82,7 +82,7 @@ fn chmod() -> Call<'static> {
         mode: Some(0o600),
         ..SetAttr::default()
     };
-    call(Request::SetAttr { ino: FILE, set })
+    call(Request::SetAttr(op::SetAttr { ino: FILE, set }))
 }
 
 fn send(beliefs: &Beliefs, mut call: Call<'static>) -> Call<'static> {
@@ -256,7 +256,7 @@ fn there_is_an_end_to_what_is_believed() {
         let mut inode = inode(0o644);
         inode.attr.ino = Ino(serial);
         let ino = inode.attr.ino;
-        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        let asked = send(&beliefs, call(Request::GetAttr(op::GetAttr { ino })));
         learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
     }
     assert!(beliefs.state().inodes.len() <= MAX_CACHED_LEASES);
@@ -273,7 +273,7 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
     let learn = |serial, kind| {
         let inode = inode_of(serial, kind);
         let ino = inode.attr.ino;
-        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        let asked = send(&beliefs, call(Request::GetAttr(op::GetAttr { ino })));
         learn(&beliefs, &asked, &Ok(Reply::Inode(inode)));
         beliefs.state().inodes[&ino].until
     };
@@ -515,7 +515,7 @@ fn a_recall_waits_for_what_begins_while_it_waits() {
     const OTHER: Ino = Ino(6);
     let beliefs = beliefs();
     learn(&beliefs, &send(&beliefs, getattr()), &cut_inode(3));
-    let asked = send(&beliefs, call(Request::GetAttr { ino: OTHER }));
+    let asked = send(&beliefs, call(Request::GetAttr(op::GetAttr { ino: OTHER })));
     learn(&beliefs, &asked, &cut_inode_of(OTHER, 8));
     let first = hold(&beliefs);
     let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
@@ -534,7 +534,7 @@ fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     let mut holds = Vec::new();
     for serial in 1..=MAX_GRIPS as u64 {
         let ino = Ino(serial);
-        let asked = send(&beliefs, call(Request::GetAttr { ino }));
+        let asked = send(&beliefs, call(Request::GetAttr(op::GetAttr { ino })));
         learn(&beliefs, &asked, &cut_inode_of(ino, 1));
         holds.push(hold_of(&beliefs, ino));
     }

@@ -1,7 +1,7 @@
 //! What clients ask of shards.
 
 use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, settings};
-use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
+use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode, op};
 use pandofs_types::{
     Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time,
 };
@@ -26,32 +26,32 @@ pub fn shard_request(request: Request) -> ShardRequest {
 }
 
 fn create(node: NewNode) -> Request {
-    Request::Create {
+    Request::Create(op::Create {
         dir: DIR,
         name: name("leaf"),
         node,
         mode: 0o644,
         umask: 0o022,
         open: true,
-    }
+    })
 }
 
 fn set_xattr(mode: XattrMode) -> Request {
-    Request::SetXattr {
+    Request::SetXattr(op::SetXattr {
         ino: FILE,
         name: b"user.colour".to_vec(),
         value: b"yellow".to_vec(),
         mode,
-    }
+    })
 }
 
 fn allocate(allocation: Allocation) -> Request {
-    Request::Allocate {
+    Request::Allocate(op::Allocate {
         ino: FILE,
         offset: 130,
         length: 300,
         allocation,
-    }
+    })
 }
 
 /// Every request.
@@ -72,10 +72,10 @@ pub fn requests() -> Named<Request> {
     vec![
         (
             "Lookup",
-            Request::Lookup {
+            Request::Lookup(op::Lookup {
                 dir,
                 name: name("leaf"),
-            },
+            }),
         ),
         ("Create file", create(NewNode::File)),
         ("Create symlink", create(symlink)),
@@ -85,39 +85,39 @@ pub fn requests() -> Named<Request> {
         ("Create block", create(NewNode::Block { rdev: 0x0801 })),
         (
             "Mkdir",
-            Request::Mkdir {
+            Request::Mkdir(op::Mkdir {
                 dir,
                 name: name("branch"),
                 mode: 0o755,
                 umask: 0o022,
-            },
+            }),
         ),
         (
             "Unlink",
-            Request::Unlink {
+            Request::Unlink(op::Unlink {
                 dir,
                 name: name("leaf"),
-            },
+            }),
         ),
         (
             "Rmdir",
-            Request::Rmdir {
+            Request::Rmdir(op::Rmdir {
                 dir,
                 name: name("branch"),
-            },
+            }),
         ),
         (
             "Link",
-            Request::Link {
+            Request::Link(op::Link {
                 dir,
                 name: name("twin"),
                 ino,
                 inode_shard: ShardId(1),
-            },
+            }),
         ),
         (
             "Rename",
-            Request::Rename {
+            Request::Rename(op::Rename {
                 dir,
                 name: name("leaf"),
                 new_dir: pandofs_types::Ino::ROOT,
@@ -125,105 +125,108 @@ pub fn requests() -> Named<Request> {
                 new_shard: ShardId(4),
                 no_replace: true,
                 whiteout: true,
-            },
+            }),
         ),
-        ("GetAttr", Request::GetAttr { ino }),
-        ("SetAttr all", Request::SetAttr { ino, set: set_all }),
+        ("GetAttr", Request::GetAttr(op::GetAttr { ino })),
+        (
+            "SetAttr all",
+            Request::SetAttr(op::SetAttr { ino, set: set_all }),
+        ),
         (
             "SetAttr nothing",
-            Request::SetAttr {
+            Request::SetAttr(op::SetAttr {
                 ino,
                 set: SetAttr::default(),
-            },
+            }),
         ),
         (
             "Open",
-            Request::Open {
+            Request::Open(op::Open {
                 ino,
                 access: 6,
                 truncate: true,
-            },
+            }),
         ),
         (
             "Release",
-            Request::Release {
+            Request::Release(op::Release {
                 inos: vec![ino, dir],
-            },
+            }),
         ),
         (
             "Reopen",
-            Request::Reopen {
+            Request::Reopen(op::Reopen {
                 opens: vec![(ino, 2)],
-            },
+            }),
         ),
-        ("ReadLink", Request::ReadLink { ino }),
-        ("ReadInline", Request::ReadInline { ino }),
+        ("ReadLink", Request::ReadLink(op::ReadLink { ino })),
+        ("ReadInline", Request::ReadInline(op::ReadInline { ino })),
         (
             "WriteInline",
-            Request::WriteInline {
+            Request::WriteInline(op::WriteInline {
                 ino,
                 offset: 130,
                 data: b"sap".to_vec(),
-            },
+            }),
         ),
-        ("Stripe", Request::Stripe { ino }),
+        ("Stripe", Request::Stripe(op::Stripe { ino })),
         (
             "WroteData",
-            Request::WroteData {
+            Request::WroteData(op::WroteData {
                 ino,
                 start: 130,
                 end: 1 << 33,
                 mtime: Time(TIME.0 + 9),
                 sparse: true,
                 cuts: 300,
-            },
+            }),
         ),
         (
             "GetXattr",
-            Request::GetXattr {
+            Request::GetXattr(op::GetXattr {
                 ino,
                 name: b"user.colour".to_vec(),
-            },
+            }),
         ),
-        ("ListXattr", Request::ListXattr { ino }),
+        ("ListXattr", Request::ListXattr(op::ListXattr { ino })),
         ("SetXattr either", set_xattr(XattrMode::Either)),
         ("SetXattr create", set_xattr(XattrMode::Create)),
         ("SetXattr replace", set_xattr(XattrMode::Replace)),
         (
             "RemoveXattr",
-            Request::RemoveXattr {
+            Request::RemoveXattr(op::RemoveXattr {
                 ino,
                 name: b"user.colour".to_vec(),
-            },
+            }),
         ),
-        ("Sync", Request::Sync),
+        ("Sync", Request::Sync(op::Sync)),
         (
             "ReadDir",
-            Request::ReadDir {
+            Request::ReadDir(op::ReadDir {
                 dir,
                 from: Position::from_hash(0x00ab_cdef_0123_4567).with_ordinal(3),
                 plus: true,
                 max_entries: 192,
                 max_bytes: 65_536,
-            },
+            }),
         ),
-        ("DirPart", Request::DirPart { dir }),
+        ("DirPart", Request::DirPart(op::DirPart { dir })),
         (
             "SetDirSettings",
-            Request::SetDirSettings {
+            Request::SetDirSettings(op::SetDirSettings {
                 dir,
                 settings: settings(),
-            },
+            }),
         ),
         (
             "Exchange",
-            Request::Exchange {
+            Request::Exchange(op::Exchange {
                 dir,
                 name: name("leaf"),
                 new_dir: pandofs_types::Ino::ROOT,
                 new_name: name("fallen"),
                 new_shard: ShardId(4),
-            },
+            }),
         ),
         (
             "Allocate reserve",
@@ -236,76 +239,79 @@ pub fn requests() -> Named<Request> {
         ),
         (
             "AppendInline",
-            Request::AppendInline {
+            Request::AppendInline(op::AppendInline {
                 ino,
                 data: b"sap".to_vec(),
-            },
+            }),
         ),
-        ("Extend", Request::Extend { ino, length: 300 }),
+        ("Extend", Request::Extend(op::Extend { ino, length: 300 })),
         (
             "Accessed",
-            Request::Accessed {
+            Request::Accessed(op::Accessed {
                 inos: vec![(ino, TIME), (dir, Time(TIME.0 + 1))],
                 rule: pandofs_types::AtimeRule::Strict,
-            },
+            }),
         ),
         (
             "SetLock",
-            Request::SetLock {
+            Request::SetLock(op::SetLock {
                 ino,
                 lock: lock(),
                 blocking: true,
                 wait_ms: 10_000,
-            },
+            }),
         ),
         (
             "Unlock",
-            Request::Unlock {
+            Request::Unlock(op::Unlock {
                 ino,
                 kind: LockKind::Flock,
                 owner: 300,
                 range: LockRange::WHOLE,
-            },
+            }),
         ),
-        ("GetLock", Request::GetLock { ino, lock: lock() }),
+        (
+            "GetLock",
+            Request::GetLock(op::GetLock { ino, lock: lock() }),
+        ),
         (
             "Closing",
-            Request::Closing {
+            Request::Closing(op::Closing {
                 ino,
                 owners: vec![(LockKind::Flock, 300), (LockKind::Record, 9)],
-            },
+            }),
         ),
         (
             "Relock",
-            Request::Relock {
+            Request::Relock(op::Relock {
                 locks: vec![(ino, lock())],
                 last: true,
-            },
+            }),
         ),
         (
             "CreateUnnamed",
-            Request::CreateUnnamed {
+            Request::CreateUnnamed(op::CreateUnnamed {
                 dir,
                 at: Position(300),
                 mode: 0o640,
                 umask: 0o022,
                 may_be_named: true,
-            },
+            }),
         ),
         (
             "SetLayout",
-            Request::SetLayout {
+            Request::SetLayout(op::SetLayout {
                 ino,
                 layout: layout_choice(),
-            },
+            }),
         ),
         (
             "Spread",
-            Request::Spread {
+            Request::Spread(op::Spread {
                 dir,
                 entries_per_second: 2_000,
-            },
+            }),
         ),
-        ("Followed", Request::Followed { ino }),
+        ("Followed", Request::Followed(op::Followed { ino })),
     ]
 }

@@ -7,7 +7,7 @@ use crate::locks::Lock;
 use crate::permission::SET_GID;
 use crate::records::InodeRecord;
 use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{Reply, Request, SetAcl, Step};
+use pandofs_api::{Reply, Request, SetAcl, Step, op};
 use pandofs_types::{Acl, AclKind, Acls, Credentials, FileKind, FsError, Ino};
 
 /// What a list is to become.
@@ -24,10 +24,10 @@ impl Change {
     /// (`XATTR_CREATE`, `XATTR_REPLACE`) does not matter, as on other file systems of Linux.
     pub fn of(request: &Request) -> Result<Option<Change>, Stop> {
         let (ino, name, value): (_, _, &[u8]) = match request {
-            Request::SetXattr {
+            Request::SetXattr(op::SetXattr {
                 ino, name, value, ..
-            } => (ino, name, value),
-            Request::RemoveXattr { ino, name } => (ino, name, &[]),
+            }) => (ino, name, value),
+            Request::RemoveXattr(op::RemoveXattr { ino, name }) => (ino, name, &[]),
             _ => return Ok(None),
         };
         let Some(kind) = AclKind::of_name(name) else {

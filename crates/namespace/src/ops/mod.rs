@@ -33,7 +33,9 @@ pub mod xattr;
 
 use crate::made;
 use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
+use pandofs_api::{
+    EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult, op,
+};
 use pandofs_placement::{DirPolicy, Drawn, Placing};
 use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
 use serde::{Deserialize, Serialize};
@@ -128,25 +130,27 @@ pub fn read(
 ) -> Result<Reply, Stop> {
     made::check_request(locks, request)?;
     match request {
-        Request::Lookup { dir, name } => lookup::read(view, locks, caller, *dir, name),
-        Request::GetAttr { ino } => getattr::read(view, locks, *ino),
-        Request::Followed { ino } => getattr::read_followed(view, locks, *ino),
-        Request::Open {
+        Request::Lookup(op::Lookup { dir, name }) => lookup::read(view, locks, caller, *dir, name),
+        Request::GetAttr(op::GetAttr { ino }) => getattr::read(view, locks, *ino),
+        Request::Followed(op::Followed { ino }) => getattr::read_followed(view, locks, *ino),
+        Request::Open(op::Open {
             ino,
             access,
             truncate: false,
-        } => open::read(view, locks, caller, *ino, *access),
-        Request::ReadLink { ino } => readlink::read(view, locks, *ino),
-        Request::ReadInline { ino } => read_inline::read(view, locks, *ino),
-        Request::GetXattr { ino, name } => xattr::get(view, locks, caller, *ino, name),
-        Request::ListXattr { ino } => xattr::list(view, locks, caller, *ino),
-        Request::ReadDir {
+        }) => open::read(view, locks, caller, *ino, *access),
+        Request::ReadLink(op::ReadLink { ino }) => readlink::read(view, locks, *ino),
+        Request::ReadInline(op::ReadInline { ino }) => read_inline::read(view, locks, *ino),
+        Request::GetXattr(op::GetXattr { ino, name }) => {
+            xattr::get(view, locks, caller, *ino, name)
+        }
+        Request::ListXattr(op::ListXattr { ino }) => xattr::list(view, locks, caller, *ino),
+        Request::ReadDir(op::ReadDir {
             dir,
             from,
             plus,
             max_entries,
             max_bytes,
-        } => readdir::read(
+        }) => readdir::read(
             view,
             locks,
             caller,
@@ -156,7 +160,7 @@ pub fn read(
             *max_entries,
             *max_bytes,
         ),
-        Request::DirPart { dir } => dir_part::read(view, *dir),
+        Request::DirPart(op::DirPart { dir }) => dir_part::read(view, *dir),
         other => Err(Refusal::Malformed(format!("{other:?} is not a read")).into()),
     }
 }
@@ -173,14 +177,14 @@ pub fn check(
 ) -> Result<Option<Plan>, Stop> {
     made::check_request(locks, request)?;
     match request {
-        Request::Create {
+        Request::Create(op::Create {
             dir,
             name,
             node,
             mode,
             umask,
             ..
-        } => {
+        }) => {
             let modes = (*mode, *umask);
             let made = create::check(view, locks, caller, *dir, name, node, modes, choices)?;
             if !made.adapts() {
@@ -189,12 +193,12 @@ pub fn check(
             let plan = made.plan(view, caller, *dir, name, None);
             Ok(plan.map(|(plan, _)| plan))
         }
-        Request::Mkdir {
+        Request::Mkdir(op::Mkdir {
             dir,
             name,
             mode,
             umask,
-        } => {
+        }) => {
             let (plan, parts) =
                 mkdir::plan(view, locks, caller, *dir, name, *mode, *umask, choices)?;
             if !matches!(mkdir::policy(view, &parts), DirPolicy::Adaptive(_)) {
@@ -221,50 +225,52 @@ fn check_unplaced(
         });
     }
     match request {
-        Request::CreateUnnamed { dir, at, mode, .. } => {
+        Request::CreateUnnamed(op::CreateUnnamed { dir, at, mode, .. }) => {
             create_unnamed::check(view, locks, caller, *dir, *at, *mode).map(|_| None)
         }
-        Request::Open {
+        Request::Open(op::Open {
             ino,
             access,
             truncate: true,
-        } => open::check(view, locks, caller, *ino, *access).map(|_| None),
-        Request::WriteInline { ino, offset, data } => {
+        }) => open::check(view, locks, caller, *ino, *access).map(|_| None),
+        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
             write_inline::check(view, locks, *ino, *offset, data.len()).map(|_| None)
         }
-        Request::Stripe { ino } => stripe::check(view, locks, *ino).map(|_| None),
-        Request::WroteData { ino, .. } => wrote_data::check(view, locks, *ino).map(|_| None),
-        Request::SetXattr {
+        Request::Stripe(op::Stripe { ino }) => stripe::check(view, locks, *ino).map(|_| None),
+        Request::WroteData(op::WroteData { ino, .. }) => {
+            wrote_data::check(view, locks, *ino).map(|_| None)
+        }
+        Request::SetXattr(op::SetXattr {
             ino,
             name,
             value,
             mode,
-        } => xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None),
-        Request::RemoveXattr { ino, name } => {
+        }) => xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None),
+        Request::RemoveXattr(op::RemoveXattr { ino, name }) => {
             xattr::check_remove(view, locks, caller, *ino, name).map(|_| None)
         }
-        Request::SetAttr { ino, set } => {
+        Request::SetAttr(op::SetAttr { ino, set }) => {
             match setattr::check(view, locks, caller, *ino, set, choices)? {
                 setattr::Checked::Here(_) => Ok(None),
                 setattr::Checked::Plan(plan) => Ok(Some(plan)),
             }
         }
-        Request::SetDirSettings { dir, settings } => {
+        Request::SetDirSettings(op::SetDirSettings { dir, settings }) => {
             setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
         }
-        Request::Unlink { dir, name } => {
+        Request::Unlink(op::Unlink { dir, name }) => {
             remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
         }
-        Request::Rmdir { dir, name } => {
+        Request::Rmdir(op::Rmdir { dir, name }) => {
             remove::plan(view, locks, caller, *dir, name, true, choices).map(Some)
         }
-        Request::Link {
+        Request::Link(op::Link {
             dir,
             name,
             ino,
             inode_shard,
-        } => link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some),
-        Request::Rename {
+        }) => link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some),
+        Request::Rename(op::Rename {
             dir,
             name,
             new_dir,
@@ -272,7 +278,7 @@ fn check_unplaced(
             new_shard,
             no_replace,
             whiteout,
-        } => {
+        }) => {
             let to = rename::To {
                 dir: *new_dir,
                 name: new_name,
@@ -284,13 +290,13 @@ fn check_unplaced(
             };
             rename::plan(view, locks, caller, *dir, name, to, how, choices).map(Some)
         }
-        Request::Exchange {
+        Request::Exchange(op::Exchange {
             dir,
             name,
             new_dir,
             new_name,
             new_shard,
-        } => {
+        }) => {
             let other = rename::To {
                 dir: *new_dir,
                 name: new_name,
@@ -298,20 +304,20 @@ fn check_unplaced(
             };
             exchange::plan(view, locks, caller, *dir, name, other, choices).map(Some)
         }
-        Request::Allocate {
+        Request::Allocate(op::Allocate {
             ino,
             offset,
             length,
             allocation,
-        } => allocate::check(view, locks, *ino, *offset, *length, *allocation).map(|_| None),
-        Request::AppendInline { ino, data } => {
+        }) => allocate::check(view, locks, *ino, *offset, *length, *allocation).map(|_| None),
+        Request::AppendInline(op::AppendInline { ino, data }) => {
             append::check(view, locks, *ino, data.len()).map(|_| None)
         }
-        Request::Extend { ino, length } => {
+        Request::Extend(op::Extend { ino, length }) => {
             append::check_extend(view, locks, *ino, *length).map(|_| None)
         }
-        Request::Accessed { inos, .. } => accessed::check(inos).map(|()| None),
-        Request::SetLayout { ino, layout } => {
+        Request::Accessed(op::Accessed { inos, .. }) => accessed::check(inos).map(|()| None),
+        Request::SetLayout(op::SetLayout { ino, layout }) => {
             set_layout::check(view, locks, caller, *ino, layout).map(|_| None)
         }
         other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
@@ -326,7 +332,7 @@ pub fn changes_nothing(
     choices: &Choices,
 ) -> Result<bool, Stop> {
     match request {
-        Request::Accessed { inos, rule } => {
+        Request::Accessed(op::Accessed { inos, rule }) => {
             Ok(accessed::due_of(view, inos, *rule, choices)?.is_empty())
         }
         _ => Ok(false),
@@ -354,14 +360,14 @@ pub fn mutate(
         };
     }
     let reply = match request {
-        Request::Create {
+        Request::Create(op::Create {
             dir,
             name,
             node,
             mode,
             umask,
             open,
-        } => {
+        }) => {
             let modes = (*mode, *umask);
             let checked = create::check(&view, locks, caller, *dir, name, node, modes, choices)?;
             let opened_by = open.then_some(session);
@@ -371,41 +377,41 @@ pub fn mutate(
             }
             create::apply(txn, *dir, name, checked, *open)
         }
-        Request::CreateUnnamed {
+        Request::CreateUnnamed(op::CreateUnnamed {
             dir,
             at,
             mode,
             umask,
             may_be_named,
-        } => {
+        }) => {
             let parts = create_unnamed::check(&view, locks, caller, *dir, *at, *mode)?;
             let modes = (*mode, *umask);
             create_unnamed::apply(txn, caller, &parts, modes, *may_be_named, choices)
         }
-        Request::Open {
+        Request::Open(op::Open {
             ino,
             access,
             truncate: true,
-        } => {
+        }) => {
             let inode = open::check(&view, locks, caller, *ino, *access)?;
             open::apply(txn, caller, *ino, inode, choices)?
         }
-        Request::WriteInline { ino, offset, data } => {
+        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
             let inode = write_inline::check(&view, locks, *ino, *offset, data.len())?;
             write_inline::apply(txn, caller, *ino, inode, *offset, data, choices)?
         }
-        Request::Stripe { ino } => {
+        Request::Stripe(op::Stripe { ino }) => {
             let inode = stripe::check(&view, locks, *ino)?;
             stripe::apply(txn, *ino, inode)?
         }
-        Request::WroteData {
+        Request::WroteData(op::WroteData {
             ino,
             start,
             end,
             mtime,
             sparse,
             cuts,
-        } => {
+        }) => {
             let inode = wrote_data::check(&view, locks, *ino)?;
             let range = *start..*end;
             match *cuts >= inode.cuts {
@@ -413,20 +419,20 @@ pub fn mutate(
                 false => wrote_data::before_a_cut(txn, *ino, &inode)?,
             }
         }
-        Request::SetXattr {
+        Request::SetXattr(op::SetXattr {
             ino,
             name,
             value,
             mode,
-        } => {
+        }) => {
             let inode = xattr::check_set(&view, locks, caller, *ino, name, value, *mode)?;
             xattr::apply_set(txn, *ino, inode, name, value, choices)?
         }
-        Request::RemoveXattr { ino, name } => {
+        Request::RemoveXattr(op::RemoveXattr { ino, name }) => {
             let inode = xattr::check_remove(&view, locks, caller, *ino, name)?;
             xattr::apply_remove(txn, *ino, inode, name, choices)?
         }
-        Request::SetAttr { ino, set } => {
+        Request::SetAttr(op::SetAttr { ino, set }) => {
             match setattr::check(&view, locks, caller, *ino, set, choices)? {
                 setattr::Checked::Here(inode) => {
                     setattr::apply(txn, caller, *ino, *inode, set, choices)?
@@ -434,41 +440,41 @@ pub fn mutate(
                 setattr::Checked::Plan(plan) => return Ok(Mutation::Plan(plan)),
             }
         }
-        Request::Mkdir {
+        Request::Mkdir(op::Mkdir {
             dir,
             name,
             mode,
             umask,
-        } => {
+        }) => {
             let (plan, parts) =
                 mkdir::plan(&view, locks, caller, *dir, name, *mode, *umask, choices)?;
             txn.put_parts(*dir, &parts);
             return Ok(Mutation::Plan(plan));
         }
-        Request::Allocate {
+        Request::Allocate(op::Allocate {
             ino,
             offset,
             length,
             allocation,
-        } => {
+        }) => {
             let inode = allocate::check(&view, locks, *ino, *offset, *length, *allocation)?;
             let range = *offset..*offset + *length;
             allocate::apply(txn, caller, *ino, inode, range, *allocation, choices)?
         }
-        Request::AppendInline { ino, data } => {
+        Request::AppendInline(op::AppendInline { ino, data }) => {
             let inode = append::check(&view, locks, *ino, data.len())?;
             let end = inode.size;
             write_inline::apply(txn, caller, *ino, inode, end, data, choices)?
         }
-        Request::Extend { ino, length } => {
+        Request::Extend(op::Extend { ino, length }) => {
             let inode = append::check_extend(&view, locks, *ino, *length)?;
             append::apply_extend(txn, caller, *ino, inode, *length, choices)?
         }
-        Request::Accessed { inos, rule } => {
+        Request::Accessed(op::Accessed { inos, rule }) => {
             accessed::check(inos)?;
             accessed::apply(txn, locks, inos, *rule, choices)?
         }
-        Request::SetLayout { ino, layout } => {
+        Request::SetLayout(op::SetLayout { ino, layout }) => {
             let inode = set_layout::check(&view, locks, caller, *ino, layout)?;
             set_layout::apply(txn, *ino, inode, layout, choices)?
         }

@@ -2,31 +2,31 @@
 
 use crate::records::Body;
 use crate::{Stop, View};
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_types::Ino;
 
 /// Whether a mutation that was checked leaves more in the store than there was. What takes some and gives
 /// some back, as a rename, does not count, nor does what a record or a slot's answer takes for a while.
 pub fn needs_space(view: &View<'_>, request: &Request) -> Result<bool, Stop> {
     Ok(match request {
-        Request::Create { .. }
-        | Request::CreateUnnamed { .. }
-        | Request::Mkdir { .. }
-        | Request::Link { .. }
-        | Request::SetXattr { .. } => true,
-        Request::WriteInline { ino, offset, data } => {
+        Request::Create(_)
+        | Request::CreateUnnamed(_)
+        | Request::Mkdir(_)
+        | Request::Link(_)
+        | Request::SetXattr(_) => true,
+        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
             let end = offset.saturating_add(data.len() as u64);
             inline_bytes(view, *ino)?.is_some_and(|has| has < end)
         }
-        Request::AppendInline { data, .. } => !data.is_empty(),
+        Request::AppendInline(op::AppendInline { data, .. }) => !data.is_empty(),
         // The inode gets smaller; but whoever asks wants to write more than it holds.
-        Request::Stripe { ino } => inline_bytes(view, *ino)?.is_some(),
-        Request::Allocate {
+        Request::Stripe(op::Stripe { ino }) => inline_bytes(view, *ino)?.is_some(),
+        Request::Allocate(op::Allocate {
             ino,
             offset,
             length,
             allocation,
-        } => {
+        }) => {
             let end = offset.saturating_add(*length);
             allocation.reserves() && inline_bytes(view, *ino)?.is_some_and(|has| has < end)
         }

@@ -7,7 +7,7 @@
 use super::inode_reply;
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{FIRST_CUTS, Reply, Request};
+use pandofs_api::{FIRST_CUTS, Reply, Request, op};
 use pandofs_types::{FsError, Ino, ServerId, TxId};
 
 /// A second client that asks finds the file striped, which is what it wants.
@@ -22,7 +22,7 @@ pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, St
 
 /// The server that would get what the inode holds, if this asks for that.
 pub fn to_fill(view: &View<'_>, request: &Request) -> Result<Option<ServerId>, Stop> {
-    let Request::Stripe { ino } = request else {
+    let Request::Stripe(op::Stripe { ino }) = request else {
         return Ok(None);
     };
     Ok(match view.inode(*ino)?.body {

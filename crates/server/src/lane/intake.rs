@@ -7,7 +7,7 @@ use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::readers::ReadJob;
 use crate::slots::SlotKey;
-use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
+use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest, op};
 use pandofs_shard::{Input, Ticket};
 use pandofs_types::limits::{
     MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES,
@@ -468,7 +468,7 @@ fn is_of(ip: IpAddr, addresses: &[String]) -> bool {
 fn may_learn(request: &Request) -> bool {
     !matches!(
         request,
-        Request::Release { .. } | Request::Reopen { .. } | Request::Relock { .. }
+        Request::Release(_) | Request::Reopen(_) | Request::Relock(_)
     )
 }
 
@@ -494,8 +494,10 @@ fn next(connection: &mut Connection, fs: pandofs_types::FsId) -> Result<Option<T
 /// How large the answer may be; 0 where it is never large.
 fn most_answer_bytes(request: &Request) -> usize {
     match request {
-        Request::ReadDir { max_bytes, .. } => (*max_bytes as usize).min(MAX_READDIR_BYTES),
-        Request::GetXattr { .. } | Request::ListXattr { .. } => MAX_XATTR_VALUE_BYTES,
+        Request::ReadDir(op::ReadDir { max_bytes, .. }) => {
+            (*max_bytes as usize).min(MAX_READDIR_BYTES)
+        }
+        Request::GetXattr(_) | Request::ListXattr(_) => MAX_XATTR_VALUE_BYTES,
         _ => 0,
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_api::op;
     use pandofs_api::{Allocation, Request, RequestKey, ScrubOrder, ShardRequest};
     use pandofs_types::{Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId};
 
@@ -83,7 +84,7 @@ mod tests {
                 sequence: 1,
             },
             caller: Credentials::ROOT,
-            request: Request::Sync,
+            request: Request::Sync(op::Sync),
         };
         let dump = AdminRequest::Dump {
             shard: ShardId(0),

@@ -8,7 +8,7 @@ pub mod link;
 
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, Refusal, Reply, Request, ServerStatus,
-    ShardRequest,
+    ShardRequest, op,
 };
 use pandofs_api::{NewNode, RequestKey};
 use pandofs_log::{Log, MemoryLog};
@@ -321,10 +321,10 @@ impl Connection {
         let name = Name::new(name.as_bytes()).unwrap();
         self.shard(
             ShardId(0),
-            Request::Lookup {
+            Request::Lookup(op::Lookup {
                 dir: Ino::ROOT,
                 name,
-            },
+            }),
         )
     }
 
@@ -352,22 +352,22 @@ impl Connection {
 
 pub fn mkdir(name: &str) -> Request {
     let name = Name::new(name.as_bytes()).unwrap();
-    Request::Mkdir {
+    Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name,
         mode: 0o755,
         umask: 0,
-    }
+    })
 }
 
 pub fn create(name: &str) -> Request {
     let name = Name::new(name.as_bytes()).unwrap();
-    Request::Create {
+    Request::Create(op::Create {
         dir: Ino::ROOT,
         name,
         node: NewNode::File,
         mode: 0o644,
         umask: 0,
         open: false,
-    }
+    })
 }

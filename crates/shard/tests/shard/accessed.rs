@@ -1,7 +1,7 @@
 //! Times of access, which clients tell some time after they have read.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Attr, Ino, SetAttr, SetTime, ShardId, Time};
@@ -13,7 +13,7 @@ fn cluster() -> (Cluster, Ino) {
 }
 
 fn attr(cluster: &mut Cluster, ino: Ino) -> Attr {
-    match cluster.call(0, Request::GetAttr { ino }) {
+    match cluster.call(0, Request::GetAttr(op::GetAttr { ino })) {
         Ok(Reply::Inode(inode)) => inode.attr,
         other => panic!("{other:?}"),
     }
@@ -21,7 +21,7 @@ fn attr(cluster: &mut Cluster, ino: Ino) -> Attr {
 
 fn read(cluster: &mut Cluster, inos: &[Ino], at: i64, rule: AtimeRule) {
     let inos = inos.iter().map(|ino| (*ino, Time(at))).collect();
-    let told = cluster.call(0, Request::Accessed { inos, rule });
+    let told = cluster.call(0, Request::Accessed(op::Accessed { inos, rule }));
     assert_eq!(told, Ok(Reply::Done));
 }
 
@@ -49,10 +49,10 @@ fn a_reading_is_seen_once_after_each_change_and_changes_nothing_else() {
 /// What a reading is worth: records of the log.
 fn records(cluster: &mut Cluster, ino: Ino, at: i64) -> usize {
     let rule = AtimeRule::Relative;
-    let request = Request::Accessed {
+    let request = Request::Accessed(op::Accessed {
         inos: vec![(ino, Time(at))],
         rule,
-    };
+    });
     let input = cluster.request(0, request);
     let step = cluster.input(0, input);
     let mut answer = None;
@@ -82,12 +82,12 @@ fn each_reading_of_a_directory_that_is_spread_counts() {
         ..Settings::default()
     };
     let mut cluster = Cluster::new(2, DirPolicy::Subtree, settings);
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let made = (0..2).find_map(|shard| cluster.call(shard, request.clone()).ok());
     let Some(Reply::Entry(entry)) = made else {
         panic!("{made:?}");
@@ -95,12 +95,12 @@ fn each_reading_of_a_directory_that_is_spread_counts() {
     let home = entry.ino.birth_shard().0;
     for _ in 0..2 {
         let now = cluster.now;
-        let read = Request::Accessed {
+        let read = Request::Accessed(op::Accessed {
             inos: vec![(entry.ino, Time(now))],
             rule: AtimeRule::Relative,
-        };
+        });
         assert_eq!(cluster.call(home, read), Ok(Reply::Done));
-        match cluster.call(home, Request::GetAttr { ino: entry.ino }) {
+        match cluster.call(home, Request::GetAttr(op::GetAttr { ino: entry.ino })) {
             Ok(Reply::Inode(inode)) => assert_eq!(inode.attr.atime, Time(now)),
             other => panic!("{other:?}"),
         }
@@ -115,7 +115,11 @@ fn a_time_that_was_set_later_stays() {
         atime: Some(SetTime::At(Time(5))),
         ..SetAttr::default()
     };
-    assert!(cluster.call(0, Request::SetAttr { ino: file, set }).is_ok());
+    assert!(
+        cluster
+            .call(0, Request::SetAttr(op::SetAttr { ino: file, set }))
+            .is_ok()
+    );
     read(&mut cluster, &[file], read_at, AtimeRule::Relative);
     read(&mut cluster, &[file], read_at, AtimeRule::Strict);
     assert_eq!(attr(&mut cluster, file).atime, Time(5));
@@ -126,5 +130,9 @@ fn too_many_at_once_are_refused() {
     let (mut cluster, file) = cluster();
     let inos = vec![(file, Time(1)); MAX_ACCESSES_PER_MESSAGE + 1];
     let rule = AtimeRule::Strict;
-    assert!(cluster.call(0, Request::Accessed { inos, rule }).is_err());
+    assert!(
+        cluster
+            .call(0, Request::Accessed(op::Accessed { inos, rule }))
+            .is_err()
+    );
 }

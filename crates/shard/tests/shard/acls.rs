@@ -1,7 +1,7 @@
 //! Access control lists and attributes that only the system gives meaning to.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{Allocation, FIRST_CUTS, NewNode, Refusal, Reply, Request, XattrMode};
+use pandofs_api::{Allocation, FIRST_CUTS, NewNode, Refusal, Reply, Request, XattrMode, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::acl::{ACCESS_ACL, DEFAULT_ACL};
 use pandofs_types::{Acl, AclEntry, FsError, Ino, SetAttr, ShardId, Time};
@@ -16,12 +16,12 @@ fn cluster() -> (Cluster, Ino) {
         ..Settings::default()
     };
     let mut cluster = Cluster::new(SHARDS, DirPolicy::Random, settings);
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     match cluster.call(0, request) {
         Ok(Reply::Entry(entry)) => (cluster, entry.ino),
         other => panic!("no directory was made: {other:?}"),
@@ -30,14 +30,14 @@ fn cluster() -> (Cluster, Ino) {
 
 /// Makes a file in the directory wherever its name belongs; the inode, its permission bits, the shard.
 fn create(cluster: &mut Cluster, dir: Ino, text: &str) -> (Ino, u16, ShardId) {
-    let request = Request::Create {
+    let request = Request::Create(op::Create {
         dir,
         name: name(text),
         node: NewNode::File,
         mode: 0o666,
         umask: 0o077,
         open: false,
-    };
+    });
     for shard in 0..SHARDS {
         match cluster.call(shard, request.clone()) {
             Ok(Reply::Entry(entry)) => {
@@ -51,17 +51,17 @@ fn create(cluster: &mut Cluster, dir: Ino, text: &str) -> (Ino, u16, ShardId) {
 }
 
 fn set(ino: Ino, name: &[u8], value: &[u8]) -> Request {
-    Request::SetXattr {
+    Request::SetXattr(op::SetXattr {
         ino,
         name: name.to_vec(),
         value: value.to_vec(),
         mode: XattrMode::Either,
-    }
+    })
 }
 
 fn get(ino: Ino, name: &[u8]) -> Request {
     let name = name.to_vec();
-    Request::GetXattr { ino, name }
+    Request::GetXattr(op::GetXattr { ino, name })
 }
 
 const NONE: Result<Reply, Refusal> = Err(Refusal::Fs(FsError::NoAttribute));
@@ -104,10 +104,10 @@ fn a_default_list_is_in_force_at_every_partition_when_it_is_answered() {
     assert_eq!(
         cluster.call(
             home,
-            Request::RemoveXattr {
+            Request::RemoveXattr(op::RemoveXattr {
                 ino: dir,
                 name: DEFAULT_ACL.to_vec()
-            }
+            })
         ),
         Ok(Reply::Done)
     );
@@ -131,7 +131,7 @@ fn a_list_that_says_no_more_than_permission_bits_is_kept_as_these() {
         let done = cluster.call(at, set(ino, ACCESS_ACL, &bits.to_xattr()));
         assert_eq!(done, Ok(Reply::Done));
         assert_eq!(cluster.call(at, get(ino, ACCESS_ACL)), NONE);
-        match cluster.call(at, Request::GetAttr { ino }) {
+        match cluster.call(at, Request::GetAttr(op::GetAttr { ino })) {
             Ok(Reply::Inode(inode)) => {
                 assert_eq!((inode.attr.mode, inode.attr.has_xattrs), (0o741, false));
             }
@@ -145,13 +145,13 @@ fn file_capabilities_go_with_what_they_were_given_to() {
     let (mut cluster, dir) = cluster();
     let (file, _, shard) = create(&mut cluster, dir, "file");
     const CAPABILITY: &[u8] = b"security.capability";
-    let set_attr = |set| Request::SetAttr { ino: file, set };
+    let set_attr = |set| Request::SetAttr(op::SetAttr { ino: file, set });
     let changes = [
-        Request::WriteInline {
+        Request::WriteInline(op::WriteInline {
             ino: file,
             offset: 0,
             data: b"other".to_vec(),
-        },
+        }),
         set_attr(SetAttr {
             size: Some(3),
             ..SetAttr::default()
@@ -160,37 +160,37 @@ fn file_capabilities_go_with_what_they_were_given_to() {
             gid: Some(7),
             ..SetAttr::default()
         }),
-        Request::AppendInline {
+        Request::AppendInline(op::AppendInline {
             ino: file,
             data: b"more".to_vec(),
-        },
-        Request::Allocate {
+        }),
+        Request::Allocate(op::Allocate {
             ino: file,
             offset: 0,
             length: 2,
             allocation: Allocation::Punch,
-        },
+        }),
         set_attr(SetAttr {
             size: Some(0),
             ..SetAttr::default()
         }),
         // Of a file that is striped, which an empty one is at once.
-        Request::Extend {
+        Request::Extend(op::Extend {
             ino: file,
             length: 9,
-        },
-        Request::WroteData {
+        }),
+        Request::WroteData(op::WroteData {
             ino: file,
             start: 0,
             end: 9,
             mtime: Time(cluster.now),
             sparse: false,
             cuts: FIRST_CUTS,
-        },
+        }),
     ];
     for change in changes {
-        if matches!(change, Request::Extend { .. }) {
-            let striped = cluster.call(shard.0, Request::Stripe { ino: file });
+        if matches!(change, Request::Extend(_)) {
+            let striped = cluster.call(shard.0, Request::Stripe(op::Stripe { ino: file }));
             assert!(striped.is_ok(), "{striped:?}");
         }
         let done = cluster.call(shard.0, set(file, CAPABILITY, b"all"));
@@ -206,6 +206,6 @@ fn file_capabilities_go_with_what_they_were_given_to() {
         let gone = cluster.call(shard.0, get(file, CAPABILITY));
         assert_eq!(gone, NONE, "after {change:?}");
     }
-    let list = cluster.call(shard.0, Request::ListXattr { ino: file });
+    let list = cluster.call(shard.0, Request::ListXattr(op::ListXattr { ino: file }));
     assert_eq!(list, Ok(Reply::Names(vec![])));
 }

@@ -1,7 +1,7 @@
 //! Policies that go by what all servers have.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{DirSettings, NewNode, Reply, Request};
+use pandofs_api::{DirSettings, NewNode, Reply, Request, op};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_placement::{
     DirBounds, DirPolicy, FileBounds, FilePolicy, Granularity, ServerLoad, Settings,
@@ -82,23 +82,23 @@ const LARGE: Granularity = Granularity {
 };
 
 fn mkdir(text: &str) -> Request {
-    Request::Mkdir {
+    Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name(text),
         mode: 0o755,
         umask: 0,
-    }
+    })
 }
 
 fn create(text: &str) -> Request {
-    Request::Create {
+    Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name(text),
         node: NewNode::File,
         mode: 0o600,
         umask: 0,
         open: false,
-    }
+    })
 }
 
 /// The shard on which a request to the root directory made something.
@@ -313,7 +313,10 @@ fn only_directories_that_ask_for_it_are_placed_by_loads() {
     };
     let dir = Ino::ROOT;
     cluster
-        .call(0, Request::SetDirSettings { dir, settings })
+        .call(
+            0,
+            Request::SetDirSettings(op::SetDirSettings { dir, settings }),
+        )
         .unwrap();
     assert!(nobody_asks(&cluster), "nothing was placed yet");
     assert_eq!(placing(&mut cluster, mkdir("two")), [true]);

@@ -1,7 +1,7 @@
 //! Branch files: files whose inodes are on another shard than their entries.
 
 use crate::support::{Cluster, name, sent};
-use pandofs_api::{CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{CommitMessage, EntryReply, NewNode, PeerMessage, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, FilePolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::{CommitProtocol, FsError, Ino, SessionId, ShardId};
@@ -16,28 +16,28 @@ fn settings() -> Settings {
 }
 
 fn create(text: &str, open: bool) -> Request {
-    Request::Create {
+    Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name(text),
         node: NewNode::File,
         mode: 0o600,
         umask: 0,
         open,
-    }
+    })
 }
 
 fn unlink(text: &str) -> Request {
-    Request::Unlink {
+    Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 fn lookup(text: &str) -> Request {
-    Request::Lookup {
+    Request::Lookup(op::Lookup {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 /// Makes files until the next one is a branch file on shard 1, and asks for that.
@@ -98,13 +98,17 @@ fn three_messages_and_four_records_make_a_branch_file_that_is_open() {
     });
     let gone = cluster.call(0, unlink(&named.expect("it has a name")));
     assert_eq!(gone, Ok(Reply::Removed { ino }));
-    let Ok(Reply::Inode(inode)) = cluster.call(1, Request::GetAttr { ino }) else {
+    let Ok(Reply::Inode(inode)) = cluster.call(1, Request::GetAttr(op::GetAttr { ino })) else {
         panic!("it is gone, and its maker has it open");
     };
     assert_eq!(inode.attr.nlink, 0);
-    let release = cluster.request(1, Request::Release { inos: vec![ino] });
+    let release = cluster.request(1, Request::Release(op::Release { inos: vec![ino] }));
     cluster.input(1, release);
-    assert!(cluster.call(1, Request::GetAttr { ino }).is_err());
+    assert!(
+        cluster
+            .call(1, Request::GetAttr(op::GetAttr { ino }))
+            .is_err()
+    );
 }
 
 /// Where the coordinator decides, the answer may be ahead of the outcome.
@@ -140,9 +144,9 @@ fn who_has_the_answer_waits_until_the_file_is_there() {
             "{held:?}"
         );
         // It is closed, and asked for.
-        let release = cluster.request(1, Request::Release { inos: vec![ino] });
+        let release = cluster.request(1, Request::Release(op::Release { inos: vec![ino] }));
         cluster.input(1, release);
-        let ask = cluster.request(1, Request::GetAttr { ino });
+        let ask = cluster.request(1, Request::GetAttr(op::GetAttr { ino }));
         assert!(cluster.input(1, ask).outputs.is_empty());
         let mut answer = None;
         for message in held {
@@ -187,7 +191,8 @@ fn every_crash_leaves_a_file_or_nothing() {
                     Ok(Reply::Entry(entry)) => {
                         branches += u64::from(entry.shard == ShardId(1));
                         let ino = entry.ino;
-                        let found = cluster.call(entry.shard.0, Request::GetAttr { ino });
+                        let found =
+                            cluster.call(entry.shard.0, Request::GetAttr(op::GetAttr { ino }));
                         assert!(found.is_ok(), "{crashed} at {at}: {found:?}");
                     }
                     Err(Refusal::Fs(FsError::NotFound)) => {}

@@ -1,7 +1,7 @@
 //! Somebody sets the wall clock. It changes time stamps and nothing else.
 
 use crate::support::{Cluster, create_file, name, sent};
-use pandofs_api::{CommitMessage, Horizon, NewNode, PeerMessage, Refused, Reply, Request};
+use pandofs_api::{CommitMessage, Horizon, NewNode, PeerMessage, Refused, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, SLOT_RETENTION};
@@ -15,12 +15,12 @@ fn cluster() -> Cluster {
 
 /// Shard 0 begins to make a directory on shard 1; what it asks of it.
 fn begins(cluster: &mut Cluster) -> CommitMessage {
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("a"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     // The second random number drawn leads to shard 1.
     let asked = cluster.request(0, mkdir);
     only(&cluster.input(0, asked).outputs)
@@ -76,19 +76,19 @@ fn an_operation_that_gave_way_starts_again_after_the_clock_was_set_back() {
 #[test]
 fn the_grace_ends_after_the_clock_was_set_back() {
     let mut cluster = cluster();
-    let create = Request::Create {
+    let create = Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name("open"),
         node: NewNode::File,
         mode: 0o644,
         umask: 0,
         open: true,
-    };
+    });
     assert!(matches!(cluster.call(0, create), Ok(Reply::Entry(_))));
-    let unlink = Request::Unlink {
+    let unlink = Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name("open"),
-    };
+    });
     assert!(matches!(cluster.call(0, unlink), Ok(Reply::Removed { .. })));
     cluster.restart(0);
     assert_eq!(cluster.nodes[0].shard.status().reclaiming, 1);

@@ -1,7 +1,7 @@
 //! Files that are given a size while sessions write to their data objects.
 
 use crate::support::{Cluster, Step, name};
-use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, InodeReply, Refusal, Reply, Request};
+use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, InodeReply, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::TICK_INTERVAL;
@@ -48,15 +48,15 @@ fn cluster() -> (Cluster, Ino) {
             session: SessionId(session),
         };
         cluster.input(0, takes);
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir: Ino::ROOT,
             name: name("nothing"),
-        };
+        });
         let step = ask(&mut cluster, session, lookup);
         cluster.carry(step.outputs, &mut None);
     }
     let ino = cluster.file("file");
-    let striped = ask(&mut cluster, WRITER, Request::Stripe { ino });
+    let striped = ask(&mut cluster, WRITER, Request::Stripe(op::Stripe { ino }));
     assert!(answer(&striped.outputs).is_some(), "{striped:?}");
     assert_eq!(wrote(&mut cluster, ino, MIB, FIRST_CUTS).size, MIB);
     (cluster, ino)
@@ -64,14 +64,14 @@ fn cluster() -> (Cluster, Ino) {
 
 /// The writer has written up to `end`, knowing of so many cuts: the attributes after it has said so.
 fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, cuts: u32) -> pandofs_types::Attr {
-    let request = Request::WroteData {
+    let request = Request::WroteData(op::WroteData {
         ino,
         start: 0,
         end,
         mtime: Time(cluster.now),
         sparse: false,
         cuts,
-    };
+    });
     let step = ask(cluster, WRITER, request);
     let outputs = recalled(cluster, step);
     answer(&outputs).expect("it is answered").0.attr
@@ -99,7 +99,7 @@ fn resize(cluster: &mut Cluster, session: u64, ino: Ino, size: u64) -> Vec<Outpu
         size: Some(size),
         ..SetAttr::default()
     };
-    let step = ask(cluster, session, Request::SetAttr { ino, set });
+    let step = ask(cluster, session, Request::SetAttr(op::SetAttr { ino, set }));
     recalled(cluster, step)
 }
 
@@ -136,7 +136,7 @@ fn a_report_of_what_was_cut_away_changes_nothing() {
 fn nobody_is_leased_the_attributes_while_a_cut_is_pending() {
     let (mut cluster, ino) = cluster();
     let leased = |cluster: &mut Cluster| {
-        let step = ask(cluster, WRITER, Request::GetAttr { ino });
+        let step = ask(cluster, WRITER, Request::GetAttr(op::GetAttr { ino }));
         let (inode, leased) = answer(&step.outputs).expect("it is answered");
         (inode.cuts, leased)
     };
@@ -161,11 +161,11 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
             &[OTHER]
         };
         for session in sessions {
-            let open = Request::Open {
+            let open = Request::Open(op::Open {
                 ino,
                 access: 6,
                 truncate: false,
-            };
+            });
             ask(&mut cluster, *session, open);
         }
         let outputs = resize(&mut cluster, OTHER, ino, 3 * MIB);
@@ -208,7 +208,7 @@ fn data_objects_are_told_which_cut_it_is() {
 fn who_asks_whether_the_data_objects_have_followed_is_told_when_they_have() {
     let (mut cluster, ino) = cluster();
     let followed = |cluster: &mut Cluster| {
-        let step = ask(cluster, WRITER, Request::Followed { ino });
+        let step = ask(cluster, WRITER, Request::Followed(op::Followed { ino }));
         match &step.outputs[..] {
             [Output::Answer { result, .. }] => result.clone(),
             other => panic!("{other:?}"),

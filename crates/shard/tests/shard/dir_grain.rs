@@ -2,7 +2,7 @@
 //! that a directory remembers (section 3.3) are compared as they are stored.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{DirSettings, NewNode, Reply, Request};
+use pandofs_api::{DirSettings, NewNode, Reply, Request, op};
 use pandofs_namespace::View;
 use pandofs_placement::{
     DirMap, DirPolicy, FilePolicy, GrainState, Settings, place_directory, place_file,
@@ -84,12 +84,12 @@ impl Tree {
     /// that was drawn.
     fn mkdir(&mut self, parent: Dir) -> Dir {
         let before = self.grain(parent);
-        let request = Request::Mkdir {
+        let request = Request::Mkdir(op::Mkdir {
             dir: parent.ino,
             name: self.next_name(),
             mode: 0o755,
             umask: 0,
-        };
+        });
         let made = self.call(parent.home, request);
         let expected = place_directory(self.policy, &before, parent == ROOT, made.home);
         assert_eq!(made.home, expected.shard, "{before:?}");
@@ -101,14 +101,14 @@ impl Tree {
     /// The same of a file; its shard.
     fn create(&mut self, parent: Dir) -> ShardId {
         let before = self.grain(parent);
-        let request = Request::Create {
+        let request = Request::Create(op::Create {
             dir: parent.ino,
             name: self.next_name(),
             node: NewNode::File,
             mode: 0o600,
             umask: 0,
             open: false,
-        };
+        });
         let made = self.call(parent.home, request).home;
         match self.file_policy {
             FilePolicy::WithEntry => {
@@ -233,15 +233,15 @@ fn a_directory_that_becomes_a_subtree_has_its_children_with_it() {
         ..DirSettings::default()
     };
     let ino = dir.ino;
-    let set = Request::SetDirSettings { dir: ino, settings };
+    let set = Request::SetDirSettings(op::SetDirSettings { dir: ino, settings });
     tree.cluster.call(dir.home.0, set).unwrap();
     for _ in 0..3 {
-        let request = Request::Mkdir {
+        let request = Request::Mkdir(op::Mkdir {
             dir: ino,
             name: tree.next_name(),
             mode: 0o755,
             umask: 0,
-        };
+        });
         assert_eq!(tree.call(dir.home, request).home, dir.home);
     }
 }
@@ -274,12 +274,12 @@ fn after_a_split_each_part_counts_for_itself() {
     let mut mkdir = |cluster: &mut Cluster| {
         made += 1;
         let name = name(&format!("dir {made}"));
-        let request = Request::Mkdir {
+        let request = Request::Mkdir(op::Mkdir {
             dir: Ino::ROOT,
             name: name.clone(),
             mode: 0o755,
             umask: 0,
-        };
+        });
         let (result, _) = cluster.call_by_name(&mut map, &name, &request);
         assert!(matches!(result, Ok(Reply::Entry(_))), "{result:?}");
         made

@@ -1,7 +1,7 @@
 //! A directory whose home is on another shard than its entry: S2PC-MP as in figure 3(a) of the paper.
 
 use crate::support::{Cluster, name, sent};
-use pandofs_api::{Ask, CommitMessage, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::{CommitProtocol, FsError, Ino, SessionId, ShardId};
@@ -12,12 +12,12 @@ fn cluster() -> Cluster {
 }
 
 fn mkdir(dir: Ino, text: &str) -> Request {
-    Request::Mkdir {
+    Request::Mkdir(op::Mkdir {
         dir,
         name: name(text),
         mode: 0o755,
         umask: 0,
-    }
+    })
 }
 
 fn commit_of(message: &PeerMessage) -> &CommitMessage {
@@ -63,10 +63,10 @@ fn three_messages_and_four_records_make_a_directory_on_another_shard() {
     // While it is undecided here, a request for the name waits.
     let lookup = cluster.request(
         0,
-        Request::Lookup {
+        Request::Lookup(op::Lookup {
             dir: Ino::ROOT,
             name: name("a"),
-        },
+        }),
     );
     assert!(cluster.input(0, lookup).outputs.is_empty());
 
@@ -169,14 +169,17 @@ fn every_crash_leaves_all_or_nothing() {
             }
             let found = cluster.call(
                 0,
-                Request::Lookup {
+                Request::Lookup(op::Lookup {
                     dir: Ino::ROOT,
                     name: name("a"),
-                },
+                }),
             );
             match found {
                 Ok(Reply::Entry(entry)) => {
-                    let inode = cluster.call(entry.shard.0, Request::GetAttr { ino: entry.ino });
+                    let inode = cluster.call(
+                        entry.shard.0,
+                        Request::GetAttr(op::GetAttr { ino: entry.ino }),
+                    );
                     assert!(inode.is_ok(), "crash of {crashed} at {at}: {inode:?}");
                 }
                 Err(Refusal::Fs(FsError::NotFound)) => {
@@ -196,30 +199,32 @@ fn a_directory_is_removed_where_it_is() {
         let Reply::Entry(made) = made else {
             panic!("{made:?}")
         };
-        let file = Request::Create {
+        let file = Request::Create(op::Create {
             dir: made.ino,
             name: name("f"),
             node: pandofs_api::NewNode::File,
             mode: 0o644,
             umask: 0,
             open: false,
-        };
+        });
         cluster.call(made.shard.0, file).unwrap();
-        let rmdir = || Request::Rmdir {
-            dir: Ino::ROOT,
-            name: name(text),
+        let rmdir = || {
+            Request::Rmdir(op::Rmdir {
+                dir: Ino::ROOT,
+                name: name(text),
+            })
         };
         assert_eq!(
             cluster.call(0, rmdir()),
             Err(Refusal::Fs(FsError::NotEmpty))
         );
-        let unlink = Request::Unlink {
+        let unlink = Request::Unlink(op::Unlink {
             dir: made.ino,
             name: name("f"),
-        };
+        });
         cluster.call(made.shard.0, unlink).unwrap();
         cluster.call(0, rmdir()).unwrap();
-        let again = Request::GetAttr { ino: made.ino };
+        let again = Request::GetAttr(op::GetAttr { ino: made.ino });
         assert_eq!(
             cluster.call(made.shard.0, again),
             Err(Refusal::Fs(FsError::Stale))
@@ -265,14 +270,14 @@ fn a_silent_session_still_gets_the_first_answer_and_an_ended_one_is_forgotten() 
 }
 
 fn create_in_root(text: &str) -> Request {
-    Request::Create {
+    Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name(text),
         node: pandofs_api::NewNode::File,
         mode: 0o644,
         umask: 0,
         open: false,
-    }
+    })
 }
 
 #[test]
@@ -280,14 +285,16 @@ fn a_request_with_impossible_numbers_harms_nothing() {
     let mut cluster = cluster();
     cluster.call(0, mkdir(Ino::ROOT, "a")).unwrap();
     let nowhere = Ino::new(ShardId(9_999), 1);
-    let rename = |new_dir, new_shard| Request::Rename {
-        dir: Ino::ROOT,
-        name: name("a"),
-        new_dir,
-        new_name: name("b"),
-        new_shard: ShardId(new_shard),
-        no_replace: false,
-        whiteout: false,
+    let rename = |new_dir, new_shard| {
+        Request::Rename(op::Rename {
+            dir: Ino::ROOT,
+            name: name("a"),
+            new_dir,
+            new_name: name("b"),
+            new_shard: ShardId(new_shard),
+            no_replace: false,
+            whiteout: false,
+        })
     };
     let refused = |error| Err(Refusal::Fs(error));
     assert_eq!(
@@ -298,12 +305,12 @@ fn a_request_with_impossible_numbers_harms_nothing() {
         cluster.call(0, rename(Ino::ROOT, 9_999)),
         Err(Refusal::NewNameMisdirected(None))
     );
-    let link = Request::Link {
+    let link = Request::Link(op::Link {
         dir: Ino::ROOT,
         name: name("b"),
         ino: nowhere,
         inode_shard: ShardId(9_999),
-    };
+    });
     assert_eq!(cluster.call(0, link), refused(FsError::Stale));
     assert_eq!(
         cluster.call(0, mkdir(nowhere, "b")),
@@ -313,10 +320,10 @@ fn a_request_with_impossible_numbers_harms_nothing() {
         cluster
             .call(
                 0,
-                Request::Lookup {
+                Request::Lookup(op::Lookup {
                     dir: Ino::ROOT,
                     name: name("a")
-                }
+                })
             )
             .is_ok()
     );

@@ -1,7 +1,7 @@
 //! Two names that change places over several shards.
 
 use crate::support::{Cluster, create_file, name, receiver, sent};
-use pandofs_api::{Refusal, Reply, Request};
+use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{FileKind, FsError, Ino};
@@ -20,10 +20,10 @@ fn cluster(dirs: &[&str]) -> (Cluster, Vec<Ino>) {
                 homes.push(made);
                 break;
             }
-            let remove = Request::Rmdir {
+            let remove = Request::Rmdir(op::Rmdir {
                 dir: Ino::ROOT,
                 name: name(dir),
-            };
+            });
             cluster.call(0, remove.clone()).unwrap();
             // Draws one more number, or those that place directories would go round in a circle.
             cluster.call(0, remove).unwrap_err();
@@ -40,12 +40,12 @@ fn made(reply: Result<Reply, Refusal>) -> Ino {
 }
 
 fn mkdir(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir,
         name: name(text),
         mode: 0o755,
         umask: 0,
-    };
+    });
     made(cluster.call(dir.birth_shard().0, request))
 }
 
@@ -55,20 +55,20 @@ fn create(cluster: &mut Cluster, dir: Ino, text: &str) -> Ino {
 }
 
 fn exchange(one: (Ino, &str), two: (Ino, &str)) -> Request {
-    Request::Exchange {
+    Request::Exchange(op::Exchange {
         dir: one.0,
         name: name(one.1),
         new_dir: two.0,
         new_name: name(two.1),
         new_shard: two.0.birth_shard(),
-    }
+    })
 }
 
 fn lookup(cluster: &mut Cluster, dir: Ino, text: &str) -> (Ino, FileKind) {
-    let request = Request::Lookup {
+    let request = Request::Lookup(op::Lookup {
         dir,
         name: name(text),
-    };
+    });
     match cluster.call(dir.birth_shard().0, request) {
         Ok(Reply::Entry(entry)) => (entry.ino, entry.kind),
         other => panic!("{text} is not there: {other:?}"),
@@ -77,7 +77,10 @@ fn lookup(cluster: &mut Cluster, dir: Ino, text: &str) -> (Ino, FileKind) {
 
 /// Parent and link count of a directory.
 fn links(cluster: &mut Cluster, dir: Ino) -> (Ino, u32) {
-    match cluster.call(dir.birth_shard().0, Request::GetAttr { ino: dir }) {
+    match cluster.call(
+        dir.birth_shard().0,
+        Request::GetAttr(op::GetAttr { ino: dir }),
+    ) {
         Ok(Reply::Inode(inode)) => (inode.dir.unwrap().parent, inode.attr.nlink),
         other => panic!("{dir} is not there: {other:?}"),
     }
@@ -139,12 +142,12 @@ fn two_names_of_one_file_stay_as_they_are() {
     let (mut cluster, dirs) = cluster(&["a", "b"]);
     let (a, b) = (dirs[0], dirs[1]);
     let file = create(&mut cluster, a, "one");
-    let link = Request::Link {
+    let link = Request::Link(op::Link {
         dir: b,
         name: name("two"),
         ino: file,
         inode_shard: a.birth_shard(),
-    };
+    });
     assert_eq!(made(cluster.call(b.birth_shard().0, link)), file);
     let request = exchange((a, "one"), (b, "two"));
     let same = Reply::Exchanged {

@@ -2,7 +2,7 @@
 //! stops no shard, and neither does the log of it.
 
 use crate::support::{Cluster, name, receiver};
-use pandofs_api::{DataReply, NewNode, PeerMessage, Reply, Request};
+use pandofs_api::{DataReply, NewNode, PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, screen};
 use pandofs_testkit::rng::Rng;
@@ -114,36 +114,36 @@ impl Run {
         };
         let some_shard = ShardId(self.rng.below(u64::from(SHARDS)) as u16);
         let request = match self.rng.below(20) {
-            0..=1 => Request::Mkdir {
+            0..=1 => Request::Mkdir(op::Mkdir {
                 dir,
                 name: one,
                 mode: 0o755,
                 umask: 0,
-            },
-            2..=7 => Request::Create {
+            }),
+            2..=7 => Request::Create(op::Create {
                 dir,
                 name: one,
                 node: NewNode::File,
                 mode: 0o644,
                 umask: 0,
                 open: self.rng.chance(1, 3),
-            },
-            8 => Request::Unlink { dir, name: one },
-            9 => Request::Rmdir { dir, name: one },
-            10 => Request::Link {
+            }),
+            8 => Request::Unlink(op::Unlink { dir, name: one }),
+            9 => Request::Rmdir(op::Rmdir { dir, name: one }),
+            10 => Request::Link(op::Link {
                 dir,
                 name: one,
                 ino: file,
                 inode_shard: some_shard,
-            },
-            11 => Request::Exchange {
+            }),
+            11 => Request::Exchange(op::Exchange {
                 dir,
                 name: one,
                 new_dir: other,
                 new_name: two,
                 new_shard: some_shard,
-            },
-            12..=13 => Request::Rename {
+            }),
+            12..=13 => Request::Rename(op::Rename {
                 dir,
                 name: one,
                 new_dir: other,
@@ -151,32 +151,32 @@ impl Run {
                 new_shard: some_shard,
                 no_replace: false,
                 whiteout: false,
-            },
-            14 => Request::SetAttr {
+            }),
+            14 => Request::SetAttr(op::SetAttr {
                 ino: dir,
                 set: SetAttr {
                     mode: Some(0o711),
                     ..SetAttr::default()
                 },
-            },
-            15 => Request::Release { inos: vec![file] },
-            16..=18 => Request::SetLock {
+            }),
+            15 => Request::Release(op::Release { inos: vec![file] }),
+            16..=18 => Request::SetLock(op::SetLock {
                 ino: file,
                 lock: self.lock(),
                 blocking: self.rng.chance(1, 2),
                 wait_ms: 100,
-            },
+            }),
             _ => {
                 let lock = self.lock();
-                Request::Unlock {
+                Request::Unlock(op::Unlock {
                     ino: file,
                     kind: lock.kind,
                     owner: lock.owner,
                     range: LockRange::WHOLE,
-                }
+                })
             }
         };
-        let shard = if matches!(request, Request::SetLock { .. } | Request::Unlock { .. }) {
+        let shard = if matches!(request, Request::SetLock(_) | Request::Unlock(_)) {
             some_shard.0
         } else {
             shard

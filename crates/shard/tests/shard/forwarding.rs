@@ -1,7 +1,7 @@
 //! What is left of files that have moved to another shard.
 
 use crate::support::{Cluster, create_file, name};
-use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::RESEND_INTERVAL;
@@ -57,10 +57,10 @@ fn a_file_that_dies_before_its_source_has_given_it_up_leaves_no_record() {
     }
     let late = late.expect("the target decides");
 
-    let unlink = Request::Unlink {
+    let unlink = Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name(&names[0]),
-    };
+    });
     assert_eq!(cluster.call(target.0, unlink), Ok(Reply::Removed { ino }));
     let given_up = cluster.input(0, Input::Peer(late)).outputs;
     cluster.carry(given_up, &mut None);
@@ -68,7 +68,7 @@ fn a_file_that_dies_before_its_source_has_given_it_up_leaves_no_record() {
     cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
     let again = cluster.input(target.0, Input::Tick).outputs;
     cluster.carry(again, &mut None);
-    let asked = cluster.call(0, Request::GetAttr { ino });
+    let asked = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert_eq!(
         asked,
         Err(Refusal::Fs(FsError::Stale)),

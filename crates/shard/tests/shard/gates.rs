@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, link, name, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+    Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -55,12 +55,12 @@ fn about_to_move() -> (Cluster, Ino, Vec<String>) {
         cluster.file(text);
     }
     cluster.restart(0);
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let Ok(Reply::Entry(dir)) = cluster.call(0, mkdir) else {
         panic!("the directory is made");
     };
@@ -103,7 +103,7 @@ fn about_to_move() -> (Cluster, Ino, Vec<String>) {
 /// Asks for a name in the directory of a file of the other shard, which is not there; the answer, if there is one.
 fn ask(cluster: &mut Cluster, dir: Ino, text: &str) -> Option<Result<Reply, Refusal>> {
     let mut request = link(dir, text, Ino::new(ShardId(1), 1));
-    if let Request::Link { inode_shard, .. } = &mut request {
+    if let Request::Link(op::Link { inode_shard, .. }) = &mut request {
         *inode_shard = ShardId(1);
     }
     let asked = cluster.request(0, request);
@@ -119,7 +119,7 @@ fn ask(cluster: &mut Cluster, dir: Ino, text: &str) -> Option<Result<Reply, Refu
 fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
     let (mut cluster, dir, old) = about_to_move();
     for text in &old {
-        let rename = Request::Rename {
+        let rename = Request::Rename(op::Rename {
             dir: Ino::ROOT,
             name: name(text),
             new_dir: dir,
@@ -127,7 +127,7 @@ fn nobody_waits_at_a_gate_while_the_half_has_to_stay() {
             new_shard: ShardId(0),
             no_replace: false,
             whiteout: false,
-        };
+        });
         let renamed = cluster.call(0, rename);
         assert!(matches!(renamed, Ok(Reply::Renamed { .. })), "{renamed:?}");
     }

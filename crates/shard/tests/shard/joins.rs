@@ -1,7 +1,7 @@
 //! Servers join while a large directory is in use.
 
 use crate::support::{Cluster, create_file, name};
-use pandofs_api::{DirSettings, PeerMessage, Reply, Request};
+use pandofs_api::{DirSettings, PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_store::Store;
@@ -33,10 +33,10 @@ fn find_all(cluster: &mut Cluster, count: usize) {
     let mut map = DirMap::single(ShardId(0));
     for number in 0..count {
         let text = name(&format!("file{number}"));
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir: Ino::ROOT,
             name: text.clone(),
-        };
+        });
         let (reply, _) = cluster.call_by_name(&mut map, &text, &lookup);
         assert!(matches!(reply, Ok(Reply::Entry(_))), "{reply:?}");
     }
@@ -60,7 +60,7 @@ fn servers_of_slots(cluster: &Cluster, map: &DirMap) -> Vec<u16> {
 
 /// What the home knows.
 fn map_of_home(cluster: &mut Cluster) -> DirMap {
-    match cluster.call(0, Request::GetAttr { ino: Ino::ROOT }) {
+    match cluster.call(0, Request::GetAttr(op::GetAttr { ino: Ino::ROOT })) {
         Ok(Reply::Inode(inode)) => inode.dir.unwrap().map,
         other => panic!("{other:?}"),
     }
@@ -111,10 +111,10 @@ fn every_partition_splits_when_it_is_asked_to() {
     cluster.settle();
     cluster.join();
     cluster.join();
-    let request = Request::SetDirSettings {
+    let request = Request::SetDirSettings(op::SetDirSettings {
         dir: Ino::ROOT,
         settings: DirSettings::default(),
-    };
+    });
     let reply = cluster.call(0, request);
     assert!(reply.is_ok(), "{reply:?}");
     cluster.settle();
@@ -142,10 +142,10 @@ fn a_directory_spreads_as_fast_as_it_is_told_to() {
     while map_of_home(&mut cluster).active_count() < 4 {
         if cluster.now >= told {
             for shard in home.shards() {
-                let request = Request::Spread {
+                let request = Request::Spread(op::Spread {
                     dir: Ino::ROOT,
                     entries_per_second: RATE,
-                };
+                });
                 assert_eq!(cluster.call(shard.0, request), Ok(Reply::Done));
             }
             told = cluster.now + second;
@@ -211,10 +211,10 @@ fn a_fourth_server_gets_its_share_when_somebody_has_it_spread() {
     let (mut cluster, _) = cluster_of_three(FILES);
     let before = map_of_home(&mut cluster);
     for shard in before.shards() {
-        let request = Request::Spread {
+        let request = Request::Spread(op::Spread {
             dir: Ino::ROOT,
             entries_per_second: 0,
-        };
+        });
         assert_eq!(cluster.call(shard.0, request), Ok(Reply::Done));
     }
     cluster.settle();

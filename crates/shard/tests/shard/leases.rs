@@ -1,7 +1,7 @@
 //! What a shard leases, and that it recalls before it changes.
 
 use crate::support::{Cluster, Step, create_file, name, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Reply, Request};
+use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Recall, Record};
 use pandofs_types::limits::LEASE;
@@ -12,10 +12,10 @@ const WRITER: u64 = 8;
 const BOTH: Leased = Leased(3);
 
 fn lookup(text: &str) -> Request {
-    Request::Lookup {
+    Request::Lookup(op::Lookup {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 fn create(text: &str) -> Request {
@@ -23,10 +23,10 @@ fn create(text: &str) -> Request {
 }
 
 fn unlink(text: &str) -> Request {
-    Request::Unlink {
+    Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 fn chmod(ino: Ino, mode: u16) -> Request {
@@ -34,7 +34,7 @@ fn chmod(ino: Ino, mode: u16) -> Request {
         mode: Some(mode),
         ..SetAttr::default()
     };
-    Request::SetAttr { ino, set }
+    Request::SetAttr(op::SetAttr { ino, set })
 }
 
 /// The answer among outputs, and what it leases.
@@ -160,7 +160,7 @@ fn of_a_file_that_gives_way_even_who_renames_is_told() {
     made(&mut cluster, "a");
     let victim = made(&mut cluster, "b");
     ask(&mut cluster, WRITER, lookup("b"));
-    let rename = Request::Rename {
+    let rename = Request::Rename(op::Rename {
         dir: Ino::ROOT,
         name: name("a"),
         new_dir: Ino::ROOT,
@@ -168,7 +168,7 @@ fn of_a_file_that_gives_way_even_who_renames_is_told() {
         new_shard: pandofs_types::ShardId(0),
         no_replace: false,
         whiteout: false,
-    };
+    });
     let step = ask(&mut cluster, WRITER, rename);
     let recalled = recalls(&step);
     assert_eq!(answer(&step), None);
@@ -225,7 +225,7 @@ fn after_a_restart_changes_wait_until_nobody_believes_anything_of_before() {
 fn a_directory_that_others_fill_is_not_leased() {
     let mut cluster = cluster();
     made(&mut cluster, "a");
-    let root = || Request::GetAttr { ino: Ino::ROOT };
+    let root = || Request::GetAttr(op::GetAttr { ino: Ino::ROOT });
     assert_eq!(
         answer(&ask(&mut cluster, READER, root())),
         Some((true, vec![]))
@@ -246,11 +246,13 @@ fn a_directory_that_others_fill_is_not_leased() {
 #[test]
 fn a_step_of_another_shards_operation_waits_once_however_often_it_comes() {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
-    let mkdir = |text: &str| Request::Mkdir {
-        dir: Ino::ROOT,
-        name: name(text),
-        mode: 0o755,
-        umask: 0,
+    let mkdir = |text: &str| {
+        Request::Mkdir(op::Mkdir {
+            dir: Ino::ROOT,
+            name: name(text),
+            mode: 0o755,
+            umask: 0,
+        })
     };
     // One that is on the other shard.
     let dir = (0..)
@@ -265,7 +267,7 @@ fn a_step_of_another_shards_operation_waits_once_however_often_it_comes() {
     let session = SessionId(READER);
     cluster.input(1, Input::TakesLeases { session });
     let getattr = |cluster: &mut Cluster| {
-        let request = cluster.request_by(READER, 1, Request::GetAttr { ino: dir.1 });
+        let request = cluster.request_by(READER, 1, Request::GetAttr(op::GetAttr { ino: dir.1 }));
         cluster.input(1, request)
     };
     let step = getattr(&mut cluster);
@@ -275,10 +277,10 @@ fn a_step_of_another_shards_operation_waits_once_however_often_it_comes() {
         Some((true, vec![Leased::ATTRIBUTES]))
     );
 
-    let rmdir = Request::Rmdir {
+    let rmdir = Request::Rmdir(op::Rmdir {
         dir: Ino::ROOT,
         name: name(&format!("d{}", dir.0)),
-    };
+    });
     let step = ask(&mut cluster, WRITER, rmdir);
     let messages = sent(&step.outputs);
     let message = messages[0].clone();

@@ -1,7 +1,7 @@
 //! Names of one file, as many as there may be, in a directory that all shards have a part of.
 
 use crate::support::{Cluster, create_file, link, name};
-use pandofs_api::{Refusal, Reply, Request};
+use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_types::limits::MAX_LINKS;
 use pandofs_types::{FsError, Ino, ShardId};
@@ -32,17 +32,17 @@ fn a_file_has_as_many_names_as_it_may_have_and_no_more() {
     let too_many = Err(Refusal::Fs(FsError::TooManyLinks));
     for text in ["one more", "another"] {
         assert_eq!(ask(link(Ino::ROOT, text, ino), text), too_many);
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir: Ino::ROOT,
             name: name(text),
-        };
+        });
         assert_eq!(ask(lookup, text), Err(Refusal::Fs(FsError::NotFound)));
     }
     // A place is free as soon as a name is gone.
-    let unlink = Request::Unlink {
+    let unlink = Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name("7"),
-    };
+    });
     assert!(matches!(ask(unlink, "7"), Ok(Reply::Removed { .. })));
     assert!(ask(link(Ino::ROOT, "one more", ino), "one more").is_ok());
     assert_eq!(ask(link(Ino::ROOT, "another", ino), "another"), too_many);

@@ -1,7 +1,7 @@
 //! Locks of files: kept waiting, given once, told again after a restart, moved with their inodes.
 
 use crate::support::{Cluster, Step, create_file, name};
-use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record, Ticket};
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, SESSION_TIMEOUT, TICK_INTERVAL};
@@ -22,32 +22,32 @@ fn lock(owner: u64) -> FileLock {
 }
 
 fn set(ino: Ino, owner: u64, blocking: bool) -> Request {
-    Request::SetLock {
+    Request::SetLock(op::SetLock {
         ino,
         lock: lock(owner),
         blocking,
         wait_ms: u32::MAX,
-    }
+    })
 }
 
 fn unlock(ino: Ino, owner: u64) -> Request {
-    Request::Unlock {
+    Request::Unlock(op::Unlock {
         ino,
         kind: LockKind::Record,
         owner,
         range: LockRange::WHOLE,
-    }
+    })
 }
 
 fn create(cluster: &mut Cluster, text: &str) -> Ino {
-    let create = Request::Create {
+    let create = Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name(text),
         node: NewNode::File,
         mode: 0o644,
         umask: 0,
         open: true,
-    };
+    });
     match cluster.call(0, create) {
         Ok(Reply::Entry(entry)) => entry.ino,
         other => panic!("{other:?}"),
@@ -120,10 +120,10 @@ fn who_waits_is_given_the_lock_when_it_is_unlocked() {
         &mut cluster,
         7,
         0,
-        Request::GetLock {
+        Request::GetLock(op::GetLock {
             ino: file,
             lock: lock(1),
-        },
+        }),
     );
     assert_eq!(found, Ok(Reply::Lock(Some(lock(1)))));
 
@@ -141,21 +141,21 @@ fn who_tries_while_the_file_may_have_been_closed_is_kept_until_it_is_known() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
     let file = create(&mut cluster, "file");
     ask(&mut cluster, 6, 0, set(file, 1, true)).unwrap();
-    let closing = Request::Closing {
+    let closing = Request::Closing(op::Closing {
         ino: file,
         owners: vec![(LockKind::Record, 1), (LockKind::Flock, 3)],
-    };
+    });
     // Another session's are its own matter.
     let done = Ok(Reply::Done);
     assert_eq!(ask(&mut cluster, 7, 0, closing.clone()), done);
     assert_eq!(ask(&mut cluster, 7, 0, set(file, 1, false)), BUSY);
     assert_eq!(ask(&mut cluster, 6, 0, closing.clone()), done);
-    let at_once = Request::SetLock {
+    let at_once = Request::SetLock(op::SetLock {
         ino: file,
         lock: lock(1),
         blocking: false,
         wait_ms: 0,
-    };
+    });
     let not_yet = Err(Refusal::NotYet);
     assert_eq!(ask(&mut cluster, 7, 0, at_once.clone()), not_yet);
     let trying = wait(&mut cluster, 7, 0, set(file, 1, false));
@@ -271,7 +271,7 @@ fn the_first_lock_waits_until_its_session_is_on_disk() {
 }
 
 fn relock(locks: Vec<(Ino, FileLock)>) -> Request {
-    Request::Relock { locks, last: true }
+    Request::Relock(op::Relock { locks, last: true })
 }
 
 #[test]
@@ -283,10 +283,10 @@ fn after_a_restart_nobody_gets_a_lock_until_all_have_told_theirs() {
     ask(&mut cluster, 7, 0, unlock(two, 2)).unwrap();
     cluster.restart(0);
     assert_eq!(cluster.nodes[0].shard.status().locks, 0);
-    let late = Request::GetLock {
+    let late = Request::GetLock(op::GetLock {
         ino: one,
         lock: lock(9),
-    };
+    });
     assert_eq!(ask(&mut cluster, 8, 0, late), Err(Refusal::NotYet));
     let waiting = wait(&mut cluster, 7, 0, set(one, 2, false));
     let free = wait(&mut cluster, 7, 0, set(two, 2, false));

@@ -1,7 +1,7 @@
 //! Partitions that are given back while something else happens to their directory.
 
 use crate::support::{Cluster, create_file, name, receiver, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, Step};
+use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, Step, op};
 use pandofs_placement::{DirMap, DirPolicy, PartitionIndex, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::{Ino, Name};
@@ -14,12 +14,12 @@ const FILES: usize = 40;
 
 /// Makes a directory that splits as far as it may and is emptied. What its shards say of its merging is lost.
 fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: dir.clone(),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let Ok(Reply::Entry(made)) = cluster.call(0, mkdir) else {
         panic!("it is made")
     };
@@ -34,20 +34,20 @@ fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
         assert!(reply.is_ok(), "{reply:?}");
     }
     for name in &names {
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir,
             name: name.clone(),
-        };
+        });
         // From here on the map is known.
         let (reply, _) = cluster.call_by_name(&mut map, name, &lookup);
         assert!(reply.is_ok(), "{reply:?}");
     }
     for name in &names {
         let shard = map.shard_of(cluster.map.hash_key.position(name.as_bytes()));
-        let unlink = Request::Unlink {
+        let unlink = Request::Unlink(op::Unlink {
             dir,
             name: name.clone(),
-        };
+        });
         let request = cluster.request(shard.0, unlink);
         let outputs = cluster.input(shard.0, request).outputs;
         let removed =
@@ -103,10 +103,10 @@ fn no_partition_begins_to_go_back_while_its_directory_is_removed() {
     for number in 0..DIRECTORIES {
         let name = name(&format!("dir{number}"));
         let dir = empty_and_split(&mut cluster, &name);
-        let rmdir = Request::Rmdir {
+        let rmdir = Request::Rmdir(op::Rmdir {
             dir: Ino::ROOT,
             name,
-        };
+        });
         let request = cluster.request(0, rmdir);
         let mut queue: VecDeque<_> = sent(&cluster.input(0, request).outputs).into();
         while let Some(message) = queue.pop_front() {

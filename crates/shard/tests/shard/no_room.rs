@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{
-    Allocation, DataReply, DataRequest, FileBody, Refusal, Reply, Request, XattrMode,
+    Allocation, DataReply, DataRequest, FileBody, Refusal, Reply, Request, XattrMode, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -21,23 +21,23 @@ fn create(text: &str) -> Request {
 }
 
 fn mkdir(text: &str) -> Request {
-    Request::Mkdir {
+    Request::Mkdir(op::Mkdir {
         dir: DIR,
         name: name(text),
         mode: 0o755,
         umask: 0,
-    }
+    })
 }
 
 fn unlink(text: &str) -> Request {
-    Request::Unlink {
+    Request::Unlink(op::Unlink {
         dir: DIR,
         name: name(text),
-    }
+    })
 }
 
 fn rename(from: &str, to: &str) -> Request {
-    Request::Rename {
+    Request::Rename(op::Rename {
         dir: DIR,
         name: name(from),
         new_dir: DIR,
@@ -45,15 +45,15 @@ fn rename(from: &str, to: &str) -> Request {
         new_shard: ShardId(0),
         no_replace: false,
         whiteout: false,
-    }
+    })
 }
 
 fn write(ino: Ino, offset: u64, data: &[u8]) -> Request {
-    Request::WriteInline {
+    Request::WriteInline(op::WriteInline {
         ino,
         offset,
         data: data.to_vec(),
-    }
+    })
 }
 
 fn ino_of(reply: Result<Reply, Refusal>) -> Ino {
@@ -74,35 +74,35 @@ fn what_needs_space_is_refused_and_nothing_else() {
     ino_of(cluster.call(0, mkdir("dir")));
     low(&mut cluster, 0, true);
 
-    let link = Request::Link {
+    let link = Request::Link(op::Link {
         dir: DIR,
         name: name("link"),
         ino,
         inode_shard: ShardId(0),
-    };
-    let xattr = Request::SetXattr {
+    });
+    let xattr = Request::SetXattr(op::SetXattr {
         ino,
         name: b"user.a".to_vec(),
         value: b"b".to_vec(),
         mode: XattrMode::Either,
-    };
-    let append = Request::AppendInline {
+    });
+    let append = Request::AppendInline(op::AppendInline {
         ino,
         data: b"more".to_vec(),
-    };
-    let allocate = Request::Allocate {
+    });
+    let allocate = Request::Allocate(op::Allocate {
         ino,
         offset: 0,
         length: 100,
         allocation: Allocation::Reserve { keep_size: false },
-    };
-    let unnamed = Request::CreateUnnamed {
+    });
+    let unnamed = Request::CreateUnnamed(op::CreateUnnamed {
         dir: DIR,
         at: cluster.map.hash_key.position(b"x"),
         mode: 0o600,
         umask: 0,
         may_be_named: true,
-    };
+    });
     let refused = [
         create("new"),
         mkdir("new"),
@@ -112,7 +112,7 @@ fn what_needs_space_is_refused_and_nothing_else() {
         allocate,
         unnamed,
         write(ino, 3, b"longer"),
-        Request::Stripe { ino },
+        Request::Stripe(op::Stripe { ino }),
     ];
     for request in refused {
         let records = cluster.nodes[0].log.len();
@@ -127,28 +127,28 @@ fn what_needs_space_is_refused_and_nothing_else() {
         size: Some(4),
         ..SetAttr::default()
     };
-    let punch = Request::Allocate {
+    let punch = Request::Allocate(op::Allocate {
         ino,
         offset: 1,
         length: 1,
         allocation: Allocation::Punch,
-    };
+    });
     let taken_on = [
         write(ino, 1, b"IRS"),
-        Request::SetAttr { ino, set: cut },
+        Request::SetAttr(op::SetAttr { ino, set: cut }),
         punch,
         rename("other", "renamed"),
         unlink("renamed"),
-        Request::Rmdir {
+        Request::Rmdir(op::Rmdir {
             dir: DIR,
             name: name("dir"),
-        },
+        }),
     ];
     for request in taken_on {
         let done = cluster.call(0, request.clone());
         assert!(done.is_ok(), "{request:?}: {done:?}");
     }
-    match cluster.call(0, Request::ReadInline { ino }) {
+    match cluster.call(0, Request::ReadInline(op::ReadInline { ino })) {
         Ok(Reply::Inode(inode)) => match inode.body {
             FileBody::Inline { data, .. } => assert_eq!(data, b"f\0RS"),
             other => panic!("{other:?}"),
@@ -166,10 +166,10 @@ fn a_directory_on_a_full_server_is_refused_on_all() {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
     low(&mut cluster, 1, true);
     assert_eq!(cluster.call(0, mkdir("dir")), FULL);
-    let lookup = Request::Lookup {
+    let lookup = Request::Lookup(op::Lookup {
         dir: DIR,
         name: name("dir"),
-    };
+    });
     let nothing = Err(Refusal::Fs(FsError::NotFound));
     assert_eq!(cluster.call(0, lookup), nothing);
     for node in &cluster.nodes {
@@ -238,7 +238,7 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
     for ino in [first, second] {
         cluster.call(0, write(ino, 0, b"content")).unwrap();
     }
-    let stripe = cluster.request(0, Request::Stripe { ino: first });
+    let stripe = cluster.request(0, Request::Stripe(op::Stripe { ino: first }));
     let fill_of = |outputs: &[Output]| match outputs {
         [
             Output::Data {
@@ -256,7 +256,10 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
     };
     assert!(cluster.input(0, refused).outputs.is_empty());
     // The first one waits, as it has begun; the second one does not begin.
-    assert_eq!(cluster.call(0, Request::Stripe { ino: second }), FULL);
+    assert_eq!(
+        cluster.call(0, Request::Stripe(op::Stripe { ino: second })),
+        FULL
+    );
     cluster.now += RESEND_INTERVAL.as_nanos() as i64;
     let again = fill_of(&cluster.input(0, Input::Tick).outputs);
     let done = Input::DataDone {
@@ -269,6 +272,6 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
         "{outputs:?}"
     );
     cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
-    let stripe = cluster.request(0, Request::Stripe { ino: second });
+    let stripe = cluster.request(0, Request::Stripe(op::Stripe { ino: second }));
     fill_of(&cluster.input(0, stripe).outputs);
 }

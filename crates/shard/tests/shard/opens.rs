@@ -1,17 +1,17 @@
 //! Files that are open while their names go, or move to another shard.
 
 use crate::support::{Cluster, create_file, name, sent};
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_placement::{DirPolicy, PartitionIndex, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::limits::{MAX_MOVED_OPENS, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{Ino, SessionId, ShardId};
 
 fn unlink(text: &str) -> Request {
-    Request::Unlink {
+    Request::Unlink(op::Unlink {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 /// An `open` that truncates is a record of its own. When the record that takes the last name was chosen
@@ -21,11 +21,11 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
     for truncate in [true, false] {
         let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
         let ino = cluster.file("file");
-        let open = Request::Open {
+        let open = Request::Open(op::Open {
             ino,
             access: 6,
             truncate,
-        };
+        });
         let batch = vec![
             cluster.request_by(6, 0, open),
             cluster.request_by(7, 0, unlink("file")),
@@ -39,14 +39,14 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
             true
         });
         assert_eq!(answers.count(), 2);
-        let Ok(Reply::Inode(inode)) = cluster.call(0, Request::GetAttr { ino }) else {
+        let Ok(Reply::Inode(inode)) = cluster.call(0, Request::GetAttr(op::GetAttr { ino })) else {
             panic!("it is gone, and somebody has it open");
         };
         assert_eq!(inode.attr.nlink, 0);
 
-        let release = cluster.request_by(6, 0, Request::Release { inos: vec![ino] });
+        let release = cluster.request_by(6, 0, Request::Release(op::Release { inos: vec![ino] }));
         cluster.input(0, release);
-        let gone = cluster.call(0, Request::GetAttr { ino });
+        let gone = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
         assert!(
             gone.is_err(),
             "nobody has it open, and it is there: {gone:?}"
@@ -60,13 +60,13 @@ fn a_file_that_is_opened_by_a_repeated_request_is_open_once() {
     for truncate in [false, true] {
         let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
         let ino = cluster.file("file");
-        let open = Request::Open {
+        let open = Request::Open(op::Open {
             ino,
             access: 6,
             truncate,
-        };
+        });
         let first = cluster.request_by(6, 0, open);
-        let mut again = cluster.request_by(6, 0, Request::Sync);
+        let mut again = cluster.request_by(6, 0, Request::Sync(op::Sync));
         let (Input::Request { request, .. }, Input::Request { request: copy, .. }) =
             (&first, &mut again)
         else {
@@ -82,9 +82,9 @@ fn a_file_that_is_opened_by_a_repeated_request_is_open_once() {
             );
         }
         cluster.call(0, unlink("file")).unwrap();
-        let release = cluster.request_by(6, 0, Request::Release { inos: vec![ino] });
+        let release = cluster.request_by(6, 0, Request::Release(op::Release { inos: vec![ino] }));
         cluster.input(0, release);
-        let gone = cluster.call(0, Request::GetAttr { ino });
+        let gone = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
         assert!(gone.is_err(), "it is closed, and it is there: {gone:?}");
     }
 }
@@ -96,12 +96,14 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
     for (truncate, opens_first) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
         let ino = cluster.file("file");
-        let open = |truncate| Request::Open {
-            ino,
-            access: 6,
-            truncate,
+        let open = |truncate| {
+            Request::Open(op::Open {
+                ino,
+                access: 6,
+                truncate,
+            })
         };
-        let release = Request::Release { inos: vec![ino] };
+        let release = Request::Release(op::Release { inos: vec![ino] });
         let opened_before = cluster.request_by(6, 0, open(false));
         cluster.input(0, opened_before);
         cluster.call(0, unlink("file")).unwrap();
@@ -126,7 +128,9 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
         }
         let what = format!("truncate: {truncate}, opens first: {opens_first}");
         assert_eq!(answers, [opens_first], "{what}");
-        let there = cluster.call(0, Request::GetAttr { ino }).is_ok();
+        let there = cluster
+            .call(0, Request::GetAttr(op::GetAttr { ino }))
+            .is_ok();
         assert_eq!(there, opens_first, "{what}");
 
         if there {
@@ -136,7 +140,9 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
             cluster.now += TICK_INTERVAL.as_nanos() as i64;
             cluster.input(0, Input::Tick);
             assert!(
-                cluster.call(0, Request::GetAttr { ino }).is_err(),
+                cluster
+                    .call(0, Request::GetAttr(op::GetAttr { ino }))
+                    .is_err(),
                 "nobody has it open, and it is there: {what}"
             );
         }
@@ -166,7 +172,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     let sessions = 100..=100 + MAX_MOVED_OPENS as u64;
     for session in sessions.clone() {
         let opens = opens.clone();
-        let reopen = cluster.request_by(session, 0, Request::Reopen { opens });
+        let reopen = cluster.request_by(session, 0, Request::Reopen(op::Reopen { opens }));
         cluster.input(0, reopen);
     }
     let fifth = create_file(Ino::ROOT, name("file 4"));
@@ -196,11 +202,15 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     assert_eq!(ticks(&mut cluster), 1);
     let moved: Vec<_> = inos
         .iter()
-        .filter(|&&ino| cluster.call(0, Request::GetAttr { ino }).is_err())
+        .filter(|&&ino| {
+            cluster
+                .call(0, Request::GetAttr(op::GetAttr { ino }))
+                .is_err()
+        })
         .collect();
     for &&ino in &moved {
-        let release = Request::Release { inos: vec![ino] };
-        let unlinked = cluster.call(1, Request::GetAttr { ino });
+        let release = Request::Release(op::Release { inos: vec![ino] });
+        let unlinked = cluster.call(1, Request::GetAttr(op::GetAttr { ino }));
         assert!(unlinked.is_ok(), "{unlinked:?}");
         let release = cluster.request_by(100, 1, release);
         cluster.input(1, release);
@@ -215,7 +225,7 @@ fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
 fn what_may_be_open_does_not_move_before_clients_have_told() {
     let (mut cluster, inos) = about_to_split();
     let opens: Vec<_> = inos.iter().map(|&ino| (ino, 1)).collect();
-    let tells = Request::Reopen { opens };
+    let tells = Request::Reopen(op::Reopen { opens });
     let told = cluster.request_by(6, 0, tells.clone());
     cluster.input(0, told);
     cluster.restart(0);
@@ -230,7 +240,7 @@ fn what_may_be_open_does_not_move_before_clients_have_told() {
     assert_eq!(cluster.nodes[0].shard.status().splits, 1);
 
     let is_here = |cluster: &mut Cluster, shard, ino| {
-        let attributes = cluster.call(shard, Request::GetAttr { ino });
+        let attributes = cluster.call(shard, Request::GetAttr(op::GetAttr { ino }));
         attributes.is_ok()
     };
     let mut moved = 0;
@@ -241,7 +251,7 @@ fn what_may_be_open_does_not_move_before_clients_have_told() {
             .call(shard, unlink(&format!("file {file}")))
             .unwrap();
         assert!(is_here(&mut cluster, shard, ino), "it is open, and gone");
-        let release = Request::Release { inos: vec![ino] };
+        let release = Request::Release(op::Release { inos: vec![ino] });
         let release = cluster.request_by(6, shard, release);
         cluster.input(shard, release);
         assert!(!is_here(&mut cluster, shard, ino), "it is closed, and here");
@@ -297,9 +307,9 @@ fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
     let opened = cluster.request_by(
         6,
         0,
-        Request::Reopen {
+        Request::Reopen(op::Reopen {
             opens: vec![(old, 1)],
-        },
+        }),
     );
     cluster.input(0, opened);
     cluster.restart(0);
@@ -312,7 +322,7 @@ fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
     let chunk: Vec<_> = chunk.into_iter().map(Input::Peer).collect();
     assert!(!chunk.is_empty(), "it is copied");
     let done = sent(&cluster.batch(1, chunk).outputs);
-    let rename = Request::Rename {
+    let rename = Request::Rename(op::Rename {
         dir: Ino::ROOT,
         name: name(&stay[0]),
         new_dir: Ino::ROOT,
@@ -320,7 +330,7 @@ fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
         new_shard: ShardId(0),
         no_replace: true,
         whiteout: false,
-    };
+    });
     assert!(cluster.call(0, rename).is_ok());
     let mut batch: Vec<_> = done.into_iter().map(Input::Peer).collect();
     batch.push(Input::Tick);
@@ -331,7 +341,11 @@ fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
     assert_eq!(splits(&cluster), 0, "it waits");
     cluster.pass(SESSION_TIMEOUT);
     assert_eq!(splits(&cluster), 1);
-    assert!(cluster.call(1, Request::GetAttr { ino: old }).is_ok());
+    assert!(
+        cluster
+            .call(1, Request::GetAttr(op::GetAttr { ino: old }))
+            .is_ok()
+    );
 }
 
 /// Who has what open is in memory alone. A split whose last step was proposed, and then too much was opened for one
@@ -349,7 +363,7 @@ fn a_last_step_that_comes_too_late_is_the_same_after_a_restart() {
     let mut batch: Vec<Input> = done.into_iter().map(Input::Peer).collect();
     for session in 100..=100 + MAX_MOVED_OPENS as u64 {
         let opens = opens.clone();
-        batch.push(cluster.request_by(session, 0, Request::Reopen { opens }));
+        batch.push(cluster.request_by(session, 0, Request::Reopen(op::Reopen { opens })));
     }
     let step = cluster.batch(0, batch);
     let handed = |record: &&Record| matches!(record, Record::SplitHand { .. });
@@ -382,7 +396,7 @@ fn of_what_is_told_again_only_what_is_here_is_counted() {
     let opens = vec![(entry.ino, 1)];
     for shard in [0, 1] {
         let opens = opens.clone();
-        let reopen = cluster.request_by(6, shard, Request::Reopen { opens });
+        let reopen = cluster.request_by(6, shard, Request::Reopen(op::Reopen { opens }));
         cluster.input(shard, reopen);
     }
     let opens = cluster.nodes.iter().map(|node| node.shard.status().opens);
@@ -406,7 +420,8 @@ fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
         cluster.call(0, unlink(text)).unwrap();
     }
     // Whoever has the old one open has the time to say so.
-    let attributes = |cluster: &mut Cluster, ino| cluster.call(0, Request::GetAttr { ino });
+    let attributes =
+        |cluster: &mut Cluster, ino| cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert!(attributes(&mut cluster, old.ino).is_ok());
     assert!(attributes(&mut cluster, new.ino).is_err());
 }
@@ -417,11 +432,11 @@ fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
     let ino = cluster.file("file");
     for session in [6, 7] {
-        let open = Request::Open {
+        let open = Request::Open(op::Open {
             ino,
             access: 6,
             truncate: false,
-        };
+        });
         let open = cluster.request_by(session, 0, open);
         cluster.input(0, open);
     }
@@ -431,16 +446,20 @@ fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
         let request = cluster.request_by(session, 0, request);
         cluster.input(0, request);
     };
-    let reopen = Request::Reopen {
+    let reopen = Request::Reopen(op::Reopen {
         opens: vec![(ino, 1)],
-    };
-    let release = Request::Release { inos: vec![ino] };
+    });
+    let release = Request::Release(op::Release { inos: vec![ino] });
     tells(&mut cluster, 6, reopen.clone());
     tells(&mut cluster, 6, release.clone());
     tells(&mut cluster, 7, reopen);
     cluster.pass(SESSION_TIMEOUT);
-    let there = cluster.call(0, Request::GetAttr { ino });
+    let there = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert!(there.is_ok(), "it is gone, and somebody has it open");
     tells(&mut cluster, 7, release);
-    assert!(cluster.call(0, Request::GetAttr { ino }).is_err());
+    assert!(
+        cluster
+            .call(0, Request::GetAttr(op::GetAttr { ino }))
+            .is_err()
+    );
 }

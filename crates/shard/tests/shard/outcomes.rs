@@ -1,7 +1,7 @@
 //! Outcomes that reach a shard for some steps of an operation and not yet for others.
 
 use crate::support::{Cluster, create_file, horizon, name, sent};
-use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber};
+use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
 use pandofs_store::Store;
@@ -11,12 +11,12 @@ use pandofs_types::{Ino, ShardId, Time, TxId};
 fn cluster() -> (Cluster, [Ino; 2]) {
     // The second random number drawn leads to shard 1.
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let Ok(Reply::Entry(dir)) = cluster.call(0, mkdir) else {
         panic!("the directory is made");
     };

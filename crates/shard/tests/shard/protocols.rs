@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, horizon, name, receiver, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+    Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -39,12 +39,12 @@ fn made(cluster: &mut Cluster) -> (Ino, Vec<PeerMessage>) {
 }
 
 fn made_as(cluster: &mut Cluster, text: &str) -> (Ino, Vec<PeerMessage>) {
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name(text),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let request = cluster.request(0, request);
     let mut outputs = cluster.input(0, request).outputs;
     for _ in 0..8 {
@@ -63,12 +63,12 @@ fn made_as(cluster: &mut Cluster, text: &str) -> (Ino, Vec<PeerMessage>) {
 #[test]
 fn an_inquiry_about_what_is_undecided_is_no_record() {
     let mut cluster = cluster(TwoPhase);
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("a"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let request = cluster.request(0, request);
     let asked = sent(&cluster.input(0, request).outputs);
     let inputs = asked.into_iter().map(Input::Peer).collect();
@@ -111,9 +111,9 @@ fn who_knows_of_a_new_directory_waits_until_its_home_has_heard_of_it() {
                 cluster.restart(1);
             }
             let requests = [
-                Request::GetAttr { ino: dir },
+                Request::GetAttr(op::GetAttr { ino: dir }),
                 create_file(dir, name("b")),
-                Request::ReadLink { ino: dir },
+                Request::ReadLink(op::ReadLink { ino: dir }),
             ];
             for (session, request) in (7..).zip(requests) {
                 let asked = cluster.request_by(session, 1, request);
@@ -185,17 +185,17 @@ fn a_name_that_comes_to_the_home_of_its_directory_before_that_is_made_is_waited_
             .expect("they go on");
         comes_here(&mut cluster, parent, "b", dir);
 
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir: parent,
             name: name("b"),
-        };
-        let list = Request::ReadDir {
+        });
+        let list = Request::ReadDir(op::ReadDir {
             dir: parent,
             from: Position::FIRST,
             plus: true,
             max_entries: 10,
             max_bytes: 1_000,
-        };
+        });
         let asked = cluster.request_by(7, 1, list);
         let listed = answers(&cluster.input(1, asked).outputs);
         let [Ok(Reply::Entries(entries))] = &listed[..] else {
@@ -218,20 +218,24 @@ fn a_name_that_comes_to_the_home_of_its_directory_before_that_is_made_is_waited_
 /// another name, and said that it is not there.
 #[test]
 fn steps_about_a_new_directory_wait_until_its_home_has_heard_of_it() {
-    let rename = |_| Request::Rename {
-        dir: Ino::ROOT,
-        name: name("a"),
-        new_dir: Ino::ROOT,
-        new_name: name("b"),
-        new_shard: ShardId(0),
-        no_replace: false,
-        whiteout: false,
+    let rename = |_| {
+        Request::Rename(op::Rename {
+            dir: Ino::ROOT,
+            name: name("a"),
+            new_dir: Ino::ROOT,
+            new_name: name("b"),
+            new_shard: ShardId(0),
+            no_replace: false,
+            whiteout: false,
+        })
     };
-    let link = |ino| Request::Link {
-        dir: Ino::ROOT,
-        name: name("b"),
-        ino,
-        inode_shard: ShardId(1),
+    let link = |ino| {
+        Request::Link(op::Link {
+            dir: Ino::ROOT,
+            name: name("b"),
+            ino,
+            inode_shard: ShardId(1),
+        })
     };
     let requests: [(&dyn Fn(Ino) -> Request, _); 2] = [
         (&rename, None),
@@ -273,7 +277,7 @@ fn a_home_that_has_not_heard_of_its_directory_leases_nothing_of_it() {
             cluster.input(1, Input::TakesLeases { session });
         }
         let (dir, outcome) = made(&mut cluster);
-        let lookup = |name| Request::Lookup { dir, name };
+        let lookup = |name| Request::Lookup(op::Lookup { dir, name });
         // The first answer makes the session known as one that takes leases, the second leases.
         for _ in 0..2 {
             let asked = cluster.request_by(7, 1, lookup(name("b")));
@@ -300,7 +304,7 @@ fn look(cluster: &mut Cluster, shard: u16, dir: Ino) -> (usize, usize) {
     let (mut answered, mut leases) = (0, 0);
     for number in 0..16 {
         let name = name(&format!("n{number}"));
-        let asked = cluster.request_by(7, shard, Request::Lookup { dir, name });
+        let asked = cluster.request_by(7, shard, Request::Lookup(op::Lookup { dir, name }));
         let outputs = cluster.input(shard, asked).outputs;
         answered += answers(&outputs).len();
         let leased = |output: &&Output| matches!(output, Output::Answer { leased, .. } if !leased.is_empty());
@@ -324,11 +328,13 @@ fn who_has_not_heard_of_a_new_directory_leases_nothing_of_it() {
         for shard in 0..4 {
             cluster.input(shard, Input::TakesLeases { session });
         }
-        let mkdir = |text| Request::Mkdir {
-            dir: Ino::ROOT,
-            name: name(text),
-            mode: 0o755,
-            umask: 0,
+        let mkdir = |text| {
+            Request::Mkdir(op::Mkdir {
+                dir: Ino::ROOT,
+                name: name(text),
+                mode: 0o755,
+                umask: 0,
+            })
         };
         let other = match cluster.call(0, mkdir("z")) {
             Ok(Reply::Entry(entry)) => entry.ino,
@@ -361,7 +367,7 @@ fn who_has_not_heard_of_a_new_directory_leases_nothing_of_it() {
                 (0, 0) => assert!(unheard.insert(shard)),
                 (answered, _) => {
                     assert_eq!(answered, 16, "{protocol:?}");
-                    let asked = cluster.request_by(7, shard, Request::DirPart { dir });
+                    let asked = cluster.request_by(7, shard, Request::DirPart(op::DirPart { dir }));
                     let part = answers(&cluster.input(shard, asked).outputs);
                     assert!(
                         matches!(part[..], [Ok(Reply::Part(_))]),
@@ -391,12 +397,12 @@ fn who_has_not_heard_of_a_new_directory_leases_nothing_of_it() {
 
 /// The messages by which shard 0 has shard 1 take part.
 fn begun(cluster: &mut Cluster) -> Vec<PeerMessage> {
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("a"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let request = cluster.request(0, request);
     let messages = sent(&cluster.input(0, request).outputs);
     assert_eq!(messages.len(), 2, "a step and a vote: {messages:?}");

@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber,
+    Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Ticket};
@@ -19,10 +19,10 @@ fn answer(outputs: &[Output]) -> Result<Reply, Refusal> {
 fn a_copy_of_a_refused_request_is_refused_whatever_has_become_true() {
     let mut cluster = Cluster::new(1, DirPolicy::Random, Settings::default());
     let (dir, name) = (Ino::ROOT, name("f"));
-    let unlink = Request::Unlink {
+    let unlink = Request::Unlink(op::Unlink {
         dir,
         name: name.clone(),
-    };
+    });
     let input = cluster.request(0, unlink.clone());
     let refused = answer(&cluster.input(0, input.clone()).outputs);
     assert_eq!(refused, Err(Refusal::Fs(FsError::NotFound)));
@@ -39,10 +39,10 @@ fn a_copy_of_a_refused_request_is_refused_whatever_has_become_true() {
     assert!(answer(&cluster.input(0, later.clone()).outputs).is_ok());
     let last = cluster.request(
         0,
-        Request::Unlink {
+        Request::Unlink(op::Unlink {
             dir,
             name: crate::support::name("g"),
-        },
+        }),
     );
     assert!(answer(&cluster.input(0, last).outputs).is_err());
     for old in [input, later] {
@@ -83,12 +83,12 @@ fn touch(sequence: u64, age: i64, ino: Ino) -> Input {
 fn a_step_that_waits_is_not_looked_at_again_for_each_repetition() {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
     // The second random number drawn leads to shard 1.
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let Ok(Reply::Entry(dir)) = cluster.call(0, mkdir) else {
         panic!("it is made");
     };
@@ -142,12 +142,12 @@ fn a_step_that_waits_is_not_looked_at_again_for_each_repetition() {
 #[test]
 fn of_each_copy_of_a_request_it_is_said_where_its_answer_goes() {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let Input::Request {
         ticket: first,
         request,

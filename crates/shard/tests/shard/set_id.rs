@@ -1,21 +1,21 @@
 //! Set-id bits go together with what takes them, in one request.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{NewNode, Refusal, Reply, Request};
+use pandofs_api::{NewNode, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 const STRANGER: Credentials = Credentials::user(1_001, 1_001, Vec::new());
 
 fn create(cluster: &mut Cluster, text: &str, mode: u16) -> Ino {
-    let request = Request::Create {
+    let request = Request::Create(op::Create {
         dir: Ino::ROOT,
         name: name(text),
         node: NewNode::File,
         mode,
         umask: 0,
         open: false,
-    };
+    });
     match cluster.call(0, request) {
         Ok(Reply::Entry(entry)) => entry.ino,
         other => panic!("{other:?}"),
@@ -33,7 +33,7 @@ fn clear(
         clear_set_id: true,
         ..SetAttr::default()
     };
-    match cluster.call_by(by, 0, Request::SetAttr { ino, set })? {
+    match cluster.call_by(by, 0, Request::SetAttr(op::SetAttr { ino, set }))? {
         Reply::Inode(inode) => Ok(inode.attr),
         other => panic!("{other:?}"),
     }
@@ -54,10 +54,10 @@ fn who_cuts_a_file_may_ask_for_its_set_id_bits_to_go_with_it() {
         clear_set_id: true,
         ..SetAttr::default()
     };
-    let set = Request::SetAttr {
+    let set = Request::SetAttr(op::SetAttr {
         ino: dir.ino,
         set: chmod,
-    };
+    });
     cluster.call(0, set).unwrap();
     let dir = clear(&mut cluster, &Credentials::ROOT, Ino::ROOT, None).unwrap();
     assert_eq!(dir.mode, 0o6777, "a directory's mean something else, too");
@@ -82,14 +82,14 @@ fn set_group_id_that_nobody_may_execute_stays_for_who_might_set_it() {
     let member = Credentials::user(1_001, 1_001, vec![0]);
     let attr = clear(&mut cluster, &member, ino, None).unwrap();
     assert_eq!(attr.mode, 0o2666);
-    let write = Request::WriteInline {
+    let write = Request::WriteInline(op::WriteInline {
         ino,
         offset: 0,
         data: b"x".to_vec(),
-    };
+    });
     let mode = |cluster: &mut Cluster, by: &Credentials| {
         cluster.call_by(by, 0, write.clone()).unwrap();
-        match cluster.call(0, Request::GetAttr { ino }) {
+        match cluster.call(0, Request::GetAttr(op::GetAttr { ino })) {
             Ok(Reply::Inode(inode)) => inode.attr.mode,
             other => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
 //! The modification time of a directory is set after the names that an answered operation still brings.
 
 use crate::support::{Cluster, create_file, name, receiver, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::MAX_RETRY_PAUSE;
@@ -18,12 +18,12 @@ fn cluster() -> (Cluster, Ino) {
         ..Settings::default()
     };
     let mut cluster = Cluster::new(SHARDS, DirPolicy::Random, settings);
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     match cluster.call(0, request) {
         Ok(Reply::Entry(entry)) => (cluster, entry.ino),
         other => panic!("no directory was made: {other:?}"),
@@ -34,17 +34,17 @@ fn cluster() -> (Cluster, Ino) {
 fn name_on(cluster: &mut Cluster, dir: Ino, shard: u16, what: &str) -> Name {
     let mut texts = (0..100).map(|number| name(&format!("{what}-{number}")));
     let belongs = |text: &Name| {
-        let lookup = Request::Lookup {
+        let lookup = Request::Lookup(op::Lookup {
             dir,
             name: text.clone(),
-        };
+        });
         !matches!(cluster.call(shard, lookup), Err(Refusal::Misdirected(_)))
     };
     texts.find(belongs).expect("each shard has many names")
 }
 
 fn rename(dir: Ino, from: &Name, to: &Name, to_shard: u16) -> Request {
-    Request::Rename {
+    Request::Rename(op::Rename {
         dir,
         name: from.clone(),
         new_dir: dir,
@@ -52,11 +52,11 @@ fn rename(dir: Ino, from: &Name, to: &Name, to_shard: u16) -> Request {
         new_shard: ShardId(to_shard),
         no_replace: false,
         whiteout: false,
-    }
+    })
 }
 
 fn mtime(cluster: &mut Cluster, dir: Ino, shard: u16) -> Time {
-    match cluster.call(shard, Request::DirPart { dir }) {
+    match cluster.call(shard, Request::DirPart(op::DirPart { dir })) {
         Ok(Reply::Part(part)) => part.mtime,
         other => panic!("{other:?}"),
     }
@@ -121,7 +121,7 @@ fn set_while_a_name_is_on_its_way(home_is_late: bool) {
         mtime: Some(SetTime::At(SET)),
         ..SetAttr::default()
     };
-    let request = cluster.request(home, Request::SetAttr { ino: dir, set });
+    let request = cluster.request(home, Request::SetAttr(op::SetAttr { ino: dir, set }));
     let outputs = cluster.input(home, request).outputs;
     let mut answer = None;
     cluster.carry(outputs, &mut answer);

@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, link, name};
 use pandofs_api::{
-    CommitMessage, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step, XattrMode,
+    CommitMessage, PeerMessage, Refusal, Reply, Request, SplitChunk, SplitId, Step, XattrMode, op,
 };
 use pandofs_namespace::split::size;
 use pandofs_placement::{DirMap, DirPolicy, Settings};
@@ -29,10 +29,10 @@ fn create(text: &str) -> Request {
 }
 
 fn lookup(text: &str) -> Request {
-    Request::Lookup {
+    Request::Lookup(op::Lookup {
         dir: Ino::ROOT,
         name: name(text),
-    }
+    })
 }
 
 /// All entries, by position, from whichever shard serves it.
@@ -41,13 +41,13 @@ fn list(cluster: &mut Cluster, map: &mut DirMap) -> Vec<(String, Ino)> {
     let mut from = Position(0);
     while from < Position::END {
         let shard = map.shard_of(from).0;
-        let request = Request::ReadDir {
+        let request = Request::ReadDir(op::ReadDir {
             dir: Ino::ROOT,
             from,
             plus: true,
             max_entries: 7,
             max_bytes: 4_096,
-        };
+        });
         match cluster.call(shard, request) {
             Ok(Reply::Entries(page)) => {
                 map.merge(&page.map);
@@ -110,7 +110,7 @@ fn entries_and_their_inodes_spread_and_are_all_found() {
         let mut at = ino.birth_shard();
         let mut hops = 0;
         loop {
-            match cluster.call(at.0, Request::GetAttr { ino: *ino }) {
+            match cluster.call(at.0, Request::GetAttr(op::GetAttr { ino: *ino })) {
                 Ok(Reply::Inode(inode)) => break assert_eq!(inode.attr.ino, *ino),
                 Err(Refusal::Moved { shard, .. }) => at = shard,
                 other => panic!("{other:?}"),
@@ -125,10 +125,10 @@ fn entries_and_their_inodes_spread_and_are_all_found() {
     assert_eq!(listed, made.clone().into_iter().collect::<Vec<_>>());
 
     for text in made.keys() {
-        let request = Request::Unlink {
+        let request = Request::Unlink(op::Unlink {
             dir: Ino::ROOT,
             name: name(text),
-        };
+        });
         let (reply, _) = cluster.call_by_name(&mut map, &name(text), &request);
         assert!(matches!(reply, Ok(Reply::Removed { .. })), "{reply:?}");
         let (reply, _) = cluster.call_by_name(&mut map, &name(text), &lookup(text));
@@ -145,7 +145,7 @@ fn entries_and_their_inodes_spread_and_are_all_found() {
     // The directory is as it was in the beginning, and nobody else remembers it.
     assert_eq!(status.iter().map(|s| s.partitions).sum::<u64>(), 1);
     for shard in 1..4 {
-        let reply = cluster.call(shard, Request::DirPart { dir: Ino::ROOT });
+        let reply = cluster.call(shard, Request::DirPart(op::DirPart { dir: Ino::ROOT }));
         assert_eq!(reply, Err(Refusal::Misdirected(None)));
     }
 
@@ -300,10 +300,10 @@ fn made(reply: Result<Reply, Refusal>) -> Ino {
 }
 
 fn unlink(dir: Ino, text: &str) -> Request {
-    Request::Unlink {
+    Request::Unlink(op::Unlink {
         dir,
         name: name(text),
-    }
+    })
 }
 
 /// The root has split, and the file is where its only name is.
@@ -316,7 +316,7 @@ fn assert_gone_along(cluster: &mut Cluster, text: &str, ino: Ino) {
         panic!("{reply:?}");
     };
     assert_eq!(entry.ino, ino);
-    let reply = cluster.call(entry.shard.0, Request::GetAttr { ino });
+    let reply = cluster.call(entry.shard.0, Request::GetAttr(op::GetAttr { ino }));
     let Ok(Reply::Inode(inode)) = reply else {
         panic!("{ino} is lost: {reply:?}");
     };
@@ -351,12 +351,12 @@ fn a_file_that_loses_its_other_name_during_a_split_goes_along() {
 fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
     let mut cluster = cluster();
     let texts = moving_names(&cluster, 9);
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("elsewhere"),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let elsewhere = made(cluster.call(0, mkdir));
     assert_eq!(elsewhere.birth_shard(), ShardId(0));
     for text in &texts[..7] {
@@ -389,7 +389,7 @@ fn a_file_that_stays_keeps_its_names_during_the_last_step_of_a_split() {
     let answered = cluster.input(0, removal).outputs;
     assert!(answered.is_empty(), "{answered:?}");
     cluster.carry(outputs, &mut None);
-    let inode = cluster.call(0, Request::GetAttr { ino });
+    let inode = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert!(
         matches!(&inode, Ok(Reply::Inode(inode)) if inode.attr.nlink == 1),
         "it stayed and lost the other name: {inode:?}"
@@ -407,12 +407,12 @@ fn a_split_ends_while_a_file_with_many_names_gets_more() {
         ..Settings::default()
     };
     let mut cluster = Cluster::new(2, DirPolicy::default(), settings);
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("elsewhere"),
         mode: 0o755,
         umask: 0o022,
-    };
+    });
     let elsewhere = made(cluster.call(0, mkdir));
     let texts = moving_names(&cluster, NAMES);
     let ino = made(cluster.call(0, create(&texts[0])));
@@ -439,7 +439,7 @@ fn a_split_ends_while_a_file_with_many_names_gets_more() {
     }
     assert!(sent > 0);
     assert_eq!(cluster.nodes[0].shard.status().splits, 1);
-    let inode = cluster.call(0, Request::GetAttr { ino });
+    let inode = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert!(
         matches!(&inode, Ok(Reply::Inode(inode)) if inode.attr.nlink == links),
         "{inode:?}"
@@ -535,12 +535,12 @@ fn changes_during_a_split_are_sent_in_chunks_that_fit() {
     for &ino in &inos {
         let value = vec![7; 60_000];
         let (attribute, mode) = (b"user.large".to_vec(), XattrMode::Either);
-        let request = Request::SetXattr {
+        let request = Request::SetXattr(op::SetXattr {
             ino,
             name: attribute,
             value,
             mode,
-        };
+        });
         let input = cluster.request(0, request);
         outputs.extend(cluster.input(0, input).outputs);
     }
@@ -566,10 +566,10 @@ fn changes_during_a_split_are_sent_in_chunks_that_fit() {
         assert_eq!(made(reply), ino);
         let shard = map.shard_of(cluster.map.hash_key.position(text.as_bytes()));
         let attribute = b"user.large".to_vec();
-        let request = Request::GetXattr {
+        let request = Request::GetXattr(op::GetXattr {
             ino,
             name: attribute,
-        };
+        });
         let reply = cluster.call(shard.0, request);
         let is_there = matches!(&reply, Ok(Reply::Value(value)) if value.len() == 60_000);
         assert!(is_there, "{text}: {reply:?}");

@@ -1,7 +1,7 @@
 //! Shards on memory stores whose messages the test carries itself.
 
 use pandofs_api::{
-    Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest,
+    Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, op,
 };
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
@@ -264,7 +264,7 @@ impl Cluster {
                 // What was there was merged, and its home has heard of it.
                 Err(Refusal::Misdirected(None)) => {
                     let dir = Ino::new(map.home(), 1);
-                    match self.call(map.home().0, Request::GetAttr { ino: dir }) {
+                    match self.call(map.home().0, Request::GetAttr(op::GetAttr { ino: dir })) {
                         Ok(Reply::Inode(inode)) => {
                             let known = inode.dir.expect("a directory has a map").map;
                             assert!(map.merge(&known), "the home knows no better");
@@ -372,24 +372,24 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
 
 /// A name for an inode of shard 0.
 pub fn link(dir: Ino, text: &str, ino: Ino) -> Request {
-    Request::Link {
+    Request::Link(op::Link {
         dir,
         name: name(text),
         ino,
         inode_shard: ShardId(0),
-    }
+    })
 }
 
 /// What makes a file, and leaves it closed.
 pub fn create_file(dir: Ino, name: Name) -> Request {
-    Request::Create {
+    Request::Create(op::Create {
         dir,
         name,
         node: NewNode::File,
         mode: 0o644,
         umask: 0,
         open: false,
-    }
+    })
 }
 
 /// All of a coordinator's operations with smaller numbers have ended.

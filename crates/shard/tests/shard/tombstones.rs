@@ -1,7 +1,7 @@
 //! What is kept of others' operations that have ended.
 
 use crate::support::{Cluster, name, receiver, sent};
-use pandofs_api::{PeerMessage, Reply, Request};
+use pandofs_api::{PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{MAX_STRAGGLERS, STRAGGLES_AFTER};
@@ -12,12 +12,12 @@ const AWAY: ShardId = ShardId(3);
 
 /// Shard 0 is asked for a directory. Messages to the shard that is away are lost; the answer, if there is one.
 fn mkdir(cluster: &mut Cluster, number: u64) -> Option<Reply> {
-    let request = Request::Mkdir {
+    let request = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name(&format!("d{number}")),
         mode: 0o755,
         umask: 0,
-    };
+    });
     let asked = cluster.request_by(1_000 + number, 0, request);
     let mut outputs = cluster.input(0, asked).outputs;
     let mut answer = None;

@@ -3,7 +3,7 @@
 use crate::support::{Cluster, link, name, sent};
 use pandofs_api::{
     Ask, CommitMessage, EntryReply, Horizon, NewNode, PeerMessage, Refusal, Reply, Request, Step,
-    StepNumber,
+    StepNumber, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -19,13 +19,13 @@ fn one_shard() -> Cluster {
 }
 
 fn create(may_be_named: bool) -> Request {
-    Request::CreateUnnamed {
+    Request::CreateUnnamed(op::CreateUnnamed {
         dir: Ino::ROOT,
         at: Position(77),
         mode: 0o640,
         umask: 0o022,
         may_be_named,
-    }
+    })
 }
 
 /// The answer to a request of a session.
@@ -54,7 +54,7 @@ fn made(cluster: &mut Cluster, may_be_named: bool) -> Ino {
 }
 
 fn links(cluster: &mut Cluster, ino: Ino) -> Option<u32> {
-    match cluster.call(0, Request::GetAttr { ino }) {
+    match cluster.call(0, Request::GetAttr(op::GetAttr { ino })) {
         Ok(Reply::Inode(inode)) => Some(inode.attr.nlink),
         Err(Refusal::Fs(FsError::Stale)) => None,
         other => panic!("{other:?}"),
@@ -62,7 +62,13 @@ fn links(cluster: &mut Cluster, ino: Ino) -> Option<u32> {
 }
 
 fn release(cluster: &mut Cluster, ino: Ino) {
-    ask(cluster, OWNER, 0, Request::Release { inos: vec![ino] }).unwrap();
+    ask(
+        cluster,
+        OWNER,
+        0,
+        Request::Release(op::Release { inos: vec![ino] }),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -105,16 +111,16 @@ fn it_is_gone_with_its_session_unless_it_has_a_name_by_then() {
 fn it_gets_a_first_name_once() {
     let mut cluster = one_shard();
     let ino = made(&mut cluster, true);
-    let dir_before = cluster.call(0, Request::GetAttr { ino: Ino::ROOT });
+    let dir_before = cluster.call(0, Request::GetAttr(op::GetAttr { ino: Ino::ROOT }));
     assert!(dir_before.is_ok());
     entry(cluster.call(0, link(Ino::ROOT, "first", ino)));
     entry(cluster.call(0, link(Ino::ROOT, "second", ino)));
     assert_eq!(links(&mut cluster, ino), Some(2));
     for text in ["first", "second"] {
-        let request = Request::Unlink {
+        let request = Request::Unlink(op::Unlink {
             dir: Ino::ROOT,
             name: name(text),
-        };
+        });
         cluster.call(0, request).unwrap();
     }
     assert_eq!(links(&mut cluster, ino), Some(0), "it is open");
@@ -136,7 +142,7 @@ fn one_that_may_not_be_named_never_is() {
 fn one_that_was_cut_may_be_named_still() {
     let mut cluster = one_shard();
     let ino = made(&mut cluster, true);
-    let step = cluster.request_by(OWNER, 0, Request::Stripe { ino });
+    let step = cluster.request_by(OWNER, 0, Request::Stripe(op::Stripe { ino }));
     let step = cluster.input(0, step);
     let done = |cluster: &mut Cluster, outputs: Vec<Output>| {
         for output in outputs {
@@ -152,7 +158,7 @@ fn one_that_was_cut_may_be_named_still() {
             size: Some(size),
             ..SetAttr::default()
         };
-        let cut = cluster.request_by(OWNER, 0, Request::SetAttr { ino, set });
+        let cut = cluster.request_by(OWNER, 0, Request::SetAttr(op::SetAttr { ino, set }));
         let step = cluster.input(0, cut);
         done(&mut cluster, step.outputs);
     }
@@ -168,7 +174,13 @@ fn after_a_restart_it_is_kept_for_who_comes_back() {
     let (one, two) = (made(&mut cluster, true), made(&mut cluster, true));
     cluster.restart(0);
     let opens = vec![(one, 1)];
-    ask(&mut cluster, OWNER, 0, Request::Reopen { opens }).unwrap();
+    ask(
+        &mut cluster,
+        OWNER,
+        0,
+        Request::Reopen(op::Reopen { opens }),
+    )
+    .unwrap();
     assert_eq!(links(&mut cluster, two), Some(0), "it may be open");
     cluster.pass(SESSION_TIMEOUT);
     assert_eq!(links(&mut cluster, one), Some(0));
@@ -181,35 +193,37 @@ fn after_a_restart_it_is_kept_for_who_comes_back() {
 #[test]
 fn it_inherits_what_a_file_of_the_directory_would() {
     let mut cluster = one_shard();
-    let mkdir = Request::Mkdir {
+    let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
         name: name("dir"),
         mode: 0o777,
         umask: 0,
-    };
+    });
     let dir = entry(cluster.call(0, mkdir)).ino;
     let set = SetAttr {
         mode: Some(0o2777),
         gid: Some(2_000),
         ..SetAttr::default()
     };
-    cluster.call(0, Request::SetAttr { ino: dir, set }).unwrap();
+    cluster
+        .call(0, Request::SetAttr(op::SetAttr { ino: dir, set }))
+        .unwrap();
     let caller = Credentials::user(1_000, 1_000, vec![]);
-    let unnamed = Request::CreateUnnamed {
+    let unnamed = Request::CreateUnnamed(op::CreateUnnamed {
         dir,
         at: Position(77),
         mode: 0o2775,
         umask: 0o022,
         may_be_named: true,
-    };
-    let named = Request::Create {
+    });
+    let named = Request::Create(op::Create {
         dir,
         name: name("named"),
         node: NewNode::File,
         mode: 0o2775,
         umask: 0o022,
         open: false,
-    };
+    });
     let mut attrs = Vec::new();
     for request in [unnamed, named] {
         let inode = entry(cluster.call_by(&caller, 0, request)).inode.unwrap();
@@ -225,13 +239,13 @@ fn who_may_not_make_files_there_may_not_make_these() {
     let stranger = Credentials::user(1_000, 1_000, vec![]);
     let refused = cluster.call_by(&stranger, 0, create(true));
     assert_eq!(refused, Err(Refusal::Fs(FsError::Access)));
-    let nowhere = Request::CreateUnnamed {
+    let nowhere = Request::CreateUnnamed(op::CreateUnnamed {
         dir: Ino::ROOT,
         at: Position::END,
         mode: 0o600,
         umask: 0,
         may_be_named: true,
-    };
+    });
     let refused = cluster.call(0, nowhere);
     assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
 }

@@ -1,7 +1,7 @@
 //! Inputs that need what is not in memory.
 
 use crate::support::{Cluster, create_file, name};
-use pandofs_api::{Refusal, Reply, Request};
+use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit};
@@ -140,24 +140,24 @@ fn cluster_with(files: usize) -> (Cluster, Vec<Ino>) {
 fn a_request_is_executed_however_little_memory_there_is() {
     for room in 0..8 {
         let (mut cluster, inos) = cluster_with(5);
-        let read = Request::Accessed {
+        let read = Request::Accessed(op::Accessed {
             inos: inos.iter().map(|ino| (*ino, Time(1_500))).collect(),
             rule: AtimeRule::Strict,
-        };
+        });
         let (answer, rounds) = ask(&mut cluster, room, read);
         assert_eq!(answer, Ok(Reply::Done));
         // Its slot's last answer and the inodes: each is waited for once, and one of them a second time.
         assert!(rounds <= 6 + 2, "{rounds} with room for {room}");
         for ino in inos {
-            match ask(&mut cluster, room, Request::GetAttr { ino }) {
+            match ask(&mut cluster, room, Request::GetAttr(op::GetAttr { ino })) {
                 (Ok(Reply::Inode(inode)), _) => assert_eq!(inode.attr.atime, Time(1_500)),
                 other => panic!("{other:?}"),
             }
         }
-        let remove = Request::Unlink {
+        let remove = Request::Unlink(op::Unlink {
             dir: Ino::ROOT,
             name: name("file-3"),
-        };
+        });
         let (answer, _) = ask(&mut cluster, room, remove);
         assert!(answer.is_ok(), "{answer:?}");
     }
@@ -166,10 +166,10 @@ fn a_request_is_executed_however_little_memory_there_is() {
 #[test]
 fn with_enough_memory_the_lane_waits_for_nothing() {
     let (mut cluster, inos) = cluster_with(5);
-    let read = Request::Accessed {
+    let read = Request::Accessed(op::Accessed {
         inos: inos.iter().map(|ino| (*ino, Time(1_500))).collect(),
         rule: AtimeRule::Strict,
-    };
+    });
     // Its slot's last answer and the inodes: it is submitted again for each, and executed then.
     let (answer, rounds) = ask(&mut cluster, usize::MAX, read);
     assert_eq!((answer, rounds), (Ok(Reply::Done), 6 + 1));
@@ -185,10 +185,10 @@ fn damage_that_the_lane_meets_itself_ends_the_request_alone() {
         owner: 1,
         pid: 1,
     };
-    let again = Request::Relock {
+    let again = Request::Relock(op::Relock {
         locks: inos.iter().map(|ino| (*ino, lock)).collect(),
         last: true,
-    };
+    });
     // The first inode is gone from memory when it was read, so that the lane reads both.
     let damaged = pandofs_namespace::keys::inode(ShardId(0), inos[1]);
     match submit(&mut cluster, 0, Some(damaged), again) {

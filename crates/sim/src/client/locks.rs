@@ -2,7 +2,7 @@
 //! servers that were restarted.
 
 use super::{Call, Client, Todo};
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange, ShardId};
 
@@ -23,7 +23,7 @@ impl Client {
         let calls = self.workers.iter().flat_map(|worker| &worker.calls);
         let changes: Vec<(Ino, &FileLock)> = calls
             .filter_map(|call| match &call.asked.request {
-                Request::SetLock { ino, lock, .. } => Some((*ino, lock)),
+                Request::SetLock(op::SetLock { ino, lock, .. }) => Some((*ino, lock)),
                 _ => None,
             })
             .collect();
@@ -58,7 +58,7 @@ impl Client {
         );
         let tell = |&shard: &ShardId| {
             let locks = locks.clone();
-            (shard, Request::Relock { locks, last: true })
+            (shard, Request::Relock(op::Relock { locks, last: true }))
         };
         shards.iter().map(tell).collect()
     }
@@ -66,17 +66,17 @@ impl Client {
     /// A request is about to be made; whether there is no need to.
     pub(super) fn begins(&self, request: &Request) -> bool {
         match request {
-            Request::SetLock { ino, lock, .. } => {
+            Request::SetLock(op::SetLock { ino, lock, .. }) => {
                 self.locks.begin(*ino, lock.owner, lock);
                 false
             }
             // First: were it still told to a server that restarts, the server would keep it.
-            Request::Unlock {
+            Request::Unlock(op::Unlock {
                 ino,
                 kind,
                 owner,
                 range,
-            } => !self.locks.forget(*ino, *kind, *owner, *range),
+            }) => !self.locks.forget(*ino, *kind, *owner, *range),
             _ => false,
         }
     }
@@ -84,13 +84,13 @@ impl Client {
     /// What an answer to a request for a lock means; whether it has to be asked for again.
     pub(super) fn locked(&mut self, call: &Call, result: &Result<Reply, FsError>) -> bool {
         match (&call.asked.request, result) {
-            (Request::SetLock { ino, lock, .. }, Ok(_)) => {
+            (Request::SetLock(op::SetLock { ino, lock, .. }), Ok(_)) => {
                 let registration = call.registration;
                 let link = self.tellers.link(call.server);
                 let registrations = &link.registrations;
                 !self.locks.given(*ino, lock, registrations, registration)
             }
-            (Request::SetLock { ino, lock, .. }, Err(FsError::WouldBlock))
+            (Request::SetLock(op::SetLock { ino, lock, .. }), Err(FsError::WouldBlock))
                 if lock.kind == LockKind::Flock =>
             {
                 // What it had is gone.
@@ -110,9 +110,9 @@ impl Client {
         mut call: Call,
         todo: &mut Vec<Todo>,
     ) -> Option<Call> {
-        let Request::SetLock {
+        let Request::SetLock(op::SetLock {
             blocking, wait_ms, ..
-        } = &mut call.asked.request
+        }) = &mut call.asked.request
         else {
             todo.push(Todo::Broken(format!("{:?} is to wait", call.asked)));
             return None;

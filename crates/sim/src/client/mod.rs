@@ -14,7 +14,7 @@ use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
 use leases::Hearing;
 use opens::Tellers;
-use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_client::holding::{Locks, Opens};
 use pandofs_client::leasing::{Beliefs, Boottime, Change, Sent};
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
@@ -277,7 +277,9 @@ impl Client {
 
     fn cached(&self, request: &Request) -> Option<Reply> {
         match request {
-            Request::Lookup { dir, name } => self.cached.get(&(*dir, name.clone())).cloned(),
+            Request::Lookup(op::Lookup { dir, name }) => {
+                self.cached.get(&(*dir, name.clone())).cloned()
+            }
             _ => None,
         }
     }
@@ -460,7 +462,7 @@ impl Client {
             Reaction::Again => self.again(worker, call, 0, &mut todo),
             Reaction::AskHome(dir) => {
                 self.workers[worker].calls.push(call);
-                let request = Request::GetAttr { ino: dir };
+                let request = Request::GetAttr(op::GetAttr { ino: dir });
                 self.call(worker, Target::Inode(dir), request, Open::default(), true);
                 todo.push(Todo::Send { worker, pause: 0 });
             }
@@ -514,14 +516,14 @@ impl Client {
         match reply {
             Reply::Entry(entry) => {
                 self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                if let Request::Lookup { dir, name } = &call.asked.request
+                if let Request::Lookup(op::Lookup { dir, name }) = &call.asked.request
                     && self.plant == Some(Plant::CachesEntries)
                 {
                     self.cached.insert((*dir, name.clone()), reply.clone());
                 }
             }
             Reply::Entries(page) => {
-                if let Request::ReadDir { dir, .. } = &call.asked.request {
+                if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
                     self.maps.merge(*dir, &page.map);
                 }
                 for entry in &page.entries {
@@ -564,13 +566,15 @@ impl Client {
         if let Err(what) = self.check_open(history, &call.asked.request, is_gone) {
             todo.push(Todo::Gone(what));
         }
-        if let (Request::Open { ino, .. }, Ok(_)) = (&call.asked.request, &result) {
+        if let (Request::Open(op::Open { ino, .. }), Ok(_)) = (&call.asked.request, &result) {
             if let Some((target, request)) = self.opened(&call, *ino) {
                 self.call(worker, target, request, Open::default(), false);
                 todo.push(Todo::Send { worker, pause: 0 });
                 return;
             }
-        } else if let (Request::Reopen { opens }, Ok(_)) = (&call.asked.request, &result) {
+        } else if let (Request::Reopen(op::Reopen { opens }), Ok(_)) =
+            (&call.asked.request, &result)
+        {
             self.held.extend(opens.iter().map(|(ino, _)| ino));
         }
         let told = result.clone().map_err(Refusal::Fs);
@@ -590,7 +594,7 @@ impl Client {
     ) {
         let outer = self.workers[worker].calls.pop();
         let outer = outer.expect("an inner call is made in the course of another one");
-        let Request::GetAttr { ino: dir } = inner.asked.request else {
+        let Request::GetAttr(op::GetAttr { ino: dir }) = inner.asked.request else {
             unreachable!("homes are asked for attributes");
         };
         match result {

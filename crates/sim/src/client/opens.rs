@@ -5,7 +5,7 @@ use super::{Client, Todo};
 use crate::history::History;
 use crate::program::Job;
 use crate::scenario::Moment;
-use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_client::holding::Batch;
 use pandofs_client::routing::Target;
 use pandofs_types::limits::{
@@ -108,7 +108,7 @@ impl Client {
         for (shard, opens) in opens {
             for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
                 let opens = opens.to_vec();
-                left.push_back(self.tell(shard, Request::Reopen { opens }));
+                left.push_back(self.tell(shard, Request::Reopen(op::Reopen { opens })));
             }
         }
         for (shard, request) in self.relock(&shards) {
@@ -239,7 +239,7 @@ impl Client {
                 self.opens.settled(shard, &inos);
                 continue;
             }
-            let request = self.tell(batch.shard, Request::Release { inos });
+            let request = self.tell(batch.shard, Request::Release(op::Release { inos }));
             let number = request.key.sequence;
             self.tellers
                 .told
@@ -284,7 +284,7 @@ impl Client {
         }
         let (count, shard) = self.opens.count(ino)?;
         let opens = vec![(ino, count)];
-        Some((Target::Shard(shard), Request::Reopen { opens }))
+        Some((Target::Shard(shard), Request::Reopen(op::Reopen { opens })))
     }
 
     /// Closes what the job is about, if it closes anything.
@@ -306,7 +306,9 @@ impl Client {
         request: &Request,
         is_gone: bool,
     ) -> Result<(), String> {
-        let (Request::GetAttr { ino } | Request::WriteInline { ino, .. }) = request else {
+        let (Request::GetAttr(op::GetAttr { ino })
+        | Request::WriteInline(op::WriteInline { ino, .. })) = request
+        else {
             return Ok(());
         };
         if is_gone && self.held.contains(ino) && !history.may_be_lost(*ino) {

@@ -5,7 +5,7 @@ use super::{Death, Server, new_store};
 use crate::disk::Disk;
 use crate::history::Key;
 use crate::scenario::{Loss, MILLISECOND, Moment};
-use pandofs_api::Request;
+use pandofs_api::{Request, op};
 use pandofs_log::Log;
 use pandofs_server::parts;
 use pandofs_shard::{Record, Shard, ShardError};
@@ -134,25 +134,25 @@ impl Server {
 /// The names that a mutation changes.
 fn names_of(request: &Request) -> Vec<Key> {
     match request {
-        Request::Create { dir, name, .. }
-        | Request::Mkdir { dir, name, .. }
-        | Request::Unlink { dir, name }
-        | Request::Rmdir { dir, name }
-        | Request::Link { dir, name, .. } => vec![(*dir, name.clone())],
-        Request::Rename {
+        Request::Create(op::Create { dir, name, .. })
+        | Request::Mkdir(op::Mkdir { dir, name, .. })
+        | Request::Unlink(op::Unlink { dir, name })
+        | Request::Rmdir(op::Rmdir { dir, name })
+        | Request::Link(op::Link { dir, name, .. }) => vec![(*dir, name.clone())],
+        Request::Rename(op::Rename {
             dir,
             name,
             new_dir,
             new_name,
             ..
-        }
-        | Request::Exchange {
+        })
+        | Request::Exchange(op::Exchange {
             dir,
             name,
             new_dir,
             new_name,
             ..
-        } => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
+        }) => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
         _ => Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 //! late, some are lost with the connection, and some clients do not answer at all.
 
 use super::{Cluster, TO_CLIENTS};
-use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request};
+use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, op};
 use pandofs_shard::{Input, Recall};
 use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Cache {
 
     fn find(&self, request: &Request, shard: ShardId, now: Time) -> Option<Result<Reply, Refusal>> {
         match request {
-            Request::Lookup { dir, name } => {
+            Request::Lookup(op::Lookup { dir, name }) => {
                 let (entry, until, _) = self.entries.get(&(*dir, name.clone()))?;
                 if *until <= now {
                     return None;
@@ -53,11 +53,11 @@ impl Cache {
                     None => Err(FsError::NotFound.into()),
                 })
             }
-            Request::GetAttr { ino } => {
+            Request::GetAttr(op::GetAttr { ino }) => {
                 let (inode, until, _) = self.inodes.get(ino)?;
                 (*until > now).then(|| Ok(Reply::Inode(inode.clone())))
             }
-            Request::DirPart { dir } => {
+            Request::DirPart(op::DirPart { dir }) => {
                 let (part, until, _) = self.parts.get(&(*dir, shard))?;
                 (*until > now).then(|| Ok(Reply::Part(part.clone())))
             }
@@ -77,15 +77,15 @@ impl Cache {
         let until = |leased: Leased| Time(asked.0 + leased.believed_for().as_nanos() as i64);
         let first = leased.first().copied().unwrap_or_default();
         match (request, result) {
-            (Request::Lookup { dir, name }, Err(_)) if first.has(Leased::ENTRY) => {
+            (Request::Lookup(op::Lookup { dir, name }), Err(_)) if first.has(Leased::ENTRY) => {
                 self.entries
                     .insert((*dir, name.clone()), (None, until(first), shard));
             }
             (
-                Request::Lookup { dir, name }
-                | Request::Create { dir, name, .. }
-                | Request::Mkdir { dir, name, .. }
-                | Request::Link { dir, name, .. },
+                Request::Lookup(op::Lookup { dir, name })
+                | Request::Create(op::Create { dir, name, .. })
+                | Request::Mkdir(op::Mkdir { dir, name, .. })
+                | Request::Link(op::Link { dir, name, .. }),
                 Ok(Reply::Entry(entry)),
             ) => self.learn_entry(*dir, name, entry.clone(), first, until(first), shard),
             (
@@ -100,11 +100,13 @@ impl Cache {
                 self.inodes
                     .insert(inode.attr.ino, (inode.clone(), until(first), shard));
             }
-            (Request::DirPart { dir }, Ok(Reply::Part(part))) if first.has(Leased::ATTRIBUTES) => {
+            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(part)))
+                if first.has(Leased::ATTRIBUTES) =>
+            {
                 self.parts
                     .insert((*dir, shard), (part.clone(), until(first), shard));
             }
-            (Request::ReadDir { dir, .. }, Ok(Reply::Entries(listed))) => {
+            (Request::ReadDir(op::ReadDir { dir, .. }), Ok(Reply::Entries(listed))) => {
                 for (entry, leased) in listed.entries.iter().zip(leased) {
                     let reply = EntryReply {
                         ino: entry.ino,
@@ -167,45 +169,47 @@ impl Cache {
         let mut names: Vec<(Ino, &Name)> = Vec::new();
         let mut inos = Vec::new();
         match request {
-            Request::Create { dir, name, .. }
-            | Request::Mkdir { dir, name, .. }
-            | Request::Unlink { dir, name }
-            | Request::Rmdir { dir, name } => names.push((*dir, name)),
-            Request::Link { dir, name, ino, .. } => {
+            Request::Create(op::Create { dir, name, .. })
+            | Request::Mkdir(op::Mkdir { dir, name, .. })
+            | Request::Unlink(op::Unlink { dir, name })
+            | Request::Rmdir(op::Rmdir { dir, name }) => names.push((*dir, name)),
+            Request::Link(op::Link { dir, name, ino, .. }) => {
                 names.push((*dir, name));
                 inos.push(*ino);
             }
-            Request::Rename {
+            Request::Rename(op::Rename {
                 dir,
                 name,
                 new_dir,
                 new_name,
                 ..
-            }
-            | Request::Exchange {
+            })
+            | Request::Exchange(op::Exchange {
                 dir,
                 name,
                 new_dir,
                 new_name,
                 ..
-            } => names.extend([(*dir, name), (*new_dir, new_name)]),
-            Request::SetAttr { ino, .. }
-            | Request::SetXattr { ino, .. }
-            | Request::RemoveXattr { ino, .. }
-            | Request::Open {
+            }) => names.extend([(*dir, name), (*new_dir, new_name)]),
+            Request::SetAttr(op::SetAttr { ino, .. })
+            | Request::SetXattr(op::SetXattr { ino, .. })
+            | Request::RemoveXattr(op::RemoveXattr { ino, .. })
+            | Request::Open(op::Open {
                 ino,
                 truncate: true,
                 ..
+            })
+            | Request::WriteInline(op::WriteInline { ino, .. })
+            | Request::Stripe(op::Stripe { ino })
+            | Request::WroteData(op::WroteData { ino, .. })
+            | Request::Allocate(op::Allocate { ino, .. })
+            | Request::AppendInline(op::AppendInline { ino, .. })
+            | Request::Extend(op::Extend { ino, .. })
+            | Request::SetLayout(op::SetLayout { ino, .. })
+            | Request::SetDirSettings(op::SetDirSettings { dir: ino, .. }) => inos.push(*ino),
+            Request::Accessed(op::Accessed { inos: read, .. }) => {
+                inos.extend(read.iter().map(|(ino, _)| *ino))
             }
-            | Request::WriteInline { ino, .. }
-            | Request::Stripe { ino }
-            | Request::WroteData { ino, .. }
-            | Request::Allocate { ino, .. }
-            | Request::AppendInline { ino, .. }
-            | Request::Extend { ino, .. }
-            | Request::SetLayout { ino, .. }
-            | Request::SetDirSettings { dir: ino, .. } => inos.push(*ino),
-            Request::Accessed { inos: read, .. } => inos.extend(read.iter().map(|(ino, _)| *ino)),
             _ => {}
         }
         match result {
@@ -237,7 +241,7 @@ impl Cluster {
         shard: ShardId,
         request: &Request,
     ) -> Option<Result<Reply, Refusal>> {
-        if matches!(request, Request::Lookup { .. }) && *by != Credentials::ROOT {
+        if matches!(request, Request::Lookup(_)) && *by != Credentials::ROOT {
             return None;
         }
         self.sessions[client].cache.answer(request, shard, self.now)

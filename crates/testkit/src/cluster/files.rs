@@ -4,7 +4,7 @@ use super::Cluster;
 use super::session::{Refused, Target, unexpected};
 use crate::inodes::Done;
 use crate::op::Failure;
-use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request};
+use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request, op};
 use pandofs_types::{Credentials, Ino};
 use std::ops::Range;
 
@@ -22,7 +22,12 @@ impl Cluster {
         by: &Credentials,
         ino: Ino,
     ) -> Done<InodeReply> {
-        inode_of(self.expect(client, by, Target::Inode(ino), Request::ReadInline { ino })?)
+        inode_of(self.expect(
+            client,
+            by,
+            Target::Inode(ino),
+            Request::ReadInline(op::ReadInline { ino }),
+        )?)
     }
 
     pub(super) fn read_file(
@@ -72,11 +77,11 @@ impl Cluster {
         offset: u64,
         data: &[u8],
     ) -> Done<()> {
-        let request = Request::WriteInline {
+        let request = Request::WriteInline(op::WriteInline {
             ino,
             offset,
             data: data.to_vec(),
-        };
+        });
         let layout = match self.ask(client, by, Target::Inode(ino), request) {
             Ok(_) => return Ok(()),
             Err(Refused::NotInline {
@@ -100,14 +105,14 @@ impl Cluster {
         sparse: bool,
     ) -> Done<()> {
         let cuts = self.read_inode(client, by, ino)?.cuts;
-        let request = Request::WroteData {
+        let request = Request::WroteData(op::WroteData {
             ino,
             start: written.start,
             end: written.end,
             mtime: self.now,
             sparse,
             cuts,
-        };
+        });
         self.expect(client, by, Target::Inode(ino), request)?;
         Ok(())
     }
@@ -138,7 +143,12 @@ impl Cluster {
 
     /// Has the shard copy inline data into a data object.
     pub(super) fn stripe(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Layout> {
-        self.ask(client, by, Target::Inode(ino), Request::Stripe { ino })?;
+        self.ask(
+            client,
+            by,
+            Target::Inode(ino),
+            Request::Stripe(op::Stripe { ino }),
+        )?;
         match self.read_inode(client, by, ino)?.body {
             FileBody::Striped(layout) | FileBody::Sparse(layout) => Ok(layout),
             _ => Err(Failure::Other("a file stayed in its inode".to_owned())),

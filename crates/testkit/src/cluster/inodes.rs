@@ -7,7 +7,7 @@ use crate::inodes::{Done, Inodes, Make};
 use crate::op::{Special, XattrMode};
 use crate::rng::Rng;
 use crate::subject::Census;
-use pandofs_api::{Allocation, DirPart, EntryReply, NewNode, Reply, Request};
+use pandofs_api::{Allocation, DirPart, EntryReply, NewNode, Reply, Request, op};
 use pandofs_client::RenameHow;
 use pandofs_placement::{DirMap, Gather};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, Position, SetAttr, Time};
@@ -49,7 +49,12 @@ impl Cluster {
                 break;
             }
             for shard in shards {
-                match self.ask(client, by, Target::Shard(shard), Request::DirPart { dir }) {
+                match self.ask(
+                    client,
+                    by,
+                    Target::Shard(shard),
+                    Request::DirPart(op::DirPart { dir }),
+                ) {
                     Ok(Reply::Part(part)) => {
                         self.sessions[client].learn_map(dir, &part.map);
                         gather.answer(shard, part.map.clone(), part);
@@ -93,10 +98,10 @@ impl Inodes for Cluster {
         dir: Ino,
         name: &Name,
     ) -> Done<(Ino, FileKind)> {
-        let request = Request::Lookup {
+        let request = Request::Lookup(op::Lookup {
             dir,
             name: name.clone(),
-        };
+        });
         let reply = self.at_name(client, by, dir, name, request)?;
         self.entry(client, reply)
             .map(|entry| (entry.ino, entry.kind))
@@ -110,14 +115,14 @@ impl Inodes for Cluster {
         name: &Name,
         mode: u16,
     ) -> Done<Ino> {
-        let request = Request::Create {
+        let request = Request::Create(op::Create {
             dir,
             name: name.clone(),
             node: NewNode::File,
             mode,
             umask: 0,
             open: true,
-        };
+        });
         let reply = self.at_name(client, by, dir, name, request)?;
         let entry = self.entry(client, reply)?;
         self.sessions[client].opened(entry.ino);
@@ -133,13 +138,13 @@ impl Inodes for Cluster {
         may_be_named: bool,
     ) -> Done<Ino> {
         let at = Position(self.rng.below(Position::END.0));
-        let request = Request::CreateUnnamed {
+        let request = Request::CreateUnnamed(op::CreateUnnamed {
             dir,
             at,
             mode,
             umask: 0,
             may_be_named,
-        };
+        });
         let target = Target::Place { dir, position: at };
         let reply = self.expect(client, by, target, request)?;
         let entry = self.entry(client, reply)?;
@@ -156,21 +161,23 @@ impl Inodes for Cluster {
         make: &Make,
         mode: u16,
     ) -> Done<()> {
-        let new = |node| Request::Create {
-            dir,
-            name: name.clone(),
-            node,
-            mode,
-            umask: 0,
-            open: false,
+        let new = |node| {
+            Request::Create(op::Create {
+                dir,
+                name: name.clone(),
+                node,
+                mode,
+                umask: 0,
+                open: false,
+            })
         };
         let request = match make {
-            Make::Dir => Request::Mkdir {
+            Make::Dir => Request::Mkdir(op::Mkdir {
                 dir,
                 name: name.clone(),
                 mode,
                 umask: 0,
-            },
+            }),
             Make::Symlink(target) => new(NewNode::Symlink {
                 target: target.clone(),
             }),
@@ -199,12 +206,12 @@ impl Inodes for Cluster {
         name: &Name,
     ) -> Done<()> {
         let inode_shard = self.sessions[client].shard_of_inode(ino);
-        let request = Request::Link {
+        let request = Request::Link(op::Link {
             dir,
             name: name.clone(),
             ino,
             inode_shard,
-        };
+        });
         let reply = self.at_name(client, by, dir, name, request)?;
         self.entry(client, reply).map(|_| ())
     }
@@ -219,15 +226,15 @@ impl Inodes for Cluster {
     ) -> Done<()> {
         let name_again = name.clone();
         let request = if directory {
-            Request::Rmdir {
+            Request::Rmdir(op::Rmdir {
                 dir,
                 name: name_again,
-            }
+            })
         } else {
-            Request::Unlink {
+            Request::Unlink(op::Unlink {
                 dir,
                 name: name_again,
-            }
+            })
         };
         match self.at_name(client, by, dir, name, request)? {
             Reply::Removed { .. } => Ok(()),
@@ -243,7 +250,7 @@ impl Inodes for Cluster {
         to: (Ino, &Name),
         how: RenameHow,
     ) -> Done<()> {
-        let request = Request::Rename {
+        let request = Request::Rename(op::Rename {
             dir: from.0,
             name: from.1.clone(),
             new_dir: to.0,
@@ -251,7 +258,7 @@ impl Inodes for Cluster {
             new_shard: to.0.birth_shard(),
             no_replace: how.no_replace,
             whiteout: how.whiteout,
-        };
+        });
         match self.at_name(client, by, from.0, from.1, request)? {
             Reply::Renamed { .. } => Ok(()),
             other => Err(unexpected(&other)),
@@ -265,14 +272,14 @@ impl Inodes for Cluster {
         from: (Ino, &Name),
         to: (Ino, &Name),
     ) -> Done<()> {
-        let request = Request::Exchange {
+        let request = Request::Exchange(op::Exchange {
             dir: from.0,
             name: from.1.clone(),
             new_dir: to.0,
             new_name: to.1.clone(),
             // Filled in for each attempt.
             new_shard: pandofs_types::ShardId(0),
-        };
+        });
         match self.at_name(client, by, from.0, from.1, request)? {
             Reply::Exchanged { .. } => Ok(()),
             other => Err(unexpected(&other)),
@@ -280,7 +287,12 @@ impl Inodes for Cluster {
     }
 
     fn attr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Attr> {
-        let reply = self.expect(client, by, Target::Inode(ino), Request::GetAttr { ino })?;
+        let reply = self.expect(
+            client,
+            by,
+            Target::Inode(ino),
+            Request::GetAttr(op::GetAttr { ino }),
+        )?;
         let inode = inode_of(reply)?;
         let mut attr = inode.attr;
         if let Some(dir) = inode.dir {
@@ -295,7 +307,7 @@ impl Inodes for Cluster {
             client,
             by,
             Target::Inode(ino),
-            Request::SetAttr { ino, set },
+            Request::SetAttr(op::SetAttr { ino, set }),
         )?;
         inode_of(reply).map(|_| ())
     }
@@ -314,13 +326,13 @@ impl Inodes for Cluster {
                 position: from,
             };
             // Small pages, so that a listing goes over many.
-            let request = Request::ReadDir {
+            let request = Request::ReadDir(op::ReadDir {
                 dir,
                 from,
                 plus: true,
                 max_entries: 3,
                 max_bytes: 1 << 16,
-            };
+            });
             let page = match self.expect(client, by, target, request)? {
                 Reply::Entries(page) => page,
                 other => return Err(unexpected(&other)),
@@ -339,7 +351,12 @@ impl Inodes for Cluster {
     }
 
     fn read_link(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Vec<u8>> {
-        match self.expect(client, by, Target::Inode(ino), Request::ReadLink { ino })? {
+        match self.expect(
+            client,
+            by,
+            Target::Inode(ino),
+            Request::ReadLink(op::ReadLink { ino }),
+        )? {
             Reply::Link(target) => Ok(target),
             other => Err(unexpected(&other)),
         }
@@ -354,12 +371,12 @@ impl Inodes for Cluster {
         value: &[u8],
         mode: XattrMode,
     ) -> Done<()> {
-        let request = Request::SetXattr {
+        let request = Request::SetXattr(op::SetXattr {
             ino,
             name: name.to_vec(),
             value: value.to_vec(),
             mode: mode.into(),
-        };
+        });
         self.expect(client, by, Target::Inode(ino), request)
             .map(|_| ())
     }
@@ -371,10 +388,10 @@ impl Inodes for Cluster {
         ino: Ino,
         name: &[u8],
     ) -> Done<Vec<u8>> {
-        let request = Request::GetXattr {
+        let request = Request::GetXattr(op::GetXattr {
             ino,
             name: name.to_vec(),
-        };
+        });
         match self.expect(client, by, Target::Inode(ino), request)? {
             Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
@@ -382,17 +399,22 @@ impl Inodes for Cluster {
     }
 
     fn list_xattr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Vec<Vec<u8>>> {
-        match self.expect(client, by, Target::Inode(ino), Request::ListXattr { ino })? {
+        match self.expect(
+            client,
+            by,
+            Target::Inode(ino),
+            Request::ListXattr(op::ListXattr { ino }),
+        )? {
             Reply::Names(names) => Ok(names.into_iter().map(|name| name.into_vec()).collect()),
             other => Err(unexpected(&other)),
         }
     }
 
     fn remove_xattr(&mut self, client: usize, by: &Credentials, ino: Ino, name: &[u8]) -> Done<()> {
-        let request = Request::RemoveXattr {
+        let request = Request::RemoveXattr(op::RemoveXattr {
             ino,
             name: name.to_vec(),
-        };
+        });
         self.expect(client, by, Target::Inode(ino), request)
             .map(|_| ())
     }
@@ -405,11 +427,11 @@ impl Inodes for Cluster {
         access: u16,
         truncate: bool,
     ) -> Done<()> {
-        let request = Request::Open {
+        let request = Request::Open(op::Open {
             ino,
             access,
             truncate,
-        };
+        });
         self.expect(client, by, Target::Inode(ino), request)?;
         self.sessions[client].opened(ino);
         Ok(())
@@ -417,7 +439,7 @@ impl Inodes for Cluster {
 
     fn close(&mut self, client: usize, ino: Ino) -> Done<()> {
         self.sessions[client].closed(ino);
-        let request = Request::Release { inos: vec![ino] };
+        let request = Request::Release(op::Release { inos: vec![ino] });
         self.expect(client, &Credentials::ROOT, Target::Inode(ino), request)
             .map(|_| ())
     }
@@ -446,7 +468,7 @@ impl Inodes for Cluster {
 
     fn sync(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<()> {
         let shard = self.sessions[client].shard_of_inode(ino);
-        self.expect(client, by, Target::Shard(shard), Request::Sync)
+        self.expect(client, by, Target::Shard(shard), Request::Sync(op::Sync))
             .map(|_| ())
     }
 

@@ -5,7 +5,7 @@ use super::Cluster;
 use super::cache::Cache;
 use crate::inodes::Done;
 use crate::op::Failure;
-use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_types::limits::{MAX_REDIRECTS, TICK_INTERVAL};
 use pandofs_types::{
@@ -137,7 +137,11 @@ impl Session {
     }
 
     pub fn reopen(&mut self, shard: ShardId, opens: Vec<(Ino, u32)>) -> ShardRequest {
-        self.request(&Credentials::ROOT, shard, Request::Reopen { opens })
+        self.request(
+            &Credentials::ROOT,
+            shard,
+            Request::Reopen(op::Reopen { opens }),
+        )
     }
 
     fn request(&mut self, by: &Credentials, shard: ShardId, request: Request) -> ShardRequest {
@@ -170,24 +174,24 @@ impl Cluster {
         let (mut redirects, mut tries) = (0, 0);
         loop {
             let session = &mut self.sessions[client];
-            if let Request::Rename {
+            if let Request::Rename(op::Rename {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            }
-            | Request::Exchange {
+            })
+            | Request::Exchange(op::Exchange {
                 new_dir,
                 new_name,
                 new_shard,
                 ..
-            } = &mut request
+            }) = &mut request
             {
                 *new_shard = session.shard_of(session.place(*new_dir, new_name));
             }
-            if let Request::Link {
+            if let Request::Link(op::Link {
                 ino, inode_shard, ..
-            } = &mut request
+            }) = &mut request
             {
                 *inode_shard = session.shard_of_inode(*ino);
             }
@@ -229,8 +233,8 @@ impl Cluster {
                     self.learn(client, by, dir, map)?;
                 }
                 Refusal::NewNameMisdirected(map) => {
-                    let (Request::Rename { new_dir, .. } | Request::Exchange { new_dir, .. }) =
-                        &request
+                    let (Request::Rename(op::Rename { new_dir, .. })
+                    | Request::Exchange(op::Exchange { new_dir, .. })) = &request
                     else {
                         panic!("only renames and exchanges have a new name: {request:?}");
                     };
@@ -285,7 +289,7 @@ impl Cluster {
             client,
             by,
             Target::Inode(dir),
-            Request::GetAttr { ino: dir },
+            Request::GetAttr(op::GetAttr { ino: dir }),
         );
         match asked {
             Ok(Reply::Inode(inode)) => match inode.dir {
@@ -339,17 +343,17 @@ pub fn unexpected(reply: &Reply) -> Failure {
 
 fn dir_of(request: &Request) -> Ino {
     match request {
-        Request::Lookup { dir, .. }
-        | Request::Create { dir, .. }
-        | Request::CreateUnnamed { dir, .. }
-        | Request::Mkdir { dir, .. }
-        | Request::Unlink { dir, .. }
-        | Request::Rmdir { dir, .. }
-        | Request::Link { dir, .. }
-        | Request::Rename { dir, .. }
-        | Request::Exchange { dir, .. }
-        | Request::ReadDir { dir, .. }
-        | Request::DirPart { dir } => *dir,
+        Request::Lookup(op::Lookup { dir, .. })
+        | Request::Create(op::Create { dir, .. })
+        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
+        | Request::Mkdir(op::Mkdir { dir, .. })
+        | Request::Unlink(op::Unlink { dir, .. })
+        | Request::Rmdir(op::Rmdir { dir, .. })
+        | Request::Link(op::Link { dir, .. })
+        | Request::Rename(op::Rename { dir, .. })
+        | Request::Exchange(op::Exchange { dir, .. })
+        | Request::ReadDir(op::ReadDir { dir, .. })
+        | Request::DirPart(op::DirPart { dir }) => *dir,
         other => panic!("{other:?} was answered with a directory's map"),
     }
 }

@@ -5,7 +5,7 @@ use super::files::inode_of;
 use super::session::{Refused, Target};
 use crate::inodes::Done;
 use crate::op::Failure;
-use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, Layout, Request};
+use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, Layout, Request, op};
 use pandofs_types::{Credentials, Ino};
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ impl Cluster {
         range: Range<u64>,
         allocation: Allocation,
     ) -> Done<()> {
-        let request = Request::Allocate {
+        let request = Request::Allocate(op::Allocate {
             ino,
             offset: range.start,
             length: range.end - range.start,
             allocation,
-        };
+        });
         let refused = match self.ask(client, by, Target::Inode(ino), request) {
             Ok(_) => return Ok(()),
             Err(refused) => refused,
@@ -101,17 +101,17 @@ impl Cluster {
         ino: Ino,
         data: &[u8],
     ) -> Done<()> {
-        let request = Request::AppendInline {
+        let request = Request::AppendInline(op::AppendInline {
             ino,
             data: data.to_vec(),
-        };
+        });
         let refused = match self.ask(client, by, Target::Inode(ino), request) {
             Ok(_) => return Ok(()),
             Err(refused) => refused,
         };
         let layout = self.striped(client, by, ino, refused)?;
         let length = data.len() as u64;
-        let request = Request::Extend { ino, length };
+        let request = Request::Extend(op::Extend { ino, length });
         let inode = inode_of(self.expect(client, by, Target::Inode(ino), request)?)?;
         let start = inode.attr.size - length;
         self.write_objects(ino, inode.cuts, &layout, start, data);

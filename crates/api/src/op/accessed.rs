@@ -1,0 +1,20 @@
+//! Times of access.
+
+use super::Operation;
+use pandofs_types::{AtimeRule, Ino, Time};
+use serde::{Deserialize, Serialize};
+
+/// The client has read these at these times, to tell what changes their times of access by `rule`.
+/// Inodes that are not here are skipped. Answers `Done`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accessed {
+    pub inos: Vec<(Ino, Time)>,
+    pub rule: AtimeRule,
+}
+
+impl Operation for Accessed {
+    // What becomes of times of access is learnt from the server.
+    fn is_mutation(&self) -> bool {
+        true
+    }
+}

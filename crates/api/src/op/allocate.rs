@@ -1,0 +1,26 @@
+//! Allocation of space in a file that is kept in its inode (fallocate(2)).
+
+use super::{Change, Operation};
+use crate::Allocation;
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Does this to `offset .. offset + length` of a file kept inline; `Refusal::NotInline` if it is
+/// not (any more), or if the range is to have space and ends past the limit. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocate {
+    pub ino: Ino,
+    pub offset: u64,
+    pub length: u64,
+    pub allocation: Allocation,
+}
+
+impl Operation for Allocate {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Inode(self.ino)]
+    }
+}

@@ -1,0 +1,30 @@
+//! Getattr: an inode by its number.
+
+use super::Operation;
+use pandofs_types::{Ino, Position};
+use serde::{Deserialize, Serialize};
+
+/// Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetAttr {
+    pub ino: Ino,
+}
+
+impl Operation for GetAttr {
+    fn dirs(&self) -> [Option<Ino>; 2] {
+        [Some(self.ino), None]
+    }
+
+    fn lists(&self) -> Option<(Ino, Position)> {
+        Some((self.ino, Position::FIRST))
+    }
+}
+
+/// As `GetAttr`, once the file's data objects have followed all of its cuts: `Refusal::TryAgain` before. Answers
+/// `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    pub ino: Ino,
+}
+
+impl Operation for Followed {}

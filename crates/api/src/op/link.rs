@@ -1,0 +1,36 @@
+//! Link: a further name for a file.
+
+use super::{Change, Operation, Places};
+use pandofs_types::{Ino, Name, ShardId};
+use serde::{Deserialize, Serialize};
+
+/// A further name for `ino`, whose inode is believed to be on `inode_shard`. Answers `Entry`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    pub dir: Ino,
+    pub name: Name,
+    pub ino: Ino,
+    pub inode_shard: ShardId,
+}
+
+impl Operation for Link {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dir(&self) -> Option<Ino> {
+        Some(self.dir)
+    }
+
+    fn answers_name(&self) -> Option<(Ino, &Name)> {
+        Some((self.dir, &self.name))
+    }
+
+    fn aim(&mut self, places: &dyn Places) {
+        self.inode_shard = places.shard_of_inode(self.ino);
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Name(self.dir, &self.name), Change::Inode(self.ino)]
+    }
+}

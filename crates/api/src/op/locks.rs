@@ -1,0 +1,101 @@
+//! Locks of files.
+//!
+//! They are not recorded in slots, but the shard keeps the last answer to each slot in memory.
+
+use super::Operation;
+use pandofs_types::{FileLock, Ino, LockKind, LockRange};
+use serde::{Deserialize, Serialize};
+
+/// Locks, in place of what the owner has of the range. `Done`; `WouldBlock` if somebody's lock is in
+/// the way and it is not `blocking`. One that is kept waiting for `wait_ms`, or would have to wait and has
+/// none, is told `Refusal::NotYet`; the same request, sent again, goes on waiting at its place. Sent again with
+/// `blocking` false it ends the waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetLock {
+    pub ino: Ino,
+    pub lock: FileLock,
+    pub blocking: bool,
+    pub wait_ms: u32,
+}
+
+impl Operation for SetLock {
+    fn is_lock(&self) -> bool {
+        true
+    }
+
+    fn is_remembered(&self) -> bool {
+        true
+    }
+}
+
+/// Unlocks what the owner has of the range. Answers `Done`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlock {
+    pub ino: Ino,
+    pub kind: LockKind,
+    pub owner: u64,
+    pub range: LockRange,
+}
+
+impl Operation for Unlock {
+    fn is_lock(&self) -> bool {
+        true
+    }
+
+    fn is_remembered(&self) -> bool {
+        true
+    }
+}
+
+/// Whose lock is in the way of this one? Answers `Lock`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetLock {
+    pub ino: Ino,
+    pub lock: FileLock,
+}
+
+impl Operation for GetLock {
+    fn is_lock(&self) -> bool {
+        true
+    }
+}
+
+/// A descriptor of an open file was closed through which these owners of the session have locked: they may
+/// unlock in a moment. Until then, for [`CLOSING_WAIT`] at most, who asks for one of these locks and does
+/// not want to wait is kept. `Done`.
+///
+/// [`CLOSING_WAIT`]: pandofs_types::limits::CLOSING_WAIT
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closing {
+    pub ino: Ino,
+    pub owners: Vec<(LockKind, u64)>,
+}
+
+impl Operation for Closing {
+    fn is_lock(&self) -> bool {
+        true
+    }
+
+    fn is_remembered(&self) -> bool {
+        true
+    }
+}
+
+/// After the server restarted, or may have given the session up: the session has these locks. `last`
+/// when they are all. Answers `LostLocks`: those that it does not have any more. Inodes that are not on
+/// the shard are skipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relock {
+    pub locks: Vec<(Ino, FileLock)>,
+    pub last: bool,
+}
+
+impl Operation for Relock {
+    fn is_lock(&self) -> bool {
+        true
+    }
+
+    fn needs_map(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,22 @@
+//! Lookup: what a name leads to.
+
+use super::Operation;
+use pandofs_types::{Ino, Name};
+use serde::{Deserialize, Serialize};
+
+/// Answers [`crate::Reply::Entry`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lookup {
+    pub dir: Ino,
+    pub name: Name,
+}
+
+impl Operation for Lookup {
+    fn dir(&self) -> Option<Ino> {
+        Some(self.dir)
+    }
+
+    fn answers_name(&self) -> Option<(Ino, &Name)> {
+        Some((self.dir, &self.name))
+    }
+}

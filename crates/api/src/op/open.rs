@@ -1,0 +1,36 @@
+//! Open.
+
+use super::{Change, Operation};
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Opens a file for `access` (4 read, 2 write, 1 execute): checks the caller's rights, and from
+/// then on the session keeps the inode alive until it releases it. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    pub ino: Ino,
+    pub access: u16,
+    pub truncate: bool,
+}
+
+impl Operation for Open {
+    fn is_mutation(&self) -> bool {
+        self.truncate
+    }
+
+    fn dirs(&self) -> [Option<Ino>; 2] {
+        [Some(self.ino), None]
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Inode(self.ino)]
+    }
+
+    fn is_remembered(&self) -> bool {
+        true
+    }
+
+    fn changes_objects(&self) -> Option<Ino> {
+        self.truncate.then_some(self.ino)
+    }
+}

@@ -1,0 +1,13 @@
+//! Read of a file that is kept in its inode.
+
+use super::Operation;
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Reads a file kept inline; answers `Inode`, whose body holds the data or the layout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadInline {
+    pub ino: Ino,
+}
+
+impl Operation for ReadInline {}

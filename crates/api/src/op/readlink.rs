@@ -1,0 +1,17 @@
+//! Readlink.
+
+use super::Operation;
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Answers `Link`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadLink {
+    pub ino: Ino,
+}
+
+impl Operation for ReadLink {
+    fn dirs(&self) -> [Option<Ino>; 2] {
+        [Some(self.ino), None]
+    }
+}

@@ -1,0 +1,55 @@
+//! Unlink and rmdir.
+
+use super::{Change, Operation};
+use pandofs_types::{Ino, Name};
+use serde::{Deserialize, Serialize};
+
+/// Answers `Removed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlink {
+    pub dir: Ino,
+    pub name: Name,
+}
+
+impl Operation for Unlink {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dir(&self) -> Option<Ino> {
+        Some(self.dir)
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Name(self.dir, &self.name)]
+    }
+
+    fn takes_names(&self) -> bool {
+        true
+    }
+}
+
+/// Answers `Removed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rmdir {
+    pub dir: Ino,
+    pub name: Name,
+}
+
+impl Operation for Rmdir {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dir(&self) -> Option<Ino> {
+        Some(self.dir)
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Name(self.dir, &self.name)]
+    }
+
+    fn takes_names(&self) -> bool {
+        true
+    }
+}

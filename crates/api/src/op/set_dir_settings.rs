@@ -1,0 +1,28 @@
+//! Settings of a directory.
+
+use super::{Change, Operation};
+use crate::request::DirSettings;
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Sets `Some` fields; `initial_partitions` also splits the directory itself up to that number.
+/// Sent to the home. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetDirSettings {
+    pub dir: Ino,
+    pub settings: DirSettings,
+}
+
+impl Operation for SetDirSettings {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dirs(&self) -> [Option<Ino>; 2] {
+        [Some(self.dir), None]
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Dir(self.dir)]
+    }
+}

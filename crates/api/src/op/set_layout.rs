@@ -1,0 +1,27 @@
+//! Layout of a file that has no data yet.
+
+use super::{Change, Operation};
+use crate::LayoutChoice;
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// How a file is to be striped that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetLayout {
+    pub ino: Ino,
+    pub layout: LayoutChoice,
+}
+
+impl Operation for SetLayout {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dirs(&self) -> [Option<Ino>; 2] {
+        [Some(self.ino), None]
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Dir(self.ino)]
+    }
+}

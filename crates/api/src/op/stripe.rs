@@ -1,0 +1,26 @@
+//! Stripe: a file outgrows its inode.
+
+use super::{Change, Operation};
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// The file outgrows its inode: the shard copies the inline data into a data object; the file is
+/// striped when this is answered. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stripe {
+    pub ino: Ino,
+}
+
+impl Operation for Stripe {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Inode(self.ino)]
+    }
+
+    fn changes_objects(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+}

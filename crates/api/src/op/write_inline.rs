@@ -1,0 +1,25 @@
+//! Write to a file that is kept in its inode.
+
+use super::{Change, Operation};
+use pandofs_types::Ino;
+use serde::{Deserialize, Serialize};
+
+/// Writes to a file kept inline; `Refusal::NotInline` if it is not (any more) or the write would
+/// end past the limit. Answers `Inode` (with an empty body).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteInline {
+    pub ino: Ino,
+    pub offset: u64,
+    #[serde(with = "serde_bytes")]
+    pub data: Vec<u8>,
+}
+
+impl Operation for WriteInline {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Inode(self.ino)]
+    }
+}

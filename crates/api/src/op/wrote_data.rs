@@ -1,0 +1,29 @@
+//! Report of what was written to a file's data objects.
+
+use super::{Change, Operation};
+use pandofs_types::{Ino, Time};
+use serde::{Deserialize, Serialize};
+
+/// Data objects were written from byte `start` of the file on, and up to `end` (0: nothing grew).
+/// `sparse`: that may have left holes, or space beyond the file's end. `cuts`: the data objects had followed so
+/// many [cuts](crate::InodeReply::cuts) then. If there was another since, it took away what was written, and nothing is
+/// changed. Answers `Inode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WroteData {
+    pub ino: Ino,
+    pub start: u64,
+    pub end: u64,
+    pub mtime: Time,
+    pub sparse: bool,
+    pub cuts: u32,
+}
+
+impl Operation for WroteData {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        vec![Change::Inode(self.ino)]
+    }
+}
