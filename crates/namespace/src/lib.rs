@@ -11,6 +11,7 @@
 //! later cannot fail. Nothing is written before the operation is decided, so nothing is ever undone;
 //! requests for a locked key wait.
 
+mod context;
 pub mod keys;
 pub mod locks;
 mod made;
@@ -25,6 +26,7 @@ pub mod touches;
 mod txn;
 mod view;
 
+pub use context::Context;
 pub use locks::{LockSet, Locks};
 pub use ops::{Admission, Choices, Plan, PlanAnswer};
 pub use stop::Stop;

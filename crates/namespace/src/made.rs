@@ -7,7 +7,7 @@
 
 use crate::locks::Lock;
 use crate::{Locks, Stop};
-use pandofs_api::{Request, Step, op};
+use pandofs_api::{Request, Step};
 use pandofs_types::{Ino, TxId};
 
 /// Fails with [`Stop::Locked`] if an operation is making a directory here that the request is about.
@@ -15,8 +15,8 @@ pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
     if locks.is_empty() {
         return Ok(());
     }
-    let (first, second) = dirs_of_request(request);
-    for dir in first.into_iter().chain(second) {
+    // Times of access that come too early are lost, which harms nothing; other operations that name none are about files.
+    for dir in request.operation().dirs().into_iter().flatten() {
         locks.check(&Lock::Made(dir), None)?;
     }
     Ok(())
@@ -27,35 +27,6 @@ pub fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), S
     match dir_of_step(step) {
         Some(dir) => locks.check(&Lock::Made(dir), own),
         None => Ok(()),
-    }
-}
-
-/// What may be directories.
-fn dirs_of_request(request: &Request) -> (Option<Ino>, Option<Ino>) {
-    match request {
-        Request::Lookup(op::Lookup { dir, .. })
-        | Request::Create(op::Create { dir, .. })
-        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
-        | Request::Mkdir(op::Mkdir { dir, .. })
-        | Request::Unlink(op::Unlink { dir, .. })
-        | Request::Rmdir(op::Rmdir { dir, .. })
-        | Request::Link(op::Link { dir, .. })
-        | Request::ReadDir(op::ReadDir { dir, .. })
-        | Request::DirPart(op::DirPart { dir })
-        | Request::SetDirSettings(op::SetDirSettings { dir, .. })
-        | Request::GetAttr(op::GetAttr { ino: dir })
-        | Request::SetAttr(op::SetAttr { ino: dir, .. })
-        | Request::SetLayout(op::SetLayout { ino: dir, .. })
-        | Request::GetXattr(op::GetXattr { ino: dir, .. })
-        | Request::ListXattr(op::ListXattr { ino: dir })
-        | Request::SetXattr(op::SetXattr { ino: dir, .. })
-        | Request::RemoveXattr(op::RemoveXattr { ino: dir, .. })
-        | Request::ReadLink(op::ReadLink { ino: dir })
-        | Request::Open(op::Open { ino: dir, .. }) => (Some(*dir), None),
-        Request::Rename(op::Rename { dir, new_dir, .. })
-        | Request::Exchange(op::Exchange { dir, new_dir, .. }) => (Some(*dir), Some(*new_dir)),
-        // Times of access that are told too early are told in vain; the others are about files.
-        _ => (None, None),
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! It is found on the state as it is when a request or a step arrives, and the change is made on the state as
 //! it is a moment later. What a request changes besides that it names follows from [what it depends
-//! on](depends), so a request waits for changes of that which are under way.
+//! on](ops::Execute::depends), so a request waits for changes of that which are under way.
 
 use crate::{Plan, Stop, View, ops};
-use pandofs_api::{Request, Step, op};
+use pandofs_api::{Request, Step};
 use pandofs_types::{FileKind, Ino, LeaseKey, Name};
 
 /// Something that is changed.
@@ -36,34 +36,8 @@ pub fn of_request(
     plan: Option<&Plan>,
     choices: &crate::Choices,
 ) -> Result<Vec<Touched>, Stop> {
-    let mut touched = Vec::new();
-    match request {
-        Request::Create(op::Create { dir, name, .. }) => {
-            touched.push(known(entry_key(view, *dir, name)));
-            touched.push(known(LeaseKey::Parts(*dir)));
-        }
-        // It counts in the directory's grain whatever becomes of the plan.
-        Request::Mkdir(op::Mkdir { dir, .. }) => touched.push(known(LeaseKey::Parts(*dir))),
-        Request::SetAttr(op::SetAttr { ino, .. })
-        | Request::SetXattr(op::SetXattr { ino, .. })
-        | Request::RemoveXattr(op::RemoveXattr { ino, .. })
-        | Request::Open(op::Open { ino, .. })
-        | Request::WriteInline(op::WriteInline { ino, .. })
-        | Request::Stripe(op::Stripe { ino })
-        | Request::WroteData(op::WroteData { ino, .. })
-        | Request::Allocate(op::Allocate { ino, .. })
-        | Request::AppendInline(op::AppendInline { ino, .. })
-        | Request::Extend(op::Extend { ino, .. })
-        | Request::SetLayout(op::SetLayout { ino, .. }) => {
-            touched.push(known(LeaseKey::Inode(*ino)))
-        }
-        Request::Accessed(op::Accessed { inos, rule }) => {
-            for ino in ops::accessed::due_of(view, inos, *rule, choices)? {
-                touched.push(known(LeaseKey::Inode(ino)));
-            }
-        }
-        _ => {}
-    }
+    let keys = ops::operation(request).touches(view, choices)?;
+    let mut touched: Vec<Touched> = keys.into_iter().map(known).collect();
     for (shard, step) in plan.into_iter().flat_map(|plan| &plan.steps) {
         if *shard == view.shard {
             touched.extend(of_step(step, view).into_iter().map(known));
@@ -71,36 +45,6 @@ pub fn of_request(
         }
     }
     Ok(touched)
-}
-
-/// What decides which keys a request changes: while any of it is about to change, that is not known.
-pub fn depends(view: &View<'_>, request: &Request) -> Vec<LeaseKey> {
-    match request {
-        Request::Unlink(op::Unlink { dir, name }) | Request::Rmdir(op::Rmdir { dir, name }) => {
-            vec![entry_key(view, *dir, name)]
-        }
-        Request::Rename(op::Rename {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            ..
-        })
-        | Request::Exchange(op::Exchange {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            ..
-        }) => vec![
-            entry_key(view, *dir, name),
-            entry_key(view, *new_dir, new_name),
-        ],
-        Request::Accessed(op::Accessed { inos, .. }) => {
-            inos.iter().map(|(ino, _)| LeaseKey::Inode(*ino)).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// What a step changes where it is performed, unless it is the giving half of a split, before which

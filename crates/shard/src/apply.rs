@@ -7,9 +7,9 @@ use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest, op};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
-use pandofs_namespace::{Choices, Effect, Stop, Txn, keys, merge, ops, split, steps};
+use pandofs_namespace::{Choices, Context, Effect, Stop, Txn, keys, merge, ops, split, steps};
 use pandofs_store::Overlay;
-use pandofs_types::{Ino, SessionId};
+use pandofs_types::SessionId;
 use std::ops::ControlFlow;
 
 impl Shard {
@@ -208,14 +208,13 @@ impl Shard {
             return Ok(());
         }
         let locks = std::mem::take(&mut self.locks);
-        let done = ops::mutate(
-            &mut self.txn(overlay),
-            &locks,
-            key.session,
-            &request.caller,
-            &request.request,
+        let context = Context {
+            locks: &locks,
+            session: key.session,
+            caller: &request.caller,
             choices,
-        );
+        };
+        let done = ops::mutate(&mut self.txn(overlay), &context, &request.request);
         self.locks = locks;
         let done = match done {
             Ok(Mutation::Done(reply)) => Ok(reply),
@@ -252,7 +251,7 @@ impl Shard {
                     return Ok(());
                 }
                 self.remember_opened(session);
-                if let Some(ino) = objects_of(&request.request)
+                if let Some(ino) = request.request.operation().changes_objects()
                     && matches!(
                         view_of(&self.config, overlay, false).reclaim(ino)?,
                         Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
@@ -353,19 +352,5 @@ impl Shard {
 
     pub(crate) fn push_output(&mut self, output: Output) {
         self.outputs.push(output);
-    }
-}
-
-/// The inode whose data objects follow a request before it is answered.
-pub(crate) fn objects_of(request: &Request) -> Option<Ino> {
-    match request {
-        Request::SetAttr(op::SetAttr { ino, set }) if set.size.is_some() => Some(*ino),
-        Request::Open(op::Open {
-            ino,
-            truncate: true,
-            ..
-        })
-        | Request::Stripe(op::Stripe { ino }) => Some(*ino),
-        _ => None,
     }
 }

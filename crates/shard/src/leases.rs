@@ -27,7 +27,7 @@ use pandofs_api::{
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
-use pandofs_namespace::{Plan, Stop, View, keys};
+use pandofs_namespace::{Plan, Stop, View, keys, ops};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
@@ -202,7 +202,10 @@ impl Shard {
         }
         let is_changing = |key| self.leases.changing.contains_key(key);
         if !self.leases.changing.is_empty()
-            && touches::depends(view, request).iter().any(is_changing)
+            && ops::operation(request)
+                .depends(view)
+                .iter()
+                .any(is_changing)
         {
             return Ok(None);
         }
@@ -358,21 +361,17 @@ impl Shard {
             (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
                 leased.push(self.lease_entry(session, *dir, name, None));
             }
-            (
-                Request::Lookup(op::Lookup { dir, name })
-                | Request::Create(op::Create { dir, name, .. })
-                | Request::Mkdir(op::Mkdir { dir, name, .. })
-                | Request::Link(op::Link { dir, name, .. }),
-                Ok(Reply::Entry(entry)),
-            ) => {
-                let mut both = self.lease_entry(session, *dir, name, Some(entry.kind));
-                if entry.inode.is_some() && entry.shard == self.config.shard {
-                    both = both.and(self.lease_inode(session, entry.ino, entry.kind));
-                }
-                leased.push(both);
-            }
-            (Request::CreateUnnamed(_), Ok(Reply::Entry(entry))) => {
-                leased.push(self.lease_inode(session, entry.ino, entry.kind));
+            (request, Ok(Reply::Entry(entry))) => {
+                leased.push(match request.operation().answers_name() {
+                    Some((dir, name)) => {
+                        let both = self.lease_entry(session, dir, name, Some(entry.kind));
+                        match entry.inode.is_some() && entry.shard == self.config.shard {
+                            true => both.and(self.lease_inode(session, entry.ino, entry.kind)),
+                            false => both,
+                        }
+                    }
+                    None => self.lease_inode(session, entry.ino, entry.kind),
+                });
             }
             (_, Ok(Reply::Inode(inode))) => {
                 leased.push(self.lease_inode(session, inode.attr.ino, inode.attr.kind));

@@ -90,18 +90,6 @@ impl Lockers {
     }
 }
 
-/// Whether the request is about locks.
-pub fn is_lock_request(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::SetLock(_)
-            | Request::Unlock(_)
-            | Request::GetLock(_)
-            | Request::Closing(_)
-            | Request::Relock(_)
-    )
-}
-
 impl Shard {
     pub(crate) fn lock_request(
         &mut self,

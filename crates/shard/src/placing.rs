@@ -4,8 +4,8 @@
 //! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
 
 use crate::shard::Shard;
-use pandofs_api::{Request, op};
-use pandofs_namespace::View;
+use pandofs_api::Request;
+use pandofs_namespace::{View, ops};
 use pandofs_placement::Placing;
 
 impl Shard {
@@ -17,14 +17,7 @@ impl Shard {
         request: &Request,
         random: u64,
     ) -> Option<Placing> {
-        let near = match request {
-            Request::Create(_) => None,
-            Request::Mkdir(op::Mkdir { dir, .. }) => match view.parts(*dir) {
-                Ok(Some(parts)) => Some(parts.grain.dir_shard),
-                _ => None,
-            },
-            _ => return None,
-        };
+        let near = ops::operation(request).places(view)?.near;
         Some(self.placer.placing(&self.config.map, random, near))
     }
 }

@@ -1,9 +1,7 @@
 //! What comes in: reads are answered, mutations become proposals, messages go to who knows them.
 
-use crate::apply::objects_of;
 use crate::coordinate::Origin;
 use crate::leases::{Cleared, keys_of};
-use crate::lockers::is_lock_request;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
@@ -13,11 +11,11 @@ use pandofs_api::{
 use pandofs_commit::Decision;
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
-use pandofs_namespace::{Choices, Stop, View, ops, split, steps};
+use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{FsError, Ino, Position, SessionId, ShardId, TxId};
+use pandofs_types::{FsError, Ino, SessionId, ShardId, TxId};
 use std::collections::BTreeMap;
 
 impl Shard {
@@ -150,7 +148,7 @@ impl Shard {
         };
         if let Some(kept) = kept {
             if kept.sequence == request.key.sequence {
-                if let Some(ino) = objects_of(&request.request)
+                if let Some(ino) = request.request.operation().changes_objects()
                     && matches!(
                         view_of(&self.config, overlay, false).reclaim(ino)?,
                         Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
@@ -268,31 +266,27 @@ impl Shard {
             alone: self.is_alone(&request),
             ..Choices::default()
         };
-        let checked = ops::check(
-            &view,
-            &self.locks,
-            &request.caller,
-            &request.request,
-            &mut choices,
-        )
-        .and_then(|plan| match plan {
-            Some(plan) => self
-                .choose(&view, &plan.steps, &mut choices)
-                .map(|()| Some(plan)),
-            None => Ok(None),
-        })
-        .and_then(|plan| {
+        let context = self.context(&request, &choices);
+        let checked = ops::check(&view, &context, &request.request).and_then(|checked| {
+            if !checked.adapts {
+                choices.placing = None;
+            }
+            let plan = checked.plan;
+            if let Some(plan) = &plan {
+                self.choose(&view, &plan.steps, &mut choices)?;
+            }
+            let operation = ops::operation(&request.request);
             // Whoever waits for the end of an operation, or for a key, comes here again and may be refused
             // then; what has a record was taken on.
-            if self.disk_low && ops::needs_space::needs_space(&view, &request.request)? {
+            if self.disk_low && operation.needs_space(&view)? {
                 return Err(FsError::NoSpace.into());
             }
-            if let Some(server) = ops::stripe::to_fill(&view, &request.request)?
+            if let Some(server) = operation.fills(&view)?
                 && self.reclaims.is_full(server, env.steady)
             {
                 return Err(FsError::NoSpace.into());
             }
-            let nothing = ops::changes_nothing(&view, &request.request, &choices)?;
+            let nothing = operation.changes_nothing(&view, &choices)?;
             let touched = match nothing {
                 true => Some(Vec::new()),
                 false => self.touched(&view, &request.request, plan.as_ref(), &choices)?,
@@ -358,7 +352,7 @@ impl Shard {
         ticket: Ticket,
         request: ShardRequest,
     ) -> Result<(), Stop> {
-        if is_lock_request(&request.request) {
+        if request.request.operation().is_lock() {
             return self.lock_request(overlay, ticket, request);
         }
         if let Request::Open(op::Open { ino, .. }) = &request.request
@@ -373,7 +367,8 @@ impl Shard {
             return Ok(());
         }
         let view = view_of(&self.config, overlay, self.goes_by_memory());
-        match ops::read(&view, &self.locks, &request.caller, &request.request) {
+        let choices = Choices::default();
+        match ops::read(&view, &self.context(&request, &choices), &request.request) {
             Ok(reply) => {
                 if let Request::Open(op::Open { ino, .. }) = request.request {
                     self.opens.open(ino, request.key);
@@ -398,15 +393,7 @@ impl Shard {
     /// came, and not for others that begin meanwhile, so that it is served in the busiest directory. So
     /// does who sets the directory's modification time, which such an operation would change again.
     fn still_unseen(&mut self, ticket: Ticket, request: &Request) -> Option<TxId> {
-        let (dir, from) = match request {
-            Request::ReadDir(op::ReadDir { dir, from, .. }) => (*dir, *from),
-            Request::DirPart(op::DirPart { dir }) => (*dir, Position::FIRST),
-            Request::GetAttr(op::GetAttr { ino }) => (*ino, Position::FIRST),
-            Request::SetAttr(op::SetAttr { ino, set }) if set.mtime.is_some() => {
-                (*ino, Position::FIRST)
-            }
-            _ => return None,
-        };
+        let (dir, from) = request.operation().lists()?;
         if self.locks.is_empty() && self.unseen.is_empty() {
             return None;
         }
@@ -419,6 +406,20 @@ impl Shard {
             self.unseen.insert(ticket, left);
         }
         first
+    }
+
+    /// What a request goes by besides the stored state.
+    pub(crate) fn context<'a>(
+        &'a self,
+        request: &'a ShardRequest,
+        choices: &'a Choices,
+    ) -> Context<'a> {
+        Context {
+            locks: &self.locks,
+            session: request.key.session,
+            caller: &request.caller,
+            choices,
+        }
     }
 
     /// Whether nobody but who asks has the file open that is given a size.

@@ -1,58 +1,67 @@
 //! What was read: times of access. A client tells them some time after, of many inodes at once.
 
-use super::Choices;
+use super::{Checked, Choices, Execute, Mutation};
 use crate::records::InodeRecord;
-use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{Refusal, Reply};
+use crate::{Context, Stop, Txn, View, locks::Lock};
+use pandofs_api::{Refusal, Reply, op};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
-use pandofs_types::{AtimeRule, FileKind, Ino, Time};
+use pandofs_types::{AtimeRule, FileKind, Ino, LeaseKey, Time};
 
-pub fn check(inos: &[(Ino, Time)]) -> Result<(), Stop> {
-    if inos.len() > MAX_ACCESSES_PER_MESSAGE {
-        let text = format!("{} inodes were read", inos.len());
-        return Err(Refusal::Malformed(text).into());
+impl Execute for op::Accessed {
+    fn check(&self, _view: &View<'_>, _cx: &Context<'_>) -> Result<Checked, Stop> {
+        if self.inos.len() > MAX_ACCESSES_PER_MESSAGE {
+            let text = format!("{} inodes were read", self.inos.len());
+            return Err(Refusal::Malformed(text).into());
+        }
+        Ok(Checked::HERE)
     }
-    Ok(())
+
+    /// Those that are not here, or are being changed by an operation under way, are left as they are: a time of
+    /// access is not worth waiting for.
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        self.check(&txn.view(), cx)?;
+        for &(ino, at) in &self.inos {
+            if cx.locks.check(&Lock::Inode(ino), None).is_err() {
+                continue;
+            }
+            // A clock that goes ahead of this one sets no time in the future.
+            let at = at.min(cx.choices.time);
+            if let Some(mut inode) = due(&txn.view(), ino, at, self.rule)? {
+                inode.atime = at;
+                txn.put_inode(ino, &inode);
+            }
+        }
+        Ok(Mutation::Done(Reply::Done))
+    }
+
+    fn changes_nothing(&self, view: &View<'_>, choices: &Choices) -> Result<bool, Stop> {
+        Ok(all_due(self, view, choices)?.is_empty())
+    }
+
+    fn touches(&self, view: &View<'_>, choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        all_due(self, view, choices)
+    }
+
+    fn depends(&self, _view: &View<'_>) -> Vec<LeaseKey> {
+        let inos = self.inos.iter();
+        inos.map(|(ino, _)| LeaseKey::Inode(*ino)).collect()
+    }
 }
 
-/// Those of which the time changes: most readings change none, and are then worth no record. All are looked at, so that
-/// what is not in memory is found here and not by [`apply`], which waits for it.
-pub fn due_of(
+/// Inodes of which the time changes: most readings change none, and are then worth no record. All are looked at, so that
+/// what is not in memory is found here and not when the record is applied, which waits for it.
+fn all_due(
+    accessed: &op::Accessed,
     view: &View<'_>,
-    inos: &[(Ino, Time)],
-    rule: AtimeRule,
     choices: &Choices,
-) -> Result<Vec<Ino>, Stop> {
+) -> Result<Vec<LeaseKey>, Stop> {
     let mut found = Vec::new();
-    for &(ino, at) in inos {
-        if due(view, ino, at.min(choices.time), rule)?.is_some() {
-            found.push(ino);
+    for &(ino, at) in &accessed.inos {
+        if due(view, ino, at.min(choices.time), accessed.rule)?.is_some() {
+            found.push(LeaseKey::Inode(ino));
         }
     }
     Ok(found)
-}
-
-/// Those that are not here, or are being changed by an operation under way, are left as they are: a time of
-/// access is not worth waiting for.
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    locks: &Locks,
-    inos: &[(Ino, Time)],
-    rule: AtimeRule,
-    choices: &Choices,
-) -> Result<Reply, Stop> {
-    for &(ino, at) in inos {
-        if locks.check(&Lock::Inode(ino), None).is_err() {
-            continue;
-        }
-        // A clock that goes ahead of this one sets no time in the future.
-        let at = at.min(choices.time);
-        if let Some(mut inode) = due(&txn.view(), ino, at, rule)? {
-            inode.atime = at;
-            txn.put_inode(ino, &inode);
-        }
-    }
-    Ok(Reply::Done)
 }
 
 /// The inode if a reading `at` that time changes its time of access.

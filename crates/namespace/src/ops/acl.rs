@@ -2,15 +2,15 @@
 //! permission bits and not with the attributes: in the inode, and for a directory wherever its names are,
 //! since every request for a name looks at them.
 
-use super::{Choices, Plan, PlanAnswer};
-use crate::locks::Lock;
+use super::{Checked, Mutation, Plan, PlanAnswer};
 use crate::permission::SET_GID;
 use crate::records::InodeRecord;
-use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{Reply, Request, SetAcl, Step, op};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{Reply, SetAcl, Step};
 use pandofs_types::{Acl, AclKind, Acls, Credentials, FileKind, FsError, Ino};
 
-/// What a list is to become.
+/// A list that is to be set or taken away. Whether it is to be there or not (`XATTR_CREATE`, `XATTR_REPLACE`) does not
+/// matter, as on other file systems of Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     ino: Ino,
@@ -20,30 +20,61 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change that a request makes, if it is one of a list. Whether the list is to be there or not
-    /// (`XATTR_CREATE`, `XATTR_REPLACE`) does not matter, as on other file systems of Linux.
-    pub fn of(request: &Request) -> Result<Option<Change>, Stop> {
-        let (ino, name, value): (_, _, &[u8]) = match request {
-            Request::SetXattr(op::SetXattr {
-                ino, name, value, ..
-            }) => (ino, name, value),
-            Request::RemoveXattr(op::RemoveXattr { ino, name }) => (ino, name, &[]),
-            _ => return Ok(None),
-        };
+    /// The change that setting an attribute is, if it is one of a list; without a value the list is taken away.
+    pub fn of(ino: Ino, name: &[u8], value: &[u8]) -> Result<Option<Change>, Stop> {
         let Some(kind) = AclKind::of_name(name) else {
             return Ok(None);
         };
-        Ok(Some(Change {
-            ino: *ino,
-            kind,
-            acl: Acl::from_xattr(value)?,
-        }))
+        let acl = Acl::from_xattr(value)?;
+        Ok(Some(Change { ino, kind, acl }))
     }
-}
 
-pub enum Checked {
-    Here(Box<InodeRecord>),
-    Plan(Plan),
+    pub fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        Ok(match self.checked(view, cx)? {
+            (_, Some(plan)) => plan.into(),
+            (_, None) => Checked::HERE,
+        })
+    }
+
+    /// The inode, and a plan if it is a directory, which may have partitions on other shards.
+    fn checked(
+        &self,
+        view: &View<'_>,
+        cx: &Context<'_>,
+    ) -> Result<(InodeRecord, Option<Plan>), Stop> {
+        let inode = cx.inode(view, self.ino)?;
+        check_owner(cx.caller, &inode, self.kind, self.acl.as_ref())?;
+        if inode.kind != FileKind::Dir {
+            return Ok((inode, None));
+        }
+        let set = SetAcl {
+            dir: self.ino,
+            kind: self.kind,
+            acl: self.acl.clone(),
+            caller: cx.caller.clone(),
+            time: cx.choices.time,
+        };
+        let step = Step::SetAcl { set: Box::new(set) };
+        let plan = Plan {
+            steps: vec![(view.shard, step)],
+            answer: PlanAnswer::Done,
+        };
+        Ok((inode, Some(plan)))
+    }
+
+    pub fn apply(self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let (mut inode, plan) = self.checked(&txn.view(), cx)?;
+        if let Some(plan) = plan {
+            return Ok(Mutation::Plan(plan));
+        }
+        let gid = inode.gid;
+        let (mode, acls) = (&mut inode.mode, &mut inode.acls);
+        if set(cx.caller, self.kind, self.acl, mode, gid, acls) {
+            inode.ctime = cx.choices.time;
+            txn.put_inode(self.ino, &inode);
+        }
+        Ok(Mutation::Done(Reply::Done))
+    }
 }
 
 pub fn get(inode: &InodeRecord, kind: AclKind) -> Result<Reply, Stop> {
@@ -52,34 +83,6 @@ pub fn get(inode: &InodeRecord, kind: AclKind) -> Result<Reply, Stop> {
     }
     let acl = inode.acls.get(kind).ok_or(FsError::NoAttribute)?;
     Ok(Reply::Value(acl.to_xattr()))
-}
-
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    change: Change,
-    choices: &Choices,
-) -> Result<Checked, Stop> {
-    let Change { ino, kind, acl } = change;
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
-    check_owner(caller, &inode, kind, acl.as_ref())?;
-    if inode.kind != FileKind::Dir {
-        return Ok(Checked::Here(Box::new(inode)));
-    }
-    let set = SetAcl {
-        dir: ino,
-        kind,
-        acl,
-        caller: caller.clone(),
-        time: choices.time,
-    };
-    let step = Step::SetAcl { set: Box::new(set) };
-    Ok(Checked::Plan(Plan {
-        steps: vec![(view.shard, step)],
-        answer: PlanAnswer::Done,
-    }))
 }
 
 /// Whether the caller may set this list, and the inode have it.
@@ -99,29 +102,6 @@ pub(crate) fn check_owner(
         return Err(FsError::NotPermitted.into());
     }
     Ok(())
-}
-
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    mut inode: InodeRecord,
-    change: Change,
-    choices: &Choices,
-) -> Reply {
-    let Change { ino, kind, acl } = change;
-    let changed = set(
-        caller,
-        kind,
-        acl,
-        &mut inode.mode,
-        inode.gid,
-        &mut inode.acls,
-    );
-    if changed {
-        inode.ctime = choices.time;
-        txn.put_inode(ino, &inode);
-    }
-    Reply::Done
 }
 
 /// Sets a list, and with an access list the permission bits that go with it; whether there was anything to

@@ -2,21 +2,21 @@
 //! with its entry (then this is an ordinary operation), or as Dynamic Dir-Grain has it, which makes some of them
 //! branch files, each by a distributed operation (Xiong et al., figure 2 and table 1).
 
-use super::{Choices, Plan, PlanAnswer, advance, inode_reply};
-use crate::locks::Lock;
-use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
+use super::{Checked, Choices, Execute, Mutation, Places, Plan, PlanAnswer, advance, inode_reply};
+use crate::permission::inherit;
 use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
-use crate::{Effect, Locks, Owned, Stop, Txn, View};
-use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step};
+use crate::touches::entry_key;
+use crate::{Context, Effect, Owned, Stop, Txn, View};
+use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step, op};
 use pandofs_placement::{FilePolicy, place_new_file};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
 use pandofs_types::{
-    Capabilities, Credentials, FileKind, FsError, Ino, Name, ServerId, SessionId, ShardId, Time,
+    Capabilities, Credentials, FileKind, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId, Time,
 };
 
-/// What is to be made, and where.
-pub struct Checked {
+/// A node that is to be made, and where.
+struct Placed {
     /// With the placement state that follows the choice of the shard.
     owned: Owned,
     policy: FilePolicy,
@@ -25,28 +25,54 @@ pub struct Checked {
     new: NewFile,
 }
 
-#[allow(clippy::too_many_arguments)]
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    name: &Name,
-    node: &NewNode,
-    (mode, umask): (u16, u16),
-    choices: &Choices,
-) -> Result<Checked, Stop> {
-    too_high(mode)?;
+impl Execute for op::Create {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        let placed = place(self, view, cx)?;
+        Ok(Checked {
+            adapts: matches!(placed.policy, FilePolicy::Adaptive(_)),
+            plan: placed.plan(self, view, cx.caller, None),
+        })
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let placed = place(self, &txn.view(), cx)?;
+        let opened_by = self.open.then_some(cx.session);
+        if let Some(plan) = placed.plan(self, &txn.view(), cx.caller, opened_by) {
+            // Stored when the operation begins, as a directory's is.
+            txn.put_parts(self.dir, &placed.owned.parts);
+            return Ok(Mutation::Plan(plan));
+        }
+        Ok(Mutation::Done(make(self, txn, placed)))
+    }
+
+    fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
+        Ok(true)
+    }
+
+    fn touches(&self, view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![
+            entry_key(view, self.dir, &self.name),
+            LeaseKey::Parts(self.dir),
+        ])
+    }
+
+    fn places(&self, _view: &View<'_>) -> Option<Places> {
+        Some(Places { near: None })
+    }
+}
+
+fn place(create: &op::Create, view: &View<'_>, cx: &Context<'_>) -> Result<Placed, Stop> {
+    too_high(create.mode)?;
     // Device 0:0 is none, but overlayfs's sign that a name is gone from below it: Linux lets everybody make it.
-    let is_device = match node {
-        NewNode::Char { rdev } => *rdev != 0,
+    let is_device = match create.node {
+        NewNode::Char { rdev } => rdev != 0,
         NewNode::Block { .. } => true,
         _ => false,
     };
-    if is_device && !caller.has(Capabilities::MKNOD) {
+    if is_device && !cx.caller.has(Capabilities::MKNOD) {
         return Err(FsError::NotPermitted.into());
     }
-    if let NewNode::Symlink { target } = node {
+    if let NewNode::Symlink { target } = &create.node {
         if target.is_empty() {
             return Err(FsError::NotFound.into());
         }
@@ -54,33 +80,20 @@ pub fn check(
             return Err(FsError::NameTooLong.into());
         }
     }
-    let mut owned = view.owned(dir, name)?;
-    locks.check(
-        &Lock::Entry {
-            dir,
-            position: owned.position,
-            name: name.clone(),
-        },
-        None,
-    )?;
-    check_dir(caller, SEARCH, &owned.parts)?;
-    if view.entry(dir, owned.position, name)?.is_some() {
-        return Err(FsError::Exists.into());
-    }
-    check_dir(caller, CHANGE, &owned.parts)?;
+    let mut owned = cx.free_name(view, create.dir, &create.name)?;
     let new = inherited(
-        caller,
+        cx.caller,
         &owned.parts,
-        node.clone(),
-        (mode, umask),
-        choices.time,
+        create.node.clone(),
+        (create.mode, create.umask),
+        cx.choices.time,
     );
     let policy = owned.parts.settings.file_policy;
     let policy = policy.unwrap_or(view.map.settings.file_policy);
-    let drawn = choices.drawn(view);
+    let drawn = cx.choices.drawn(view);
     let placed = place_new_file(policy, &owned.parts.grain, view.shard, &drawn);
     owned.parts.grain = placed.parent_after;
-    Ok(Checked {
+    Ok(Placed {
         owned,
         policy,
         shard: placed.shard,
@@ -88,28 +101,21 @@ pub fn check(
     })
 }
 
-impl Checked {
-    /// Whether it was placed by what is known of loads.
-    pub fn adapts(&self) -> bool {
-        matches!(self.policy, FilePolicy::Adaptive(_))
-    }
-
-    /// How a branch file is made, and the directory's partitions with the placement state that follows the choice,
-    /// which is stored when the operation begins, as a directory's is. `None`: the inode is with its entry.
-    pub fn plan(
+impl Placed {
+    /// How a branch file is made. `None`: the inode is with its entry.
+    fn plan(
         &self,
+        create: &op::Create,
         view: &View<'_>,
         caller: &Credentials,
-        dir: Ino,
-        name: &Name,
         opened_by: Option<SessionId>,
-    ) -> Option<(Plan, PartsRecord)> {
+    ) -> Option<Plan> {
         if self.shard == view.shard {
             return None;
         }
         let insert = Step::Insert {
-            dir,
-            name: name.clone(),
+            dir: create.dir,
+            name: create.name.clone(),
             ino: None,
             kind: kind_of(&self.new.node),
             shard: self.shard,
@@ -121,20 +127,19 @@ impl Checked {
             opened_by,
             ..self.new.clone()
         };
-        let plan = Plan {
+        Some(Plan {
             steps: vec![
                 (view.shard, insert),
                 (self.shard, Step::NewFile { new: Box::new(new) }),
             ],
             answer: PlanAnswer::Made { shard: self.shard },
-        };
-        Some((plan, self.owned.parts.clone()))
+        })
     }
 }
 
 /// Makes it with its entry.
-pub fn apply(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, checked: Checked, open: bool) -> Reply {
-    let Checked {
+fn make(create: &op::Create, txn: &mut Txn<'_, '_>, placed: Placed) -> Reply {
+    let Placed {
         owned: Owned {
             mut parts,
             index,
@@ -143,13 +148,15 @@ pub fn apply(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, checked: Checked, ope
         shard,
         new,
         ..
-    } = checked;
+    } = placed;
     assert!(shard == txn.shard, "a branch file is made by a plan");
+    let dir = create.dir;
     let ino = txn.new_ino();
     let (kind, time) = (kind_of(&new.node), new.time);
     let inode = inode_of(&txn.view(), ino, &new);
     txn.add_inode(ino, &inode);
-    txn.add_entry(dir, position, name, &EntryRecord { ino, kind, shard });
+    let entry = EntryRecord { ino, kind, shard };
+    txn.add_entry(dir, position, &create.name, &entry);
     let part = parts
         .part_mut(index)
         .expect("the partition was found by this index");
@@ -160,7 +167,7 @@ pub fn apply(txn: &mut Txn<'_, '_>, dir: Ino, name: &Name, checked: Checked, ope
     if child_wanted(txn.map, &parts, index).is_some() {
         txn.effects.push(Effect::Grew { dir, index });
     }
-    if open {
+    if create.open {
         txn.effects.push(Effect::Opened { ino });
     }
     let reply = inode_reply(&txn.view(), ino, &inode).expect("what is no directory has no parts");

@@ -4,52 +4,55 @@
 //! none of the directory, which stays as it is.
 
 use super::create::{new_file, too_high};
-use super::{Choices, inode_reply};
+use super::{Checked, Execute, Mutation, inode_reply};
 use crate::permission::{CHANGE, check_dir};
 use crate::records::{PartsRecord, ReclaimRecord};
-use crate::{Effect, Locks, Stop, Txn, View};
-use pandofs_api::{EntryReply, Refusal, Reply};
-use pandofs_types::{Credentials, FileKind, Ino, Position};
+use crate::{Context, Effect, Stop, Txn, View};
+use pandofs_api::{EntryReply, Refusal, Reply, op};
+use pandofs_types::{FileKind, Position};
 
-/// The directory, as far as it is here.
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    at: Position,
-    mode: u16,
-) -> Result<PartsRecord, Stop> {
-    too_high(mode)?;
-    if at >= Position::END {
-        return Err(Refusal::Malformed(format!("position {at:?}")).into());
+impl Execute for op::CreateUnnamed {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        parts(self, view, cx)?;
+        Ok(Checked::HERE)
     }
-    let owned = view.owned_at(dir, at)?;
-    locks.check_rights(dir)?;
-    check_dir(caller, CHANGE, &owned.parts)?;
-    Ok(owned.parts)
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let parts = parts(self, &txn.view(), cx)?;
+        let ino = txn.new_ino();
+        let modes = (self.mode, self.umask);
+        let mut inode = new_file(&txn.view(), ino, cx.caller, &parts, modes, cx.choices.time);
+        inode.nlink = 0;
+        inode.may_be_named = self.may_be_named;
+        txn.add_inode(ino, &inode);
+        txn.effects.push(Effect::Opened { ino });
+        txn.put_reclaim(ino, &ReclaimRecord::Orphan);
+        let reply = inode_reply(&txn.view(), ino, &inode).expect("a file has no parts");
+        Ok(Mutation::Done(Reply::Entry(EntryReply {
+            ino,
+            kind: FileKind::File,
+            shard: txn.shard,
+            inode: Some(reply),
+        })))
+    }
+
+    fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
+        Ok(true)
+    }
 }
 
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    parts: &PartsRecord,
-    (mode, umask): (u16, u16),
-    may_be_named: bool,
-    choices: &Choices,
-) -> Reply {
-    let ino = txn.new_ino();
-    let mut inode = new_file(&txn.view(), ino, caller, parts, (mode, umask), choices.time);
-    inode.nlink = 0;
-    inode.may_be_named = may_be_named;
-    txn.add_inode(ino, &inode);
-    txn.effects.push(Effect::Opened { ino });
-    txn.put_reclaim(ino, &ReclaimRecord::Orphan);
-    let reply = inode_reply(&txn.view(), ino, &inode).expect("a file has no parts");
-    Reply::Entry(EntryReply {
-        ino,
-        kind: FileKind::File,
-        shard: txn.shard,
-        inode: Some(reply),
-    })
+/// The directory, as far as it is here.
+fn parts(
+    create: &op::CreateUnnamed,
+    view: &View<'_>,
+    cx: &Context<'_>,
+) -> Result<PartsRecord, Stop> {
+    too_high(create.mode)?;
+    if create.at >= Position::END {
+        return Err(Refusal::Malformed(format!("position {:?}", create.at)).into());
+    }
+    let owned = view.owned_at(create.dir, create.at)?;
+    cx.locks.check_rights(create.dir)?;
+    check_dir(cx.caller, CHANGE, &owned.parts)?;
+    Ok(owned.parts)
 }

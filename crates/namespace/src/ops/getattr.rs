@@ -1,18 +1,21 @@
 //! Getattr: an inode by its number; also once its data objects have followed all cuts.
 
-use super::{inode_reply, setattr};
-use crate::{Locks, Stop, View, locks::Lock};
-use pandofs_api::Reply;
-use pandofs_types::Ino;
+use super::{Execute, inode_reply, setattr};
+use crate::{Context, Stop, View};
+use pandofs_api::{Reply, op};
 
-pub fn read(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    Ok(Reply::Inode(inode_reply(view, ino, &view.inode(ino)?)?))
+impl Execute for op::GetAttr {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        let inode = cx.inode(view, self.ino)?;
+        Ok(Reply::Inode(inode_reply(view, self.ino, &inode)?))
+    }
 }
 
 /// `TryAgain` while data objects are still to be cut.
-pub fn read_followed(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    setattr::check_followed(view, ino)?;
-    read(view, locks, ino)
+impl Execute for op::Followed {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        let inode = cx.inode(view, self.ino)?;
+        setattr::check_followed(view, self.ino)?;
+        Ok(Reply::Inode(inode_reply(view, self.ino, &inode)?))
+    }
 }

@@ -1,61 +1,41 @@
 //! Link: a further name for a file.
 
-use super::{Choices, Plan, PlanAnswer};
-use crate::locks::Lock;
-use crate::permission::{CHANGE, SEARCH, check_dir};
-use crate::{Locks, Stop, View};
-use pandofs_api::Step;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, ShardId};
+use super::{Checked, Execute, Plan, PlanAnswer};
+use crate::{Context, Stop, View};
+use pandofs_api::{Step, op};
+use pandofs_types::{FileKind, FsError};
 
-#[allow(clippy::too_many_arguments)]
-pub fn plan(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    name: &Name,
-    ino: Ino,
-    inode_shard: ShardId,
-    choices: &Choices,
-) -> Result<Plan, Stop> {
-    let owned = view.owned(dir, name)?;
-    locks.check(
-        &Lock::Entry {
-            dir,
-            position: owned.position,
-            name: name.clone(),
-        },
-        None,
-    )?;
-    check_dir(caller, SEARCH, &owned.parts)?;
-    if view.entry(dir, owned.position, name)?.is_some() {
-        return Err(FsError::Exists.into());
+impl Execute for op::Link {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        cx.free_name(view, self.dir, &self.name)?;
+        if self.inode_shard.0 >= view.map.shard_count() {
+            return Err(FsError::Stale.into());
+        }
+        let time = cx.choices.time;
+        let insert = Step::Insert {
+            dir: self.dir,
+            name: self.name.clone(),
+            ino: None,
+            kind: FileKind::File,
+            shard: self.inode_shard,
+            replace: false,
+            caller: cx.caller.clone(),
+            time,
+        };
+        let link = Step::Link {
+            ino: self.ino,
+            time,
+        };
+        let plan = Plan {
+            steps: vec![(view.shard, insert), (self.inode_shard, link)],
+            answer: PlanAnswer::Made {
+                shard: self.inode_shard,
+            },
+        };
+        Ok(plan.into())
     }
-    check_dir(caller, CHANGE, &owned.parts)?;
-    if inode_shard.0 >= view.map.shard_count() {
-        return Err(FsError::Stale.into());
+
+    fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
+        Ok(true)
     }
-    let insert = Step::Insert {
-        dir,
-        name: name.clone(),
-        ino: None,
-        kind: FileKind::File,
-        shard: inode_shard,
-        replace: false,
-        caller: caller.clone(),
-        time: choices.time,
-    };
-    Ok(Plan {
-        steps: vec![
-            (view.shard, insert),
-            (
-                inode_shard,
-                Step::Link {
-                    ino,
-                    time: choices.time,
-                },
-            ),
-        ],
-        answer: PlanAnswer::Made { shard: inode_shard },
-    })
 }

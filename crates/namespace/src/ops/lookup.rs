@@ -1,50 +1,36 @@
 //! Lookup: what a name leads to.
 
-use super::inode_reply;
-use crate::permission::{SEARCH, check_dir};
-use crate::{Locks, Stop, View, locks::Lock};
-use pandofs_api::{EntryReply, Reply};
-use pandofs_types::{Credentials, FsError, Ino, Name};
+use super::{Execute, inode_reply};
+use crate::{Context, Stop, View, locks::Lock};
+use pandofs_api::{EntryReply, Reply, op};
+use pandofs_types::{FsError, Ino};
 
-pub fn read(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    name: &Name,
-) -> Result<Reply, Stop> {
-    let owned = view.owned(dir, name)?;
-    locks.check(
-        &Lock::Entry {
-            dir,
-            position: owned.position,
-            name: name.clone(),
-        },
-        None,
-    )?;
-    check_dir(caller, SEARCH, &owned.parts)?;
-    let entry = view
-        .entry(dir, owned.position, name)?
-        .ok_or(FsError::NotFound)?;
-    let inode = if entry.shard == view.shard {
-        locks.check(&Lock::Inode(entry.ino), None)?;
-        // The name may have come here, with a part of its directory, before the outcome of the operation that
-        // makes the directory it leads to.
-        locks.check(&Lock::Made(entry.ino), None)?;
-        Some(inode_reply(
-            view,
-            entry.ino,
-            &named_inode(view, entry.ino)?,
-        )?)
-    } else {
-        None
-    };
-    Ok(Reply::Entry(EntryReply {
-        ino: entry.ino,
-        kind: entry.kind,
-        shard: entry.shard,
-        inode,
-    }))
+impl Execute for op::Lookup {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        let owned = cx.name(view, self.dir, &self.name)?;
+        let entry = view
+            .entry(self.dir, owned.position, &self.name)?
+            .ok_or(FsError::NotFound)?;
+        let inode = if entry.shard == view.shard {
+            cx.locks.check(&Lock::Inode(entry.ino), None)?;
+            // The name may have come here, with a part of its directory, before the outcome of the operation that
+            // makes the directory it leads to.
+            cx.locks.check(&Lock::Made(entry.ino), None)?;
+            Some(inode_reply(
+                view,
+                entry.ino,
+                &named_inode(view, entry.ino)?,
+            )?)
+        } else {
+            None
+        };
+        Ok(Reply::Entry(EntryReply {
+            ino: entry.ino,
+            kind: entry.kind,
+            shard: entry.shard,
+            inode,
+        }))
+    }
 }
 
 /// The inode that an entry says is here.

@@ -1,57 +1,69 @@
 //! Mkdir: the policy of the parent says on which shard the new directory's home is; on another one than
 //! the entry's it is a branch point, and making it a distributed operation (Xiong et al., table 1).
 
-use super::{Choices, Plan, PlanAnswer};
-use crate::locks::Lock;
-use crate::permission::{CHANGE, SEARCH, check_dir, inherit};
+use super::create::too_high;
+use super::{Checked, Choices, Execute, Mutation, Places, Plan, PlanAnswer};
+use crate::permission::inherit;
 use crate::records::PartsRecord;
-use crate::{Locks, Stop, View};
-use pandofs_api::{NewDir, Refusal, Step};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{NewDir, Step, op};
 use pandofs_placement::{DirPolicy, place_new_directory};
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name};
+use pandofs_types::{FileKind, Ino, LeaseKey};
+
+impl Execute for op::Mkdir {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        let (plan, parts) = plan(self, view, cx)?;
+        Ok(Checked {
+            plan: Some(plan),
+            adapts: matches!(policy(view, &parts), DirPolicy::Adaptive(_)),
+        })
+    }
+
+    /// The parent's placement state that follows the choice is stored when the operation begins, whatever becomes of it:
+    /// of many that are under way at once each must see the choices of those before, or all of them would take the same
+    /// shard.
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let (plan, parts) = plan(self, &txn.view(), cx)?;
+        txn.put_parts(self.dir, &parts);
+        Ok(Mutation::Plan(plan))
+    }
+
+    fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
+        Ok(true)
+    }
+
+    /// It counts in the directory's grain whatever becomes of the plan.
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Parts(self.dir)])
+    }
+
+    fn places(&self, view: &View<'_>) -> Option<Places> {
+        let near = match view.parts(self.dir) {
+            Ok(Some(parts)) => Some(parts.grain.dir_shard),
+            _ => None,
+        };
+        Some(Places { near })
+    }
+}
 
 /// Where subdirectories of the directory with these partitions go.
-pub fn policy(view: &View<'_>, parts: &PartsRecord) -> DirPolicy {
+fn policy(view: &View<'_>, parts: &PartsRecord) -> DirPolicy {
     parts.settings.policy.unwrap_or(view.map.policy)
 }
 
-/// Also gives the parent's partitions with the placement state that follows the choice. It is stored when
-/// the operation begins, whatever becomes of it: of many that are under way at once each must see the
-/// choices of those before, or all of them would take the same shard.
-#[allow(clippy::too_many_arguments)]
-pub fn plan(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    name: &Name,
-    mode: u16,
-    umask: u16,
-    choices: &Choices,
-) -> Result<(Plan, PartsRecord), Stop> {
-    if mode > 0o7777 {
-        return Err(Refusal::Malformed(format!("mode {mode:#o}")).into());
-    }
-    let owned = view.owned(dir, name)?;
-    locks.check(
-        &Lock::Entry {
-            dir,
-            position: owned.position,
-            name: name.clone(),
-        },
-        None,
-    )?;
-    check_dir(caller, SEARCH, &owned.parts)?;
-    if view.entry(dir, owned.position, name)?.is_some() {
-        return Err(FsError::Exists.into());
-    }
-    check_dir(caller, CHANGE, &owned.parts)?;
-    let mut parts = owned.parts;
+/// The steps, and the parent's partitions with the placement state that follows the choice.
+fn plan(mkdir: &op::Mkdir, view: &View<'_>, cx: &Context<'_>) -> Result<(Plan, PartsRecord), Stop> {
+    too_high(mkdir.mode)?;
+    let Context {
+        caller, choices, ..
+    } = *cx;
+    let dir = mkdir.dir;
+    let mut parts = cx.free_name(view, dir, &mkdir.name)?.parts;
     let policy = policy(view, &parts);
     let drawn = choices.drawn(view);
     let home = parts.map.home();
     let placed = place_new_directory(policy, &parts.grain, dir == Ino::ROOT, home, &drawn);
-    let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mode, umask);
+    let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mkdir.mode, mkdir.umask);
     let new = NewDir {
         parent: dir,
         mode,
@@ -65,7 +77,7 @@ pub fn plan(
     parts.grain = placed.parent_after;
     let insert = Step::Insert {
         dir,
-        name: name.clone(),
+        name: mkdir.name.clone(),
         ino: None,
         kind: FileKind::Dir,
         shard: placed.shard,

@@ -5,40 +5,40 @@
 //! is applied, and an `apply` that cannot fail after it. Everything that may touch several shards makes
 //! a [`Plan`].
 
-pub mod accessed;
+mod accessed;
 pub mod acl;
-pub mod allocate;
-pub mod append;
+mod allocate;
+mod append;
 pub mod create;
-pub mod create_unnamed;
-pub mod dir_part;
-pub mod exchange;
-pub mod getattr;
-pub mod link;
-pub mod lookup;
-pub mod mkdir;
-pub mod needs_space;
-pub mod open;
-pub mod read_inline;
-pub mod readdir;
-pub mod readlink;
-pub mod remove;
-pub mod rename;
-pub mod set_layout;
+mod create_unnamed;
+mod dir_part;
+mod exchange;
+mod execute;
+mod getattr;
+mod link;
+mod lookup;
+mod mkdir;
+mod open;
+mod read_inline;
+mod readdir;
+mod readlink;
+mod remove;
+mod rename;
+mod set_layout;
 pub mod setattr;
-pub mod stripe;
-pub mod write_inline;
-pub mod wrote_data;
+mod stripe;
+mod write_inline;
+mod wrote_data;
 pub mod xattr;
 
 use crate::made;
-use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{
-    EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult, op,
-};
-use pandofs_placement::{DirPolicy, Drawn, Placing};
-use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{EntryReply, FileBody, InodeReply, Refusal, Reply, Request, Step, StepResult};
+use pandofs_placement::{Drawn, Placing};
+use pandofs_types::{FileKind, Ino, ShardId, Time};
 use serde::{Deserialize, Serialize};
+
+pub use execute::{Checked, Execute, Places, operation};
 
 /// What is not determined by the state, fixed in the record (DESIGN, section 2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,370 +122,34 @@ pub enum Mutation {
 }
 
 /// Answers a request that changes nothing.
-pub fn read(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    request: &Request,
-) -> Result<Reply, Stop> {
-    made::check_request(locks, request)?;
-    match request {
-        Request::Lookup(op::Lookup { dir, name }) => lookup::read(view, locks, caller, *dir, name),
-        Request::GetAttr(op::GetAttr { ino }) => getattr::read(view, locks, *ino),
-        Request::Followed(op::Followed { ino }) => getattr::read_followed(view, locks, *ino),
-        Request::Open(op::Open {
-            ino,
-            access,
-            truncate: false,
-        }) => open::read(view, locks, caller, *ino, *access),
-        Request::ReadLink(op::ReadLink { ino }) => readlink::read(view, locks, *ino),
-        Request::ReadInline(op::ReadInline { ino }) => read_inline::read(view, locks, *ino),
-        Request::GetXattr(op::GetXattr { ino, name }) => {
-            xattr::get(view, locks, caller, *ino, name)
-        }
-        Request::ListXattr(op::ListXattr { ino }) => xattr::list(view, locks, caller, *ino),
-        Request::ReadDir(op::ReadDir {
-            dir,
-            from,
-            plus,
-            max_entries,
-            max_bytes,
-        }) => readdir::read(
-            view,
-            locks,
-            caller,
-            *dir,
-            *from,
-            *plus,
-            *max_entries,
-            *max_bytes,
-        ),
-        Request::DirPart(op::DirPart { dir }) => dir_part::read(view, *dir),
-        other => Err(Refusal::Malformed(format!("{other:?} is not a read")).into()),
+pub fn read(view: &View<'_>, cx: &Context<'_>, request: &Request) -> Result<Reply, Stop> {
+    made::check_request(cx.locks, request)?;
+    if request.is_mutation() {
+        return Err(Refusal::Malformed(format!("{request:?} is not a read")).into());
     }
+    operation(request).read(view, cx)
 }
 
-/// Rejects a mutation that cannot succeed, or finds the key it must wait for, without changing
-/// anything. For what would become a plan the plan is returned, for its choices to be made. What there is to place
-/// by is taken out of the choices where the directory's policy does not ask for it.
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    request: &Request,
-    choices: &mut Choices,
-) -> Result<Option<Plan>, Stop> {
-    made::check_request(locks, request)?;
-    match request {
-        Request::Create(op::Create {
-            dir,
-            name,
-            node,
-            mode,
-            umask,
-            ..
-        }) => {
-            let modes = (*mode, *umask);
-            let made = create::check(view, locks, caller, *dir, name, node, modes, choices)?;
-            if !made.adapts() {
-                choices.placing = None;
-            }
-            let plan = made.plan(view, caller, *dir, name, None);
-            Ok(plan.map(|(plan, _)| plan))
-        }
-        Request::Mkdir(op::Mkdir {
-            dir,
-            name,
-            mode,
-            umask,
-        }) => {
-            let (plan, parts) =
-                mkdir::plan(view, locks, caller, *dir, name, *mode, *umask, choices)?;
-            if !matches!(mkdir::policy(view, &parts), DirPolicy::Adaptive(_)) {
-                choices.placing = None;
-            }
-            Ok(Some(plan))
-        }
-        other => check_unplaced(view, locks, caller, other, choices),
+/// Checks a mutation; a plan if it may touch several shards.
+pub fn check(view: &View<'_>, cx: &Context<'_>, request: &Request) -> Result<Checked, Stop> {
+    made::check_request(cx.locks, request)?;
+    if !request.is_mutation() {
+        return Err(Refusal::Malformed(format!("{request:?} is not a mutation")).into());
     }
+    operation(request).check(view, cx)
 }
 
-/// The same of what is not placed anywhere.
-fn check_unplaced(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    request: &Request,
-    choices: &Choices,
-) -> Result<Option<Plan>, Stop> {
-    if let Some(change) = acl::Change::of(request)? {
-        return Ok(match acl::check(view, locks, caller, change, choices)? {
-            acl::Checked::Here(_) => None,
-            acl::Checked::Plan(plan) => Some(plan),
-        });
-    }
-    match request {
-        Request::CreateUnnamed(op::CreateUnnamed { dir, at, mode, .. }) => {
-            create_unnamed::check(view, locks, caller, *dir, *at, *mode).map(|_| None)
-        }
-        Request::Open(op::Open {
-            ino,
-            access,
-            truncate: true,
-        }) => open::check(view, locks, caller, *ino, *access).map(|_| None),
-        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
-            write_inline::check(view, locks, *ino, *offset, data.len()).map(|_| None)
-        }
-        Request::Stripe(op::Stripe { ino }) => stripe::check(view, locks, *ino).map(|_| None),
-        Request::WroteData(op::WroteData { ino, .. }) => {
-            wrote_data::check(view, locks, *ino).map(|_| None)
-        }
-        Request::SetXattr(op::SetXattr {
-            ino,
-            name,
-            value,
-            mode,
-        }) => xattr::check_set(view, locks, caller, *ino, name, value, *mode).map(|_| None),
-        Request::RemoveXattr(op::RemoveXattr { ino, name }) => {
-            xattr::check_remove(view, locks, caller, *ino, name).map(|_| None)
-        }
-        Request::SetAttr(op::SetAttr { ino, set }) => {
-            match setattr::check(view, locks, caller, *ino, set, choices)? {
-                setattr::Checked::Here(_) => Ok(None),
-                setattr::Checked::Plan(plan) => Ok(Some(plan)),
-            }
-        }
-        Request::SetDirSettings(op::SetDirSettings { dir, settings }) => {
-            setattr::plan_settings(view, locks, caller, *dir, settings, choices).map(Some)
-        }
-        Request::Unlink(op::Unlink { dir, name }) => {
-            remove::plan(view, locks, caller, *dir, name, false, choices).map(Some)
-        }
-        Request::Rmdir(op::Rmdir { dir, name }) => {
-            remove::plan(view, locks, caller, *dir, name, true, choices).map(Some)
-        }
-        Request::Link(op::Link {
-            dir,
-            name,
-            ino,
-            inode_shard,
-        }) => link::plan(view, locks, caller, *dir, name, *ino, *inode_shard, choices).map(Some),
-        Request::Rename(op::Rename {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            new_shard,
-            no_replace,
-            whiteout,
-        }) => {
-            let to = rename::To {
-                dir: *new_dir,
-                name: new_name,
-                shard: *new_shard,
-            };
-            let how = rename::How {
-                no_replace: *no_replace,
-                whiteout: *whiteout,
-            };
-            rename::plan(view, locks, caller, *dir, name, to, how, choices).map(Some)
-        }
-        Request::Exchange(op::Exchange {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            new_shard,
-        }) => {
-            let other = rename::To {
-                dir: *new_dir,
-                name: new_name,
-                shard: *new_shard,
-            };
-            exchange::plan(view, locks, caller, *dir, name, other, choices).map(Some)
-        }
-        Request::Allocate(op::Allocate {
-            ino,
-            offset,
-            length,
-            allocation,
-        }) => allocate::check(view, locks, *ino, *offset, *length, *allocation).map(|_| None),
-        Request::AppendInline(op::AppendInline { ino, data }) => {
-            append::check(view, locks, *ino, data.len()).map(|_| None)
-        }
-        Request::Extend(op::Extend { ino, length }) => {
-            append::check_extend(view, locks, *ino, *length).map(|_| None)
-        }
-        Request::Accessed(op::Accessed { inos, .. }) => accessed::check(inos).map(|()| None),
-        Request::SetLayout(op::SetLayout { ino, layout }) => {
-            set_layout::check(view, locks, caller, *ino, layout).map(|_| None)
-        }
-        other => Err(Refusal::Malformed(format!("{other:?} is not a mutation")).into()),
-    }
-}
-
-/// Whether a mutation that was checked leaves everything as it is, so that it needs no record. Such a one
-/// may be repeated.
-pub fn changes_nothing(
-    view: &View<'_>,
-    request: &Request,
-    choices: &Choices,
-) -> Result<bool, Stop> {
-    match request {
-        Request::Accessed(op::Accessed { inos, rule }) => {
-            Ok(accessed::due_of(view, inos, *rule, choices)?.is_empty())
-        }
-        _ => Ok(false),
-    }
-}
-
-/// Applies a mutation of one inode, or plans one of several. What it opens is opened by `session`.
+/// Applies a mutation of one inode, or plans one of several.
 pub fn mutate(
     txn: &mut Txn<'_, '_>,
-    locks: &Locks,
-    session: SessionId,
-    caller: &Credentials,
+    cx: &Context<'_>,
     request: &Request,
-    choices: &Choices,
 ) -> Result<Mutation, Stop> {
-    made::check_request(locks, request)?;
-    let view = txn.view();
-    if let Some(change) = acl::Change::of(request)? {
-        return match acl::check(&view, locks, caller, change.clone(), choices)? {
-            acl::Checked::Here(inode) => {
-                let reply = acl::apply(txn, caller, *inode, change, choices);
-                Ok(Mutation::Done(reply))
-            }
-            acl::Checked::Plan(plan) => Ok(Mutation::Plan(plan)),
-        };
+    made::check_request(cx.locks, request)?;
+    if !request.is_mutation() {
+        return Err(Refusal::Malformed(format!("{request:?} is not a mutation")).into());
     }
-    let reply = match request {
-        Request::Create(op::Create {
-            dir,
-            name,
-            node,
-            mode,
-            umask,
-            open,
-        }) => {
-            let modes = (*mode, *umask);
-            let checked = create::check(&view, locks, caller, *dir, name, node, modes, choices)?;
-            let opened_by = open.then_some(session);
-            if let Some((plan, parts)) = checked.plan(&view, caller, *dir, name, opened_by) {
-                txn.put_parts(*dir, &parts);
-                return Ok(Mutation::Plan(plan));
-            }
-            create::apply(txn, *dir, name, checked, *open)
-        }
-        Request::CreateUnnamed(op::CreateUnnamed {
-            dir,
-            at,
-            mode,
-            umask,
-            may_be_named,
-        }) => {
-            let parts = create_unnamed::check(&view, locks, caller, *dir, *at, *mode)?;
-            let modes = (*mode, *umask);
-            create_unnamed::apply(txn, caller, &parts, modes, *may_be_named, choices)
-        }
-        Request::Open(op::Open {
-            ino,
-            access,
-            truncate: true,
-        }) => {
-            let inode = open::check(&view, locks, caller, *ino, *access)?;
-            open::apply(txn, caller, *ino, inode, choices)?
-        }
-        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
-            let inode = write_inline::check(&view, locks, *ino, *offset, data.len())?;
-            write_inline::apply(txn, caller, *ino, inode, *offset, data, choices)?
-        }
-        Request::Stripe(op::Stripe { ino }) => {
-            let inode = stripe::check(&view, locks, *ino)?;
-            stripe::apply(txn, *ino, inode)?
-        }
-        Request::WroteData(op::WroteData {
-            ino,
-            start,
-            end,
-            mtime,
-            sparse,
-            cuts,
-        }) => {
-            let inode = wrote_data::check(&view, locks, *ino)?;
-            let range = *start..*end;
-            match *cuts >= inode.cuts {
-                true => wrote_data::apply(txn, caller, *ino, inode, range, *mtime, *sparse)?,
-                false => wrote_data::before_a_cut(txn, *ino, &inode)?,
-            }
-        }
-        Request::SetXattr(op::SetXattr {
-            ino,
-            name,
-            value,
-            mode,
-        }) => {
-            let inode = xattr::check_set(&view, locks, caller, *ino, name, value, *mode)?;
-            xattr::apply_set(txn, *ino, inode, name, value, choices)?
-        }
-        Request::RemoveXattr(op::RemoveXattr { ino, name }) => {
-            let inode = xattr::check_remove(&view, locks, caller, *ino, name)?;
-            xattr::apply_remove(txn, *ino, inode, name, choices)?
-        }
-        Request::SetAttr(op::SetAttr { ino, set }) => {
-            match setattr::check(&view, locks, caller, *ino, set, choices)? {
-                setattr::Checked::Here(inode) => {
-                    setattr::apply(txn, caller, *ino, *inode, set, choices)?
-                }
-                setattr::Checked::Plan(plan) => return Ok(Mutation::Plan(plan)),
-            }
-        }
-        Request::Mkdir(op::Mkdir {
-            dir,
-            name,
-            mode,
-            umask,
-        }) => {
-            let (plan, parts) =
-                mkdir::plan(&view, locks, caller, *dir, name, *mode, *umask, choices)?;
-            txn.put_parts(*dir, &parts);
-            return Ok(Mutation::Plan(plan));
-        }
-        Request::Allocate(op::Allocate {
-            ino,
-            offset,
-            length,
-            allocation,
-        }) => {
-            let inode = allocate::check(&view, locks, *ino, *offset, *length, *allocation)?;
-            let range = *offset..*offset + *length;
-            allocate::apply(txn, caller, *ino, inode, range, *allocation, choices)?
-        }
-        Request::AppendInline(op::AppendInline { ino, data }) => {
-            let inode = append::check(&view, locks, *ino, data.len())?;
-            let end = inode.size;
-            write_inline::apply(txn, caller, *ino, inode, end, data, choices)?
-        }
-        Request::Extend(op::Extend { ino, length }) => {
-            let inode = append::check_extend(&view, locks, *ino, *length)?;
-            append::apply_extend(txn, caller, *ino, inode, *length, choices)?
-        }
-        Request::Accessed(op::Accessed { inos, rule }) => {
-            accessed::check(inos)?;
-            accessed::apply(txn, locks, inos, *rule, choices)?
-        }
-        Request::SetLayout(op::SetLayout { ino, layout }) => {
-            let inode = set_layout::check(&view, locks, caller, *ino, layout)?;
-            set_layout::apply(txn, *ino, inode, layout, choices)?
-        }
-        planned => {
-            let plan = check_unplaced(&view, locks, caller, planned, choices)?;
-            return plan.map(Mutation::Plan).ok_or_else(|| {
-                Stop::Broken("an operation is neither applied at once nor planned".to_string())
-            });
-        }
-    };
-    Ok(Mutation::Done(reply))
+    operation(request).apply(txn, cx)
 }
 
 /// The answer of an executed plan.

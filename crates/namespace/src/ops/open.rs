@@ -1,32 +1,41 @@
 //! Open: checks rights; with `truncate` also empties the file. That the session has it open is the
 //! driver's to remember.
 
-use super::{Choices, inode_reply, setattr::cut};
-use crate::permission::check_inode;
+use super::{Checked, Choices, Execute, Mutation, inode_reply, setattr::cut};
+use crate::permission::{WRITE, check_inode};
 use crate::records::InodeRecord;
-use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{Refusal, Reply};
-use pandofs_types::{Credentials, FileKind, FsError, Ino};
+use crate::{Context, Effect, Stop, Txn, View};
+use pandofs_api::{Refusal, Reply, op};
+use pandofs_types::{FileKind, FsError, LeaseKey};
 
-pub fn read(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    ino: Ino,
-    access: u16,
-) -> Result<Reply, Stop> {
-    let inode = checked(view, locks, caller, ino, access)?;
-    Ok(Reply::Inode(inode_reply(view, ino, &inode)?))
+impl Execute for op::Open {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        let inode = inode(self, view, cx, self.access)?;
+        Ok(Reply::Inode(inode_reply(view, self.ino, &inode)?))
+    }
+
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        file(self, view, cx)?;
+        Ok(Checked::HERE)
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let mut inode = file(self, &txn.view(), cx)?;
+        cut(txn, cx, self.ino, &mut inode, 0)?;
+        txn.put_inode(self.ino, &inode);
+        txn.effects.push(Effect::Opened { ino: self.ino });
+        let reply = inode_reply(&txn.view(), self.ino, &inode)?;
+        Ok(Mutation::Done(Reply::Inode(reply)))
+    }
+
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Inode(self.ino)])
+    }
 }
 
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    ino: Ino,
-    access: u16,
-) -> Result<InodeRecord, Stop> {
-    let inode = checked(view, locks, caller, ino, access | crate::permission::WRITE)?;
+/// The file that is opened and emptied.
+fn file(open: &op::Open, view: &View<'_>, cx: &Context<'_>) -> Result<InodeRecord, Stop> {
+    let inode = inode(open, view, cx, open.access | WRITE)?;
     match inode.kind {
         FileKind::File => Ok(inode),
         FileKind::Dir => Err(FsError::IsDir.into()),
@@ -34,31 +43,16 @@ pub fn check(
     }
 }
 
-fn checked(
+fn inode(
+    open: &op::Open,
     view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    ino: Ino,
+    cx: &Context<'_>,
     access: u16,
 ) -> Result<InodeRecord, Stop> {
     if access > 7 {
         return Err(Refusal::Malformed(format!("access {access}")).into());
     }
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
-    check_inode(caller, access, &inode)?;
+    let inode = cx.inode(view, open.ino)?;
+    check_inode(cx.caller, access, &inode)?;
     Ok(inode)
-}
-
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    ino: Ino,
-    mut inode: InodeRecord,
-    choices: &Choices,
-) -> Result<Reply, Stop> {
-    cut(txn, caller, ino, &mut inode, 0, choices)?;
-    txn.put_inode(ino, &inode);
-    txn.effects.push(crate::Effect::Opened { ino });
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

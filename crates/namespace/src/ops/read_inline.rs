@@ -1,15 +1,15 @@
-//! Read a file that is kept inside its inode.
+//! Read of a file that is kept inside its inode.
 
-use super::{file_body, inode_reply};
-use crate::{Locks, Stop, View, locks::Lock};
-use pandofs_api::Reply;
-use pandofs_types::Ino;
+use super::{Execute, file_body, inode_reply};
+use crate::{Context, Stop, View};
+use pandofs_api::{Reply, op};
 
 /// Answers with the data if it is inline, with the layout if it is not.
-pub fn read(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
-    let mut reply = inode_reply(view, ino, &inode)?;
-    reply.body = file_body(&inode, true);
-    Ok(Reply::Inode(reply))
+impl Execute for op::ReadInline {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        let inode = cx.inode(view, self.ino)?;
+        let mut reply = inode_reply(view, self.ino, &inode)?;
+        reply.body = file_body(&inode, true);
+        Ok(Reply::Inode(reply))
+    }
 }

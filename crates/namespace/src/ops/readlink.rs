@@ -1,14 +1,16 @@
 //! Readlink.
 
+use super::Execute;
 use crate::records::Body;
-use crate::{Locks, Stop, View, locks::Lock};
-use pandofs_api::Reply;
-use pandofs_types::{FsError, Ino};
+use crate::{Context, Stop, View};
+use pandofs_api::{Reply, op};
+use pandofs_types::FsError;
 
-pub fn read(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<Reply, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    match view.inode(ino)?.body {
-        Body::Symlink(target) => Ok(Reply::Link(target)),
-        _ => Err(FsError::Invalid.into()),
+impl Execute for op::ReadLink {
+    fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
+        match cx.inode(view, self.ino)?.body {
+            Body::Symlink(target) => Ok(Reply::Link(target)),
+            _ => Err(FsError::Invalid.into()),
+        }
     }
 }

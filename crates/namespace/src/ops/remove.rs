@@ -1,64 +1,75 @@
 //! Unlink and rmdir: the entry goes here, the inode loses a name where it is.
 
-use super::{Choices, Plan, PlanAnswer};
-use crate::locks::Lock;
-use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
-use crate::{Locks, Stop, View};
-use pandofs_api::Step;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name};
+use super::{Checked, Execute, Plan, PlanAnswer};
+use crate::permission::must_own;
+use crate::touches::entry_key;
+use crate::{Context, Stop, View};
+use pandofs_api::{Step, op};
+use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name};
 
-/// `directory`: rmdir, otherwise unlink.
-pub fn plan(
+impl Execute for op::Unlink {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        plan(view, cx, self.dir, &self.name, Kind::Other)
+    }
+
+    fn depends(&self, view: &View<'_>) -> Vec<LeaseKey> {
+        vec![entry_key(view, self.dir, &self.name)]
+    }
+}
+
+impl Execute for op::Rmdir {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        plan(view, cx, self.dir, &self.name, Kind::Dir)
+    }
+
+    fn depends(&self, view: &View<'_>) -> Vec<LeaseKey> {
+        vec![entry_key(view, self.dir, &self.name)]
+    }
+}
+
+/// What is to be removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Dir,
+    Other,
+}
+
+fn plan(
     view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
+    cx: &Context<'_>,
     dir: Ino,
     name: &Name,
-    directory: bool,
-    choices: &Choices,
-) -> Result<Plan, Stop> {
-    let owned = view.owned(dir, name)?;
-    locks.check(
-        &Lock::Entry {
-            dir,
-            position: owned.position,
-            name: name.clone(),
-        },
-        None,
-    )?;
-    check_dir(caller, SEARCH, &owned.parts)?;
-    let entry = view
-        .entry(dir, owned.position, name)?
-        .ok_or(FsError::NotFound)?;
-    check_dir(caller, CHANGE, &owned.parts)?;
-    match (directory, entry.kind == FileKind::Dir) {
-        (true, false) => return Err(FsError::NotDir.into()),
-        (false, true) => return Err(FsError::IsDir.into()),
+    kind: Kind,
+) -> Result<Checked, Stop> {
+    let (owned, entry) = cx.taken_name(view, dir, name)?;
+    match (kind, entry.kind == FileKind::Dir) {
+        (Kind::Dir, false) => return Err(FsError::NotDir.into()),
+        (Kind::Other, true) => return Err(FsError::IsDir.into()),
         _ => {}
     }
-    let must_own = must_own(caller, &owned.parts);
-    let time = choices.time;
+    let must_own = must_own(cx.caller, &owned.parts);
+    let time = cx.choices.time;
     let remove = Step::Remove {
         dir,
         name: name.clone(),
         ino: entry.ino,
-        caller: caller.clone(),
+        caller: cx.caller.clone(),
         time,
     };
-    let free = if directory {
-        Step::DropDir {
+    let free = match kind {
+        Kind::Dir => Step::DropDir {
             dir: entry.ino,
             must_own,
-        }
-    } else {
-        Step::Unlink {
+        },
+        Kind::Other => Step::Unlink {
             ino: entry.ino,
             must_own,
             time,
-        }
+        },
     };
-    Ok(Plan {
+    let plan = Plan {
         steps: vec![(view.shard, remove), (entry.shard, free)],
         answer: PlanAnswer::Removed { ino: entry.ino },
-    })
+    };
+    Ok(plan.into())
 }

@@ -1,29 +1,45 @@
 //! How a file is to be striped, as long as it has no data: nothing moves what is in data objects.
 
 use super::create::{default_layout, servers};
-use super::{Choices, advance, inode_reply};
+use super::{Checked, Choices, Execute, Mutation, advance, inode_reply};
 use crate::records::{Body, InodeRecord};
-use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{LayoutChoice, Reply};
-use pandofs_types::{Credentials, FileKind, FsError, Ino};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{Reply, op};
+use pandofs_types::{FileKind, FsError, LeaseKey};
 
-/// It is the owner's to change, as a directory's settings are.
-pub fn check(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    ino: Ino,
-    layout: &LayoutChoice,
-) -> Result<InodeRecord, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
-    if !layout.fits(servers(view)) {
+impl Execute for op::SetLayout {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        empty(self, view, cx)?;
+        Ok(Checked::HERE)
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let mut inode = empty(self, &txn.view(), cx)?;
+        inode.body = Body::Inline {
+            data: Vec::new(),
+            layout: self.layout.of_file(default_layout(&txn.view(), self.ino)),
+        };
+        advance(&mut inode.ctime, cx.choices.time);
+        txn.put_inode(self.ino, &inode);
+        let reply = inode_reply(&txn.view(), self.ino, &inode)?;
+        Ok(Mutation::Done(Reply::Inode(reply)))
+    }
+
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Inode(self.ino)])
+    }
+}
+
+/// The file, if it has no data. Its layout is the owner's to change, as a directory's settings are.
+fn empty(set: &op::SetLayout, view: &View<'_>, cx: &Context<'_>) -> Result<InodeRecord, Stop> {
+    let inode = cx.inode(view, set.ino)?;
+    if !set.layout.fits(servers(view)) {
         return Err(FsError::Invalid.into());
     }
     if inode.kind == FileKind::Dir {
         return Err(FsError::IsDir.into());
     }
-    if !caller.owns(inode.uid) {
+    if !cx.caller.owns(inode.uid) {
         return Err(FsError::NotPermitted.into());
     }
     match &inode.body {
@@ -32,20 +48,4 @@ pub fn check(
         Body::Inline { .. } | Body::Striped(_) | Body::Sparse(_) => Err(FsError::NotEmpty.into()),
         Body::Nothing | Body::Symlink(_) | Body::Dir { .. } => Err(FsError::Invalid.into()),
     }
-}
-
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    ino: Ino,
-    mut inode: InodeRecord,
-    layout: &LayoutChoice,
-    choices: &Choices,
-) -> Result<Reply, Stop> {
-    inode.body = Body::Inline {
-        data: Vec::new(),
-        layout: layout.of_file(default_layout(&txn.view(), ino)),
-    };
-    advance(&mut inode.ctime, choices.time);
-    txn.put_inode(ino, &inode);
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

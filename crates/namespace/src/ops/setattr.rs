@@ -3,121 +3,101 @@
 
 use super::create::servers;
 use super::xattr::drop_capability;
-use super::{Choices, Plan, PlanAnswer, inode_reply};
-use crate::locks::Lock;
+use super::{Checked, Choices, Execute, Mutation, Plan, PlanAnswer, inode_reply};
 use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
-use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step, op};
 use pandofs_types::limits::MAX_FILE_BYTES;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, SetAttr, SetTime, Time};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, LeaseKey, SetAttr, SetTime, Time};
 
-pub enum Checked {
-    Here(Box<InodeRecord>),
-    Plan(Plan),
+impl Execute for op::SetAttr {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        Ok(match checked(self, view, cx)? {
+            (_, Some(plan)) => plan.into(),
+            (_, None) => Checked::HERE,
+        })
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let (mut inode, plan) = checked(self, &txn.view(), cx)?;
+        if let Some(plan) = plan {
+            return Ok(Mutation::Plan(plan));
+        }
+        let (ino, set, now) = (self.ino, &self.set, cx.choices.time);
+        set_common(cx.caller, &mut inode, set, now);
+        if set.uid.is_some() || set.gid.is_some() {
+            drop_capability(txn, ino, &mut inode)?;
+        }
+        if let Some(size) = set.size {
+            cut(txn, cx, ino, &mut inode, size)?;
+            // An explicit time in the same call is the one that stays.
+            set_times(&mut inode, set, now);
+        }
+        txn.put_inode(ino, &inode);
+        Ok(Mutation::Done(Reply::Inode(inode_reply(
+            &txn.view(),
+            ino,
+            &inode,
+        )?)))
+    }
+
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Inode(self.ino)])
+    }
 }
 
-pub fn check(
+/// The inode, and a plan if it is a directory.
+fn checked(
+    request: &op::SetAttr,
     view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    ino: Ino,
-    set: &SetAttr,
-    choices: &Choices,
-) -> Result<Checked, Stop> {
+    cx: &Context<'_>,
+) -> Result<(InodeRecord, Option<Plan>), Stop> {
+    let set = &request.set;
     if set.mode.is_some_and(|mode| mode > 0o7777) {
         return Err(Refusal::Malformed("mode".to_string()).into());
     }
     if set.size.is_some_and(|size| size > MAX_FILE_BYTES) {
         return Err(FsError::FileTooBig.into());
     }
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
-    check_set(caller, &inode, set)?;
-    if inode.kind != FileKind::Dir {
-        return Ok(Checked::Here(Box::new(inode)));
-    }
-    Ok(Checked::Plan(plan(
-        view,
-        ino,
-        caller,
-        set.clone(),
-        DirSettings::default(),
-        choices,
-    )))
+    let inode = cx.inode(view, request.ino)?;
+    check_set(cx.caller, &inode, set)?;
+    let is_dir = inode.kind == FileKind::Dir;
+    let plan = is_dir.then(|| plan(view, cx, request.ino, set.clone(), DirSettings::default()));
+    Ok((inode, plan))
 }
 
 /// Settings are the owner's to change.
-pub fn plan_settings(
-    view: &View<'_>,
-    locks: &Locks,
-    caller: &Credentials,
-    dir: Ino,
-    settings: &DirSettings,
-    choices: &Choices,
-) -> Result<Plan, Stop> {
-    let fits = |layout: LayoutChoice| layout.fits(servers(view));
-    if !settings.is_valid() || !settings.layout.is_none_or(fits) {
-        return Err(FsError::Invalid.into());
+impl Execute for op::SetDirSettings {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        let fits = |layout: LayoutChoice| layout.fits(servers(view));
+        if !self.settings.is_valid() || !self.settings.layout.is_none_or(fits) {
+            return Err(FsError::Invalid.into());
+        }
+        let inode = cx.inode(view, self.dir)?;
+        if inode.kind != FileKind::Dir {
+            return Err(FsError::NotDir.into());
+        }
+        if !cx.caller.owns(inode.uid) {
+            return Err(FsError::NotPermitted.into());
+        }
+        let settings = self.settings.clone();
+        Ok(plan(view, cx, self.dir, SetAttr::default(), settings).into())
     }
-    locks.check(&Lock::Inode(dir), None)?;
-    let inode = view.inode(dir)?;
-    if inode.kind != FileKind::Dir {
-        return Err(FsError::NotDir.into());
-    }
-    if !caller.owns(inode.uid) {
-        return Err(FsError::NotPermitted.into());
-    }
-    Ok(plan(
-        view,
-        dir,
-        caller,
-        SetAttr::default(),
-        settings.clone(),
-        choices,
-    ))
 }
 
-fn plan(
-    view: &View<'_>,
-    dir: Ino,
-    caller: &Credentials,
-    set: SetAttr,
-    settings: DirSettings,
-    choices: &Choices,
-) -> Plan {
+fn plan(view: &View<'_>, cx: &Context<'_>, dir: Ino, set: SetAttr, settings: DirSettings) -> Plan {
     let step = Step::SetDir {
         dir,
         set,
         settings,
-        caller: caller.clone(),
-        time: choices.time,
+        caller: cx.caller.clone(),
+        time: cx.choices.time,
     };
     Plan {
         steps: vec![(view.shard, step)],
         answer: PlanAnswer::Inode { ino: dir },
     }
-}
-
-pub fn apply(
-    txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    ino: Ino,
-    mut inode: InodeRecord,
-    set: &SetAttr,
-    choices: &Choices,
-) -> Result<Reply, Stop> {
-    set_common(caller, &mut inode, set, choices.time);
-    if set.uid.is_some() || set.gid.is_some() {
-        drop_capability(txn, ino, &mut inode)?;
-    }
-    if let Some(size) = set.size {
-        cut(txn, caller, ino, &mut inode, size, choices)?;
-        // An explicit time in the same call is the one that stays.
-        set_times(&mut inode, set, choices.time);
-    }
-    txn.put_inode(ino, &inode);
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }
 
 /// All but the size.
@@ -154,11 +134,10 @@ pub(crate) fn check_followed(view: &View<'_>, ino: Ino) -> Result<(), Stop> {
 /// would come back when the file grows again.
 pub(crate) fn cut(
     txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
+    cx: &Context<'_>,
     ino: Ino,
     inode: &mut InodeRecord,
     size: u64,
-    choices: &Choices,
 ) -> Result<(), Stop> {
     match &mut inode.body {
         Body::Inline { data, .. } => {
@@ -170,7 +149,7 @@ pub(crate) fn cut(
             // To the size that it has: what was reserved beyond goes. To a larger one: what somebody has written beyond
             // that and not reported.
             let is_cut = size < inode.size || size == 0 || (was_sparse && size == inode.size);
-            if is_cut || !choices.alone {
+            if is_cut || !cx.choices.alone {
                 inode.cuts = inode.cuts.saturating_add(1);
                 let cuts = inode.cuts;
                 let size = match txn.view().reclaim(ino)? {
@@ -188,8 +167,8 @@ pub(crate) fn cut(
         _ => {}
     }
     inode.size = size;
-    inode.mtime = choices.time;
-    inode.ctime = choices.time;
-    inode.mode = mode_after_write(caller, inode);
+    inode.mtime = cx.choices.time;
+    inode.ctime = cx.choices.time;
+    inode.mode = mode_after_write(cx.caller, inode);
     drop_capability(txn, ino, inode)
 }

@@ -4,49 +4,67 @@
 //! the slower one's copy would undo what the faster one has written since. Until it is written the
 //! inode is locked.
 
-use super::inode_reply;
+use super::write_inline::inline_bytes;
+use super::{Checked, Choices, Execute, Mutation, inode_reply};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
-use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::{FIRST_CUTS, Reply, Request, op};
-use pandofs_types::{FsError, Ino, ServerId, TxId};
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{FIRST_CUTS, Reply, op};
+use pandofs_types::{FsError, LeaseKey, ServerId, TxId};
+
+impl Execute for op::Stripe {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        file(self, view, cx)?;
+        Ok(Checked::HERE)
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let mut inode = file(self, &txn.view(), cx)?;
+        let ino = self.ino;
+        if let Body::Inline { layout, data, .. } = inode.body {
+            inode.body = if (data.len() as u64) < inode.size {
+                Body::Sparse(layout)
+            } else {
+                Body::Striped(layout)
+            };
+            inode.cuts = FIRST_CUTS;
+            if !data.is_empty() {
+                let tx = TxId {
+                    coordinator: txn.shard,
+                    sequence: txn.new_sequence(),
+                };
+                txn.put_reclaim(ino, &ReclaimRecord::Fill { tx, layout, data });
+            }
+            txn.put_inode(ino, &inode);
+        }
+        Ok(Mutation::Done(Reply::Inode(inode_reply(
+            &txn.view(),
+            ino,
+            &inode,
+        )?)))
+    }
+
+    /// The inode gets smaller; but whoever asks wants to write more than it holds.
+    fn needs_space(&self, view: &View<'_>) -> Result<bool, Stop> {
+        Ok(inline_bytes(view, self.ino)?.is_some())
+    }
+
+    fn fills(&self, view: &View<'_>) -> Result<Option<ServerId>, Stop> {
+        Ok(match view.inode(self.ino)?.body {
+            Body::Inline { layout, data, .. } if !data.is_empty() => Some(layout.server_of(0)),
+            _ => None,
+        })
+    }
+
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Inode(self.ino)])
+    }
+}
 
 /// A second client that asks finds the file striped, which is what it wants.
-pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
+fn file(stripe: &op::Stripe, view: &View<'_>, cx: &Context<'_>) -> Result<InodeRecord, Stop> {
+    let inode = cx.inode(view, stripe.ino)?;
     match &inode.body {
         Body::Inline { .. } | Body::Striped(_) | Body::Sparse(_) => Ok(inode),
         _ => Err(FsError::Invalid.into()),
     }
-}
-
-/// The server that would get what the inode holds, if this asks for that.
-pub fn to_fill(view: &View<'_>, request: &Request) -> Result<Option<ServerId>, Stop> {
-    let Request::Stripe(op::Stripe { ino }) = request else {
-        return Ok(None);
-    };
-    Ok(match view.inode(*ino)?.body {
-        Body::Inline { layout, data, .. } if !data.is_empty() => Some(layout.server_of(0)),
-        _ => None,
-    })
-}
-
-pub fn apply(txn: &mut Txn<'_, '_>, ino: Ino, mut inode: InodeRecord) -> Result<Reply, Stop> {
-    if let Body::Inline { layout, data, .. } = inode.body {
-        inode.body = if (data.len() as u64) < inode.size {
-            Body::Sparse(layout)
-        } else {
-            Body::Striped(layout)
-        };
-        inode.cuts = FIRST_CUTS;
-        if !data.is_empty() {
-            let tx = TxId {
-                coordinator: txn.shard,
-                sequence: txn.new_sequence(),
-            };
-            txn.put_reclaim(ino, &ReclaimRecord::Fill { tx, layout, data });
-        }
-        txn.put_inode(ino, &inode);
-    }
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
 }

@@ -1,53 +1,64 @@
 //! A client reports what it wrote to a file's data objects: size and times (flushed lazily).
 
 use super::xattr::drop_capability;
-use super::{advance, inode_reply};
+use super::{Checked, Choices, Execute, Mutation, advance, inode_reply};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
-use crate::{Locks, Stop, Txn, View, locks::Lock};
-use pandofs_api::Reply;
+use crate::{Context, Stop, Txn, View};
+use pandofs_api::{Reply, op};
 use pandofs_types::limits::MAX_FILE_BYTES;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Time};
-use std::ops::Range;
+use pandofs_types::{FileKind, FsError, LeaseKey};
 
-pub fn check(view: &View<'_>, locks: &Locks, ino: Ino) -> Result<InodeRecord, Stop> {
-    locks.check(&Lock::Inode(ino), None)?;
-    let inode = view.inode(ino)?;
+impl Execute for op::WroteData {
+    fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
+        file(self, view, cx)?;
+        Ok(Checked::HERE)
+    }
+
+    fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
+        let mut inode = file(self, &txn.view(), cx)?;
+        // The data objects have taken it before they followed the last cut: what of it lay beyond the new end is gone,
+        // and is not to come back as zeros.
+        if self.cuts >= inode.cuts {
+            grow(self, txn, cx, &mut inode)?;
+        }
+        let reply = inode_reply(&txn.view(), self.ino, &inode)?;
+        Ok(Mutation::Done(Reply::Inode(reply)))
+    }
+
+    fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
+        Ok(vec![LeaseKey::Inode(self.ino)])
+    }
+}
+
+fn file(wrote: &op::WroteData, view: &View<'_>, cx: &Context<'_>) -> Result<InodeRecord, Stop> {
+    let inode = cx.inode(view, wrote.ino)?;
     if inode.kind != FileKind::File {
         return Err(FsError::Invalid.into());
     }
     Ok(inode)
 }
 
-/// The data objects have taken it before they followed the last cut: what of it lay beyond the new end is gone, and is not
-/// to come back as zeros.
-pub fn before_a_cut(txn: &Txn<'_, '_>, ino: Ino, inode: &InodeRecord) -> Result<Reply, Stop> {
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, inode)?))
-}
-
-pub fn apply(
+fn grow(
+    wrote: &op::WroteData,
     txn: &mut Txn<'_, '_>,
-    caller: &Credentials,
-    ino: Ino,
-    mut inode: InodeRecord,
-    written: Range<u64>,
-    mtime: Time,
-    sparse: bool,
-) -> Result<Reply, Stop> {
-    if written.end > MAX_FILE_BYTES {
+    cx: &Context<'_>,
+    inode: &mut InodeRecord,
+) -> Result<(), Stop> {
+    if wrote.end > MAX_FILE_BYTES {
         return Err(FsError::FileTooBig.into());
     }
     // Also if the client did not know of a hole: somebody may have cut the file since it last heard of it.
-    if (sparse || written.start > inode.size)
+    if (wrote.sparse || wrote.start > inode.size)
         && let Body::Striped(layout) = inode.body
     {
         inode.body = Body::Sparse(layout);
     }
-    inode.size = inode.size.max(written.end);
-    advance(&mut inode.mtime, mtime);
-    advance(&mut inode.ctime, mtime);
-    inode.mode = mode_after_write(caller, &inode);
-    drop_capability(txn, ino, &mut inode)?;
-    txn.put_inode(ino, &inode);
-    Ok(Reply::Inode(inode_reply(&txn.view(), ino, &inode)?))
+    inode.size = inode.size.max(wrote.end);
+    advance(&mut inode.mtime, wrote.mtime);
+    advance(&mut inode.ctime, wrote.mtime);
+    inode.mode = mode_after_write(cx.caller, inode);
+    drop_capability(txn, wrote.ino, inode)?;
+    txn.put_inode(wrote.ino, inode);
+    Ok(())
 }

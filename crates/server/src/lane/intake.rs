@@ -7,11 +7,9 @@ use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::readers::ReadJob;
 use crate::slots::SlotKey;
-use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest, op};
+use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, ShardRequest};
 use pandofs_shard::{Input, Ticket};
-use pandofs_types::limits::{
-    MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES,
-};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_SLOTS};
 use pandofs_types::{ServerId, SessionId};
 use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};
@@ -343,7 +341,7 @@ impl Lane {
                     // It may speak of shards that this server has not heard of.
                     Some(Refusal::TryAgain)
                 } else if !self.shards.leads(request.shard)
-                    || request.epoch < self.map.epoch && may_learn(&request.request)
+                    || request.epoch < self.map.epoch && request.request.operation().needs_map()
                 {
                     Some(Refusal::WrongServer {
                         epoch: self.map.epoch,
@@ -360,7 +358,7 @@ impl Lane {
             self.answer(key, id, AnswerBody::Shard(Err(refusal)));
             return;
         }
-        let owed = most_answer_bytes(&request.request);
+        let owed = request.request.operation().max_answer_bytes();
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
         }
@@ -463,15 +461,6 @@ fn is_of(ip: IpAddr, addresses: &[String]) -> bool {
     })
 }
 
-/// Whether the answer may speak of shards and servers, which a client has to know then. What it only tells of itself
-/// is taken whatever map it goes by: it tells that once.
-fn may_learn(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Release(_) | Request::Reopen(_) | Request::Relock(_)
-    )
-}
-
 /// The next whole frame of a connection, decoded as what its peer may say.
 fn next(connection: &mut Connection, fs: pandofs_types::FsId) -> Result<Option<Taken>, FrameError> {
     let role = connection.role;
@@ -489,17 +478,6 @@ fn next(connection: &mut Connection, fs: pandofs_types::FsId) -> Result<Option<T
         Role::Link { .. } => Taken::Unexpected,
         Role::Refused => Taken::Ignored,
     }))
-}
-
-/// How large the answer may be; 0 where it is never large.
-fn most_answer_bytes(request: &Request) -> usize {
-    match request {
-        Request::ReadDir(op::ReadDir { max_bytes, .. }) => {
-            (*max_bytes as usize).min(MAX_READDIR_BYTES)
-        }
-        Request::GetXattr(_) | Request::ListXattr(_) => MAX_XATTR_VALUE_BYTES,
-        _ => 0,
-    }
 }
 
 #[cfg(test)]
