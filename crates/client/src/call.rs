@@ -202,16 +202,9 @@ impl<'d> Call<'d> {
     /// this session in memory.
     pub fn leaves_something(&self) -> bool {
         self.is_mutation()
-            || self.shard_request().is_some_and(|request| {
-                matches!(
-                    request.request,
-                    Request::Open(_)
-                        | Request::Reopen(_)
-                        | Request::SetLock(_)
-                        | Request::Unlock(_)
-                        | Request::Closing(_)
-                )
-            })
+            || self
+                .shard_request()
+                .is_some_and(|request| request.request.operation().is_remembered())
     }
 
     /// Its answer as far as it concerns leases.

@@ -2,9 +2,10 @@
 //! clock, no threads. The client asks it for each call, and so does the simulator.
 
 use crate::maps::{DirMaps, InodeShards};
-use pandofs_api::{Layout, Refusal, Request, ShardRequest, op};
+use pandofs_api::op::Places;
+use pandofs_api::{Layout, Refusal, Request, ShardRequest};
 use pandofs_placement::DirMap;
-use pandofs_types::{Epoch, FsError, HashKey, Ino, Position, ServerId, ShardId};
+use pandofs_types::{Epoch, FsError, HashKey, Ino, Name, Position, ServerId, ShardId};
 
 /// To whom a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,27 +71,7 @@ impl Router<'_> {
 
     /// Fills in where the second inode or name of a request is, as far as is known now.
     pub fn aim_within(&self, request: &mut Request) {
-        match request {
-            Request::Link(op::Link {
-                ino, inode_shard, ..
-            }) => *inode_shard = self.inodes.shard_of(*ino),
-            Request::Rename(op::Rename {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            })
-            | Request::Exchange(op::Exchange {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            }) => {
-                let position = self.hash_key.position(new_name.as_bytes());
-                *new_shard = self.maps.shard_of(*new_dir, position);
-            }
-            _ => {}
-        }
+        request.operation_mut().aim(self);
     }
 
     /// Whether the request would now go elsewhere, or name another shard, than it did.
@@ -98,24 +79,11 @@ impl Router<'_> {
         let Target::Name { dir, position } = target else {
             return false;
         };
-        let elsewhere = match &asked.request {
-            Request::Rename(op::Rename {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            })
-            | Request::Exchange(op::Exchange {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            }) => {
-                let position = self.hash_key.position(new_name.as_bytes());
-                self.maps.shard_of(*new_dir, position) != *new_shard
-            }
-            _ => false,
-        };
+        let elsewhere = asked
+            .request
+            .operation()
+            .new_name()
+            .is_some_and(|new| self.shard_of_name(new.dir, new.name) != new.shard);
         elsewhere || self.maps.shard_of(dir, position) != asked.shard
     }
 
@@ -128,15 +96,17 @@ impl Router<'_> {
     ) -> Reaction {
         match refusal {
             Refusal::Fs(error) => Reaction::Fail(error),
-            Refusal::Misdirected(map) => match asked.map(|asked| (asked, dir(&asked.request))) {
+            Refusal::Misdirected(map) => match asked
+                .map(|asked| (asked, asked.request.operation().dir()))
+            {
                 Some((asked, Some(dir))) => self.misdirected(target, asked, dir, map),
                 _ => Reaction::Broken(
                     "a request that names no directory was answered with a directory's map".into(),
                 ),
             },
             Refusal::NewNameMisdirected(map) => {
-                match asked.map(|asked| (asked, new_dir(&asked.request))) {
-                    Some((asked, Some(dir))) => self.misdirected(target, asked, dir, map),
+                match asked.map(|asked| (asked, asked.request.operation().new_name())) {
+                    Some((asked, Some(new))) => self.misdirected(target, asked, new.dir, map),
                     _ => Reaction::Broken(
                         "a request without a new name was told that it is elsewhere".into(),
                     ),
@@ -185,28 +155,13 @@ pub fn leaves_doubt(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })
 }
 
-/// The directory in which a request's shard is found.
-fn dir(request: &Request) -> Option<Ino> {
-    match request {
-        Request::Lookup(op::Lookup { dir, .. })
-        | Request::Create(op::Create { dir, .. })
-        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
-        | Request::Mkdir(op::Mkdir { dir, .. })
-        | Request::Unlink(op::Unlink { dir, .. })
-        | Request::Rmdir(op::Rmdir { dir, .. })
-        | Request::Link(op::Link { dir, .. })
-        | Request::Rename(op::Rename { dir, .. })
-        | Request::Exchange(op::Exchange { dir, .. })
-        | Request::ReadDir(op::ReadDir { dir, .. })
-        | Request::DirPart(op::DirPart { dir }) => Some(*dir),
-        _ => None,
+impl Places for Router<'_> {
+    fn shard_of_name(&self, dir: Ino, name: &Name) -> ShardId {
+        let position = self.hash_key.position(name.as_bytes());
+        self.maps.shard_of(dir, position)
     }
-}
 
-fn new_dir(request: &Request) -> Option<Ino> {
-    match request {
-        Request::Rename(op::Rename { new_dir, .. })
-        | Request::Exchange(op::Exchange { new_dir, .. }) => Some(*new_dir),
-        _ => None,
+    fn shard_of_inode(&self, ino: Ino) -> ShardId {
+        self.inodes.shard_of(ino)
     }
 }

@@ -2,6 +2,7 @@
 //! late, some are lost with the connection, and some clients do not answer at all.
 
 use super::{Cluster, TO_CLIENTS};
+use pandofs_api::op::Change;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, op};
 use pandofs_shard::{Input, Recall};
 use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
@@ -81,13 +82,11 @@ impl Cache {
                 self.entries
                     .insert((*dir, name.clone()), (None, until(first), shard));
             }
-            (
-                Request::Lookup(op::Lookup { dir, name })
-                | Request::Create(op::Create { dir, name, .. })
-                | Request::Mkdir(op::Mkdir { dir, name, .. })
-                | Request::Link(op::Link { dir, name, .. }),
-                Ok(Reply::Entry(entry)),
-            ) => self.learn_entry(*dir, name, entry.clone(), first, until(first), shard),
+            (request, Ok(Reply::Entry(entry))) if request.operation().answers_name().is_some() => {
+                if let Some((dir, name)) = request.operation().answers_name() {
+                    self.learn_entry(dir, name, entry.clone(), first, until(first), shard);
+                }
+            }
             (
                 _,
                 Ok(
@@ -166,60 +165,23 @@ impl Cache {
 
     /// The client itself changes something: what it knows of that by the request and the answer.
     pub fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
-        let mut names: Vec<(Ino, &Name)> = Vec::new();
         let mut inos = Vec::new();
-        match request {
-            Request::Create(op::Create { dir, name, .. })
-            | Request::Mkdir(op::Mkdir { dir, name, .. })
-            | Request::Unlink(op::Unlink { dir, name })
-            | Request::Rmdir(op::Rmdir { dir, name }) => names.push((*dir, name)),
-            Request::Link(op::Link { dir, name, ino, .. }) => {
-                names.push((*dir, name));
-                inos.push(*ino);
+        for change in request.operation().changes() {
+            match change {
+                Change::Name(dir, name) => {
+                    self.entries.remove(&(dir, name.clone()));
+                    inos.push(dir);
+                }
+                Change::Inode(ino) | Change::Dir(ino) => inos.push(ino),
             }
-            Request::Rename(op::Rename {
-                dir,
-                name,
-                new_dir,
-                new_name,
-                ..
-            })
-            | Request::Exchange(op::Exchange {
-                dir,
-                name,
-                new_dir,
-                new_name,
-                ..
-            }) => names.extend([(*dir, name), (*new_dir, new_name)]),
-            Request::SetAttr(op::SetAttr { ino, .. })
-            | Request::SetXattr(op::SetXattr { ino, .. })
-            | Request::RemoveXattr(op::RemoveXattr { ino, .. })
-            | Request::Open(op::Open {
-                ino,
-                truncate: true,
-                ..
-            })
-            | Request::WriteInline(op::WriteInline { ino, .. })
-            | Request::Stripe(op::Stripe { ino })
-            | Request::WroteData(op::WroteData { ino, .. })
-            | Request::Allocate(op::Allocate { ino, .. })
-            | Request::AppendInline(op::AppendInline { ino, .. })
-            | Request::Extend(op::Extend { ino, .. })
-            | Request::SetLayout(op::SetLayout { ino, .. })
-            | Request::SetDirSettings(op::SetDirSettings { dir: ino, .. }) => inos.push(*ino),
-            Request::Accessed(op::Accessed { inos: read, .. }) => {
-                inos.extend(read.iter().map(|(ino, _)| *ino))
-            }
-            _ => {}
+        }
+        if let Request::Accessed(op::Accessed { inos: read, .. }) = request {
+            inos.extend(read.iter().map(|(ino, _)| *ino));
         }
         match result {
             Some(Ok(Reply::Removed { ino } | Reply::Renamed { ino })) => inos.push(*ino),
             Some(Ok(Reply::Exchanged { ino, other })) => inos.extend([*ino, *other]),
             _ => {}
-        }
-        for (dir, name) in names {
-            self.entries.remove(&(dir, name.clone()));
-            inos.push(dir);
         }
         for ino in inos {
             self.inodes.remove(&ino);

@@ -5,6 +5,7 @@ use super::Cluster;
 use super::cache::Cache;
 use crate::inodes::Done;
 use crate::op::Failure;
+use pandofs_api::op::Places;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_types::limits::{MAX_REDIRECTS, TICK_INTERVAL};
@@ -161,6 +162,16 @@ impl Session {
     }
 }
 
+impl Places for Session {
+    fn shard_of_name(&self, dir: Ino, name: &Name) -> ShardId {
+        self.shard_of(self.place(dir, name))
+    }
+
+    fn shard_of_inode(&self, ino: Ino) -> ShardId {
+        Session::shard_of_inode(self, ino)
+    }
+}
+
 impl Cluster {
     /// Asks until there is an answer.
     pub(super) fn ask(
@@ -174,27 +185,7 @@ impl Cluster {
         let (mut redirects, mut tries) = (0, 0);
         loop {
             let session = &mut self.sessions[client];
-            if let Request::Rename(op::Rename {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            })
-            | Request::Exchange(op::Exchange {
-                new_dir,
-                new_name,
-                new_shard,
-                ..
-            }) = &mut request
-            {
-                *new_shard = session.shard_of(session.place(*new_dir, new_name));
-            }
-            if let Request::Link(op::Link {
-                ino, inode_shard, ..
-            }) = &mut request
-            {
-                *inode_shard = session.shard_of_inode(*ino);
-            }
+            request.operation_mut().aim(session);
             let shard = session.shard_of(target);
             let result = match self.believed(client, by, shard, &request) {
                 Some(result) => result,
@@ -229,16 +220,14 @@ impl Cluster {
                     if let Target::Shard(_) = target {
                         return Err(Refused::NoPart);
                     }
-                    let dir = dir_of(&request);
+                    let dir = request.operation().dir();
+                    let dir = dir.unwrap_or_else(|| panic!("{request:?} names no directory"));
                     self.learn(client, by, dir, map)?;
                 }
                 Refusal::NewNameMisdirected(map) => {
-                    let (Request::Rename(op::Rename { new_dir, .. })
-                    | Request::Exchange(op::Exchange { new_dir, .. })) = &request
-                    else {
-                        panic!("only renames and exchanges have a new name: {request:?}");
-                    };
-                    self.learn(client, by, *new_dir, map)?;
+                    let new = request.operation().new_name();
+                    let new = new.unwrap_or_else(|| panic!("{request:?} has no new name"));
+                    self.learn(client, by, new.dir, map)?;
                 }
                 Refusal::Moved { ino, shard } => self.sessions[client].learn_inode(ino, shard),
                 other => panic!("{request:?} was refused with {other:?}"),
@@ -339,21 +328,4 @@ impl From<Failure> for Refused {
 
 pub fn unexpected(reply: &Reply) -> Failure {
     Failure::Other(format!("answered {reply:?}"))
-}
-
-fn dir_of(request: &Request) -> Ino {
-    match request {
-        Request::Lookup(op::Lookup { dir, .. })
-        | Request::Create(op::Create { dir, .. })
-        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
-        | Request::Mkdir(op::Mkdir { dir, .. })
-        | Request::Unlink(op::Unlink { dir, .. })
-        | Request::Rmdir(op::Rmdir { dir, .. })
-        | Request::Link(op::Link { dir, .. })
-        | Request::Rename(op::Rename { dir, .. })
-        | Request::Exchange(op::Exchange { dir, .. })
-        | Request::ReadDir(op::ReadDir { dir, .. })
-        | Request::DirPart(op::DirPart { dir }) => *dir,
-        other => panic!("{other:?} was answered with a directory's map"),
-    }
 }
