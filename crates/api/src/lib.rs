@@ -9,6 +9,7 @@ pub mod data;
 pub mod horizon;
 pub mod layout;
 pub mod op;
+pub mod peer;
 pub mod reply;
 pub mod request;
 pub mod step;
@@ -20,11 +21,11 @@ pub use data::Extent;
 pub use data::{DataReply, DataRequest, FIRST_CUTS, Layout};
 pub use horizon::Horizon;
 pub use layout::LayoutChoice;
+pub use peer::{Age, Ask, CommitMessage, PeerMessage, Refused};
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
 pub use reply::{DirReply, EntriesReply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 pub use step::{
-    Adopt, Age, Ask, CommitMessage, MovedInode, NewDir, NewFile, NewPart, PeerMessage, Refused,
-    SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry,
-    Whiteout,
+    Adopt, MovedInode, NewDir, NewFile, NewPart, SetAcl, SplitChunk, SplitId, SplitItem, Step,
+    StepNumber, StepResult, Swap, SwappedEntry, Whiteout,
 };

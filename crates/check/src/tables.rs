@@ -3,7 +3,7 @@
 use crate::dump::ClusterDump;
 use crate::inode::Inode;
 use crate::problem::Problem;
-use pandofs_api::{SplitId, Step};
+use pandofs_api::{SplitId, Step, step};
 use pandofs_commit::{Coordination, Decision, Participation, ParticipationState};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::records::{
@@ -224,7 +224,7 @@ impl Tables {
             .map_err(|error| format!("a coordinator's record: {error}"))?;
         if coordination.decision == Decision::Open {
             for entry in &coordination.steps {
-                if let Step::GiveUp { dir, .. } = entry.step {
+                if let Step::GiveUp(step::GiveUp { dir, .. }) = entry.step {
                     self.handing.insert((shard, dir));
                 }
             }

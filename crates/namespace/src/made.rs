@@ -6,9 +6,9 @@
 //! between two shards, this cannot happen; where the coordinator decides it does, in most operations.
 
 use crate::locks::Lock;
-use crate::{Locks, Stop};
+use crate::{Locks, Stop, steps};
 use pandofs_api::{Request, Step};
-use pandofs_types::{Ino, TxId};
+use pandofs_types::TxId;
 
 /// Fails with [`Stop::Locked`] if an operation is making a directory here that the request is about.
 pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
@@ -24,33 +24,8 @@ pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
 
 /// Fails with [`Stop::Locked`] if another operation than `own` is making a directory here that the step is about.
 pub fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), Stop> {
-    match dir_of_step(step) {
+    match steps::of(step).dir() {
         Some(dir) => locks.check(&Lock::Made(dir), own),
         None => Ok(()),
-    }
-}
-
-fn dir_of_step(step: &Step) -> Option<Ino> {
-    match step {
-        Step::Insert { dir, .. }
-        | Step::Remove { dir, .. }
-        | Step::DropDir { dir, .. }
-        | Step::DropPart { dir }
-        | Step::SetParent { dir, .. }
-        | Step::SetDir { dir, .. }
-        | Step::GiveUp { dir, .. }
-        // A new directory may be renamed or exchanged at once, and who would link to it is told what it is.
-        | Step::Touch { ino: dir, .. }
-        | Step::Link { ino: dir, .. } => Some(*dir),
-        Step::Swap { swap } => Some(swap.dir),
-        Step::Whiteout { whiteout } => Some(whiteout.dir),
-        Step::SetAcl { set } => Some(set.dir),
-        // It goes up from directory to directory, and looks at each.
-        Step::HoldAncestors { .. }
-        | Step::NewDir { .. }
-        | Step::NewFile { .. }
-        | Step::NewPart { .. }
-        | Step::Adopt { .. }
-        | Step::Unlink { .. } => None,
     }
 }

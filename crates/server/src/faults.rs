@@ -209,6 +209,7 @@ fn variant(value: &impl Debug) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_api::step;
     use pandofs_api::{Ask, Horizon, Step, StepNumber};
     use pandofs_types::{Ino, ShardId};
 
@@ -271,7 +272,7 @@ mod tests {
             held: None,
             message,
         };
-        let step = Step::DropPart { dir: Ino(5) };
+        let step = Step::DropPart(step::DropPart { dir: Ino(5) });
         let number = StepNumber(1);
         let age = pandofs_api::Age {
             time: pandofs_types::Time::default(),

@@ -9,7 +9,7 @@ use pandofs_api::{
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
-use pandofs_namespace::steps::Prepared;
+use pandofs_namespace::steps::{Given, Held, Prepared};
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
@@ -59,7 +59,7 @@ impl Shard {
                 let results: Vec<StepResult> =
                     prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
                 for (_, step, own) in &prepared {
-                    steps::execute(&mut self.txn(overlay), step, &own.result, &results, choices)?;
+                    self.execute_step(overlay, step, &own.result, &results, choices)?;
                 }
                 let view = view_of(&self.config, overlay, false);
                 let reply = ops::answer(&view, &plan.answer, &results)?;
@@ -83,6 +83,38 @@ impl Shard {
         }
     }
 
+    /// Checks a step that is here, of the operation `own` if that has begun.
+    pub(crate) fn prepare_step(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        own: Option<TxId>,
+        step: &Step,
+        choices: &Choices,
+    ) -> Result<Prepared, Stop> {
+        let locks = std::mem::take(&mut self.locks);
+        let held = Held {
+            locks: &locks,
+            own,
+            choices,
+        };
+        let prepared = steps::prepare(&mut self.txn(overlay), &held, step);
+        self.locks = locks;
+        prepared
+    }
+
+    /// Performs a step that is here.
+    pub(crate) fn execute_step(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        step: &Step,
+        own: &StepResult,
+        all: &[StepResult],
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let given = Given { own, all, choices };
+        steps::of(step).execute(&mut self.txn(overlay), &given)
+    }
+
     /// Checks the steps that are here, and those that follow from them.
     fn prepare_own(
         &mut self,
@@ -103,10 +135,7 @@ impl Shard {
                 return Err(FsError::Invalid.into());
             }
             let prepared = if shard == self.config.shard {
-                let locks = std::mem::take(&mut self.locks);
-                let prepared = steps::prepare(&mut self.txn(overlay), &locks, None, &step, choices);
-                self.locks = locks;
-                let prepared = prepared?;
+                let prepared = self.prepare_step(overlay, None, &step, choices)?;
                 queue.extend(prepared.follow.iter().cloned());
                 prepared
             } else {
@@ -185,12 +214,7 @@ impl Shard {
         };
         let planned = vec![
             (self.config.shard, give_up),
-            (
-                target,
-                Step::Adopt {
-                    adopt: Box::new(stored),
-                },
-            ),
+            (target, Step::Adopt(Box::new(stored))),
         ];
         let prepared = self.prepare_own(overlay, planned, choices)?;
         let tx_to_be = TxId {
@@ -277,10 +301,7 @@ impl Shard {
         merge(&mut total, progress);
         while let Some(number) = prepare.pop_front() {
             let step = coordination.steps[usize::from(number.0)].step.clone();
-            let locks = std::mem::take(&mut self.locks);
-            let prepared = steps::prepare(&mut self.txn(overlay), &locks, Some(tx), &step, choices);
-            self.locks = locks;
-            match prepared {
+            match self.prepare_step(overlay, Some(tx), &step, choices) {
                 Ok(Prepared {
                     result,
                     follow,
@@ -313,8 +334,7 @@ impl Shard {
                 .cloned()
                 .collect();
             for entry in own {
-                let mut txn = self.txn(overlay);
-                steps::execute(&mut txn, &entry.step, &entry.result, &results, choices)?;
+                self.execute_step(overlay, &entry.step, &entry.result, &results, choices)?;
             }
             self.release(tx);
             self.committed(overlay, &coordinated, &results)?;

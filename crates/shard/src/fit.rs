@@ -5,7 +5,7 @@
 //! file's unlinking twice, would only be found out when the operation is committed and nothing can be
 //! refused any more.
 
-use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult, Swap, SwappedEntry};
+use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult, Swap, SwappedEntry, step};
 use pandofs_commit::Coordination;
 use pandofs_namespace::ops::create::kind_of;
 use pandofs_namespace::steps::moved;
@@ -40,21 +40,21 @@ pub fn fits(
 fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
     let inode = result.inode.as_deref();
     let fits = match step {
-        Step::NewDir { .. } => inode.is_some_and(|inode| {
+        Step::NewDir(_) => inode.is_some_and(|inode| {
             inode.attr.kind == FileKind::Dir
                 && inode.attr.ino.birth_shard() == shard
                 && inode.dir.is_some()
         }),
-        Step::NewFile { new } => inode.is_some_and(|inode| {
+        Step::NewFile(new) => inode.is_some_and(|inode| {
             inode.attr.kind == kind_of(&new.node)
                 && inode.attr.ino.birth_shard() == shard
                 && inode.dir.is_none()
         }),
-        Step::Link { ino, .. } => inode.is_some_and(|inode| {
+        Step::Link(step::Link { ino, .. }) => inode.is_some_and(|inode| {
             inode.attr.ino == *ino && inode.attr.kind != FileKind::Dir && inode.dir.is_none()
         }),
         // What a name led to that changes places is something else, or there is nothing to do.
-        Step::Swap { swap } if !swap.own => {
+        Step::Swap(swap) if !swap.own => {
             return inode.is_none()
                 && result
                     .entry
@@ -67,39 +67,39 @@ fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
 
 /// Whether these steps can follow from `step` with this result.
 fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> bool {
-    if let (Step::Swap { swap }, Some(goes)) = (step, result.entry) {
+    if let (Step::Swap(swap), Some(goes)) = (step, result.entry) {
         return swap_follow_fits(swap, &goes, follow);
     }
     let each_fits = follow.iter().all(|(_, next)| match (step, next) {
         (
-            Step::Insert {
+            Step::Insert(step::Insert {
                 replace: true,
                 time,
                 ..
-            },
-            Step::Unlink {
+            }),
+            Step::Unlink(step::Unlink {
                 time: unlinked_at, ..
-            },
+            }),
         ) => unlinked_at == time,
-        (Step::Insert { replace: true, .. }, Step::DropDir { .. }) => true,
-        (Step::NewDir { .. }, Step::NewPart { part }) => result
+        (Step::Insert(step::Insert { replace: true, .. }), Step::DropDir(_)) => true,
+        (Step::NewDir(_), Step::NewPart(part)) => result
             .inode
             .as_deref()
             .is_some_and(|inode| inode.attr.ino == part.dir),
-        (Step::DropDir { dir, .. } | Step::DropPart { dir }, Step::DropPart { dir: next }) => {
-            dir == next
-        }
-        (Step::HoldAncestors { moving, .. }, Step::HoldAncestors { moving: next, .. }) => {
-            moving == next
-        }
-        (Step::SetDir { .. }, Step::SetDir { .. }) | (Step::SetAcl { .. }, Step::SetAcl { .. }) => {
-            step == next
-        }
+        (
+            Step::DropDir(step::DropDir { dir, .. }) | Step::DropPart(step::DropPart { dir }),
+            Step::DropPart(step::DropPart { dir: next }),
+        ) => dir == next,
+        (
+            Step::HoldAncestors(step::HoldAncestors { moving, .. }),
+            Step::HoldAncestors(step::HoldAncestors { moving: next, .. }),
+        ) => moving == next,
+        (Step::SetDir(_), Step::SetDir(_)) | (Step::SetAcl(_), Step::SetAcl(_)) => step == next,
         _ => false,
     });
     // One name gives way, one ancestor is the next; all else goes to every shard once.
     let most = match step {
-        Step::Insert { .. } | Step::HoldAncestors { .. } => 1,
+        Step::Insert(_) | Step::HoldAncestors(_) => 1,
         _ => usize::MAX,
     };
     let mut shards: Vec<ShardId> = follow.iter().map(|(shard, _)| *shard).collect();
@@ -111,7 +111,11 @@ fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> 
 /// Exactly what it takes that `goes` changes places; who must own it only the other shard knows.
 fn swap_follow_fits(swap: &Swap, goes: &SwappedEntry, follow: &[(ShardId, Step)]) -> bool {
     let must_own = match follow.first() {
-        Some((_, Step::Touch { must_own, .. } | Step::SetParent { must_own, .. })) => *must_own,
+        Some((
+            _,
+            Step::Touch(step::Touch { must_own, .. })
+            | Step::SetParent(step::SetParent { must_own, .. }),
+        )) => *must_own,
         _ => return false,
     };
     let (from, to) = (swap.dir, swap.other);
@@ -123,8 +127,8 @@ fn refusal_fits(step: &Step, why: &Refused) -> bool {
     // Only the new name of a rename, or the other one of an exchange, can lead to the same file already.
     *why != Refused::SameFile
         || match step {
-            Step::Insert { replace, .. } => *replace,
-            Step::Swap { swap } => !swap.own,
+            Step::Insert(step::Insert { replace, .. }) => *replace,
+            Step::Swap(swap) => !swap.own,
             _ => false,
         }
 }

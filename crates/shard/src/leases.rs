@@ -27,7 +27,7 @@ use pandofs_api::{
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
-use pandofs_namespace::{Plan, Stop, View, keys, ops};
+use pandofs_namespace::{Plan, Stop, View, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
@@ -232,7 +232,7 @@ impl Shard {
             return None;
         }
         let keys: Vec<LeaseKey> = steps
-            .flat_map(|step| touches::of_step(step, view))
+            .flat_map(|step| steps::of(step).touches(view))
             .collect();
         let is_known = false;
         let touched: Vec<_> = keys.iter().map(|&key| Touched { key, is_known }).collect();

@@ -363,7 +363,7 @@ impl Shard {
 
     /// Inodes came from another shard.
     pub(crate) fn adopt_locks(&mut self, overlay: &mut Overlay<'_>, step: &Step) {
-        let Step::Adopt { adopt } = step else {
+        let Step::Adopt(adopt) = step else {
             return;
         };
         let here = self.config.shard;

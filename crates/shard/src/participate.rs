@@ -5,7 +5,7 @@ use crate::fit::fits;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Step, StepNumber};
+use pandofs_api::{Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Step, StepNumber, step};
 use pandofs_commit::{Decision, Participation, ParticipationState};
 use pandofs_namespace::{Admission, Choices, Stop, steps};
 use pandofs_store::Overlay;
@@ -210,7 +210,7 @@ impl Shard {
                 let own = [(self.config.shard, step.clone())];
                 if self.gate_of(&own).is_some() {
                     choices.admission = Admission::Busy;
-                } else if self.disk_low && steps::needs_space(step) {
+                } else if self.disk_low && steps::of(step).needs_space() {
                     choices.admission = Admission::Full;
                 }
                 match self.choose(&view, &own, &mut choices) {
@@ -381,16 +381,13 @@ impl Shard {
         } else if choices.admission == Admission::Busy || self.would_change_time_again(&step, age) {
             Err(Stop::Refuse(pandofs_api::Refusal::TryAgain))
         } else {
-            let locks = std::mem::take(&mut self.locks);
-            let prepared = steps::prepare(&mut self.txn(overlay), &locks, Some(tx), &step, choices);
-            self.locks = locks;
-            prepared
+            self.prepare_step(overlay, Some(tx), &step, choices)
         };
         let state = match prepared {
             Ok(prepared) if ask == Ask::Decide && prepared.follow.is_empty() => {
                 let result = prepared.result;
                 let all = std::slice::from_ref(&result);
-                steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
+                self.execute_step(overlay, &step, &result, all, choices)?;
                 self.performed(&step, &result);
                 self.adopt_locks(overlay, &step);
                 ParticipationState::Committed { result }
@@ -453,7 +450,7 @@ impl Shard {
     /// is still to be performed here, so that it would change the modification time that the step sets.
     /// The step gives way to it and comes again. Younger ones change the time as they should.
     fn would_change_time_again(&self, step: &Step, age: Age) -> bool {
-        let Step::SetDir { dir, set, .. } = step else {
+        let Step::SetDir(step::SetDir { dir, set, .. }) = step else {
             return false;
         };
         if set.mtime.is_none() {

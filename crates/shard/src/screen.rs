@@ -12,7 +12,7 @@
 use pandofs_api::{
     Adopt, CommitMessage, DirReply, DirSettings, FileBody, Horizon, InodeReply, Layout, MovedInode,
     NewDir, NewFile, NewNode, NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step,
-    StepResult, SwappedEntry,
+    StepResult, SwappedEntry, step,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
 use pandofs_placement::{ClusterMap, DirMap, GrainState, PartitionIndex};
@@ -215,7 +215,7 @@ impl Screen<'_> {
         match message {
             CommitMessage::Do { step, age, .. } => {
                 self.tx(age.tx)?;
-                if let Step::Adopt { adopt } = step {
+                if let Step::Adopt(adopt) = step {
                     same("the source of a split", adopt.split.source, from)?;
                 }
                 self.step(to, step)
@@ -247,13 +247,13 @@ impl Screen<'_> {
     /// A step that `at` is to perform for another shard.
     fn step(&self, at: ShardId, step: &Step) -> Checked {
         match step {
-            Step::Insert {
+            Step::Insert(step::Insert {
                 dir,
                 ino,
                 shard,
                 caller,
                 ..
-            } => {
+            }) => {
                 self.ino(*dir)?;
                 // A name for an inode that is yet to be made is its coordinator's own step.
                 let ino = ino.ok_or_else(|| Misfit("a name that leads to nothing".to_owned()))?;
@@ -261,62 +261,62 @@ impl Screen<'_> {
                 self.shard(*shard)?;
                 credentials(caller)
             }
-            Step::Remove {
+            Step::Remove(step::Remove {
                 dir, ino, caller, ..
-            } => {
+            }) => {
                 self.inos(&[*dir, *ino])?;
                 credentials(caller)
             }
-            Step::NewDir { new } => self.new_dir(new),
-            Step::NewFile { new } => self.new_file(new),
-            Step::Whiteout { .. } => Err(Misfit("a white-out for another shard".to_owned())),
-            Step::NewPart { part } => self.new_part(part),
-            Step::Link { ino, .. } | Step::Unlink { ino, .. } | Step::Touch { ino, .. } => {
-                self.ino(*ino)
-            }
-            Step::DropDir { dir, .. } => {
+            Step::NewDir(new) => self.new_dir(new),
+            Step::NewFile(new) => self.new_file(new),
+            Step::Whiteout(_) => Err(Misfit("a white-out for another shard".to_owned())),
+            Step::NewPart(part) => self.new_part(part),
+            Step::Link(step::Link { ino, .. })
+            | Step::Unlink(step::Unlink { ino, .. })
+            | Step::Touch(step::Touch { ino, .. }) => self.ino(*ino),
+            Step::DropDir(step::DropDir { dir, .. }) => {
                 self.ino(*dir)?;
                 same("the home of a directory", dir.birth_shard(), at)
             }
-            Step::DropPart { dir } => self.ino(*dir),
-            Step::SetParent {
+            Step::DropPart(step::DropPart { dir }) => self.ino(*dir),
+            Step::SetParent(step::SetParent {
                 dir,
                 parent,
                 caller,
                 ..
-            } => {
+            }) => {
                 self.inos(&[*dir, *parent])?;
                 same("the home of a directory", dir.birth_shard(), at)?;
                 credentials(caller)
             }
-            Step::HoldAncestors { from, moving, .. } => {
+            Step::HoldAncestors(step::HoldAncestors { from, moving, .. }) => {
                 self.inos(&[*from, *moving])?;
                 same("the home of a directory", from.birth_shard(), at)
             }
-            Step::SetDir {
+            Step::SetDir(step::SetDir {
                 dir,
                 set,
                 settings,
                 caller,
                 ..
-            } => {
+            }) => {
                 self.ino(*dir)?;
                 mode(set.mode.unwrap_or(0))?;
                 settings_fit(settings)?;
                 credentials(caller)
             }
-            Step::Adopt { adopt } => self.adopt(adopt),
-            Step::GiveUp { .. } => Err(Misfit(
+            Step::Adopt(adopt) => self.adopt(adopt),
+            Step::GiveUp(_) => Err(Misfit(
                 "the source of a split gives up its half by itself".to_owned(),
             )),
-            Step::Swap { swap } => {
+            Step::Swap(swap) => {
                 // Taking what the other name leads to is its coordinator's own step.
                 ensure(!swap.own, || "a name in exchange for nothing".to_owned())?;
                 self.inos(&[swap.dir, swap.other])?;
                 self.swapped(&swap.comes)?;
                 credentials(&swap.caller)
             }
-            Step::SetAcl { set } => {
+            Step::SetAcl(set) => {
                 self.ino(set.dir)?;
                 ensure(set.acl.as_ref().is_none_or(Acl::is_valid), || {
                     "an access control list".to_owned()

@@ -26,7 +26,7 @@ impl Shard {
                 if let Some((step, result)) = settled {
                     if commit {
                         let all = std::slice::from_ref(&result);
-                        steps::execute(&mut self.txn(overlay), &step, &result, all, choices)?;
+                        self.execute_step(overlay, &step, &result, all, choices)?;
                         self.performed(&step, &result);
                     }
                     self.store_participation(overlay, &part);
@@ -60,7 +60,7 @@ impl Shard {
         let all = (tx, StepNumber(0))..=(tx, StepNumber(u16::MAX));
         for (_, part) in self.participations.range(all) {
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
-                kept.extend(steps::locks_of(&view, step, result)?);
+                kept.extend(steps::of(step).locks(&view, result)?);
             }
         }
         self.release(tx);

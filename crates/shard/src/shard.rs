@@ -332,7 +332,7 @@ impl Shard {
                 {
                     held.push((
                         coordination.tx,
-                        steps::locks_of(&view, &entry.step, &entry.result)?,
+                        steps::of(&entry.step).locks(&view, &entry.result)?,
                     ));
                 }
             }
@@ -340,7 +340,7 @@ impl Shard {
         for key in &self.active {
             let part = &self.participations[key];
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
-                held.push((part.tx, steps::locks_of(&view, step, result)?));
+                held.push((part.tx, steps::of(step).locks(&view, result)?));
             }
         }
         let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);

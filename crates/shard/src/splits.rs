@@ -14,7 +14,7 @@ use crate::shard::{Shard, view_of};
 use crate::splits::hand::InodesThatMove;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
-    Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult,
+    Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult, step,
 };
 use pandofs_commit::Decision;
 use pandofs_namespace::records::{EntryRecord, PartsRecord, SplitRecord, decode};
@@ -128,7 +128,7 @@ impl Splits {
             CommitMessage::Do {
                 tx,
                 number,
-                step: Step::Adopt { adopt },
+                step: Step::Adopt(adopt),
                 ask,
                 age,
             } => {
@@ -136,7 +136,7 @@ impl Splits {
                 CommitMessage::Do {
                     tx,
                     number,
-                    step: Step::Adopt { adopt },
+                    step: Step::Adopt(adopt),
                     ask,
                     age,
                 }
@@ -170,9 +170,10 @@ impl Shard {
         }
         steps.iter().find_map(|(shard, step)| {
             let (dir, name) = match step {
-                Step::Insert { dir, name, .. } | Step::Remove { dir, name, .. } => (dir, name),
-                Step::Swap { swap } => (&swap.dir, &swap.name),
-                Step::Whiteout { whiteout } => (&whiteout.dir, &whiteout.name),
+                Step::Insert(step::Insert { dir, name, .. })
+                | Step::Remove(step::Remove { dir, name, .. }) => (dir, name),
+                Step::Swap(swap) => (&swap.dir, &swap.name),
+                Step::Whiteout(whiteout) => (&whiteout.dir, &whiteout.name),
                 _ => return None,
             };
             let position = self.config.map.hash_key.position(name.as_bytes());
@@ -521,7 +522,7 @@ impl Shard {
 
     /// A step was performed here: of an adoption the opens come along, and a file may be open from the beginning.
     pub(crate) fn performed(&mut self, step: &Step, result: &StepResult) {
-        if let Step::NewFile { new } = step
+        if let Step::NewFile(new) = step
             && let (Some(session), Some(ino)) = (new.opened_by, new_file::made(result))
             && !self.replaying
         {
@@ -529,7 +530,7 @@ impl Shard {
             // As below.
             self.push_output(Output::Watch { session });
         }
-        if let Step::Adopt { adopt } = step {
+        if let Step::Adopt(adopt) = step {
             self.splits.forget_staging(adopt.split);
             if !self.replaying {
                 self.came_here();

@@ -444,7 +444,7 @@ impl Shard {
             if *shard != self.config.shard {
                 continue;
             }
-            if let Some(ino) = steps::victim(view, step)?
+            if let Some(ino) = steps::of(step).victim(view)?
                 && !self.opens.is_open(ino)
                 // It is opened and cut by a record before the one that is to take its last name.
                 && !self.splits.opening.contains(&ino)
@@ -453,7 +453,7 @@ impl Shard {
             {
                 choices.closed.push(ino);
             }
-            if let Step::NewDir { new } = step {
+            if let Step::NewDir(new) = step {
                 choices.slots = self.slots_of_new_dir(view, new, choices.random);
             }
         }

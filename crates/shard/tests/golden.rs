@@ -1,6 +1,6 @@
 //! Records of the log and stored operations, pinned byte by byte; `docs/data-layout.md` describes them.
 
-use pandofs_api::{Ask, CommitMessage, Refused, Step, StepNumber, StepResult};
+use pandofs_api::{Ask, CommitMessage, Refused, Step, StepNumber, StepResult, step};
 use pandofs_commit::{
     Coordination, Decision, Participation, ParticipationState, StepEntry, StepState,
 };
@@ -262,7 +262,7 @@ fn coordinated(decision: Decision, answer: PlanAnswer) -> Coordinated {
     ];
     let step = |(at, state): (usize, StepState)| StepEntry {
         shard: ShardId(at as u16 + 2),
-        step: Step::DropPart { dir: DIR },
+        step: Step::DropPart(step::DropPart { dir: DIR }),
         state,
         result: StepResult::default(),
     };
@@ -390,9 +390,9 @@ fn participations_are_pinned() {
         (
             "Prepared",
             ParticipationState::Prepared {
-                step: Step::DropPart { dir: DIR },
+                step: Step::DropPart(step::DropPart { dir: DIR }),
                 result: result.clone(),
-                follow: vec![(ShardId(300), Step::DropPart { dir: DIR })],
+                follow: vec![(ShardId(300), Step::DropPart(step::DropPart { dir: DIR }))],
                 pre_committed: true,
             },
         ),

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no test file needs every helper")]
 
 use pandofs_api::{
-    Age, Ask, CommitMessage, FileBody, InodeReply, Refused, Step, StepNumber, StepResult,
+    Age, Ask, CommitMessage, FileBody, InodeReply, Refused, Step, StepNumber, StepResult, step,
 };
 use pandofs_commit::{Coordination, Participation, ParticipationState, StepState};
 use pandofs_types::{Attr, CommitProtocol, FileKind, FsError, Ino, ShardId, Time, TxId};
@@ -24,11 +24,11 @@ pub const AGE: Age = Age {
 
 /// A step told from others by its inode.
 pub fn step(serial: u64) -> Step {
-    Step::Touch {
+    Step::Touch(step::Touch {
         ino: Ino(serial),
         must_own: None,
         time: Time(1_000),
-    }
+    })
 }
 
 /// A result told from others by its inode.

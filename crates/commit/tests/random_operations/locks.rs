@@ -2,7 +2,7 @@
 
 use crate::node::Stored;
 use crate::plan::identify;
-use pandofs_api::{Age, Step, StepNumber};
+use pandofs_api::{Age, Step, StepNumber, step};
 use pandofs_commit::{Decision, ParticipationState, StepState};
 use pandofs_types::{Ino, TxId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +124,7 @@ fn undecided(stored: &Stored) -> impl Iterator<Item = (&Step, TxId, StepNumber, 
 }
 
 fn key(step: &Step) -> u64 {
-    let Step::HoldAncestors { from: Ino(key), .. } = step else {
+    let Step::HoldAncestors(step::HoldAncestors { from: Ino(key), .. }) = step else {
         panic!("not a step of a plan: {:?}", identify(step));
     };
     *key

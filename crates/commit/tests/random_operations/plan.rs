@@ -1,7 +1,7 @@
 //! What one operation is to do, drawn before it starts.
 
 use crate::random::Random;
-use pandofs_api::{FileBody, InodeReply, Step, StepResult};
+use pandofs_api::{FileBody, InodeReply, Step, StepResult, step};
 use pandofs_types::{Attr, FileKind, Ino, ShardId, Time};
 
 /// The steps of one operation, those that are only found on the way included.
@@ -88,11 +88,11 @@ impl Plan {
     /// does that has room for the two numbers.
     pub fn step(&self, number: usize) -> (ShardId, Step) {
         let planned = &self.steps[number];
-        let step = Step::HoldAncestors {
+        let step = Step::HoldAncestors(step::HoldAncestors {
             from: Ino(planned.key),
             moving: Ino(self.index as u64),
             depth: number as u32,
-        };
+        });
         (planned.shard, step)
     }
 
@@ -107,7 +107,7 @@ impl Plan {
 
 /// The plan and the number of the step in it.
 pub fn identify(step: &Step) -> (usize, usize) {
-    let Step::HoldAncestors { moving, depth, .. } = step else {
+    let Step::HoldAncestors(step::HoldAncestors { moving, depth, .. }) = step else {
         panic!("not a step of a plan: {step:?}");
     };
     (moving.0 as usize, *depth as usize)

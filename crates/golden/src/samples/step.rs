@@ -7,7 +7,7 @@ use super::{
 use pandofs_api::{
     Adopt, Age, Ask, CommitMessage, Horizon, MovedInode, NewDir, NewFile, NewNode, NewPart,
     PeerMessage, Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult,
-    Swap, SwappedEntry, Whiteout,
+    Swap, SwappedEntry, Whiteout, step,
 };
 use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
@@ -151,7 +151,7 @@ pub fn steps() -> Named<Step> {
     vec![
         (
             "Insert",
-            Step::Insert {
+            Step::Insert(step::Insert {
                 dir,
                 name: name("leaf"),
                 ino: Some(FILE),
@@ -160,11 +160,11 @@ pub fn steps() -> Named<Step> {
                 replace: true,
                 caller: caller(),
                 time,
-            },
+            }),
         ),
         (
             "Insert made",
-            Step::Insert {
+            Step::Insert(step::Insert {
                 dir,
                 name: name("leaf"),
                 ino: None,
@@ -173,150 +173,122 @@ pub fn steps() -> Named<Step> {
                 replace: false,
                 caller: caller(),
                 time,
-            },
+            }),
         ),
         (
             "Remove",
-            Step::Remove {
+            Step::Remove(step::Remove {
                 dir,
                 name: name("leaf"),
                 ino: FILE,
                 caller: caller(),
                 time,
-            },
+            }),
         ),
         (
             "Whiteout",
-            Step::Whiteout {
-                whiteout: Box::new(Whiteout {
-                    dir,
-                    name: name("leaf"),
-                    ino: FILE,
-                    new: new_file(NewNode::Char { rdev: 0 }),
-                    caller: caller(),
-                }),
-            },
+            Step::Whiteout(Box::new(Whiteout {
+                dir,
+                name: name("leaf"),
+                ino: FILE,
+                new: new_file(NewNode::Char { rdev: 0 }),
+                caller: caller(),
+            })),
         ),
-        (
-            "NewDir",
-            Step::NewDir {
-                new: Box::new(new_dir),
-            },
-        ),
-        (
-            "NewFile",
-            Step::NewFile {
-                new: Box::new(new_file(NewNode::File)),
-            },
-        ),
+        ("NewDir", Step::NewDir(Box::new(new_dir))),
+        ("NewFile", Step::NewFile(Box::new(new_file(NewNode::File)))),
         (
             "NewFile link",
-            Step::NewFile {
-                new: Box::new(NewFile {
-                    opened_by: None,
-                    ..new_file(NewNode::Symlink {
-                        target: b"there".to_vec(),
-                    })
-                }),
-            },
+            Step::NewFile(Box::new(NewFile {
+                opened_by: None,
+                ..new_file(NewNode::Symlink {
+                    target: b"there".to_vec(),
+                })
+            })),
         ),
-        (
-            "NewPart",
-            Step::NewPart {
-                part: Box::new(new_part()),
-            },
-        ),
-        ("Link", Step::Link { ino: FILE, time }),
+        ("NewPart", Step::NewPart(Box::new(new_part()))),
+        ("Link", Step::Link(step::Link { ino: FILE, time })),
         (
             "Unlink",
-            Step::Unlink {
+            Step::Unlink(step::Unlink {
                 ino: FILE,
                 must_own: Some(1000),
                 time,
-            },
+            }),
         ),
         (
             "Touch",
-            Step::Touch {
+            Step::Touch(step::Touch {
                 ino: FILE,
                 must_own: None,
                 time,
-            },
+            }),
         ),
         (
             "DropDir",
-            Step::DropDir {
+            Step::DropDir(step::DropDir {
                 dir,
                 must_own: Some(1000),
-            },
+            }),
         ),
-        ("DropPart", Step::DropPart { dir }),
+        ("DropPart", Step::DropPart(step::DropPart { dir })),
         (
             "SetParent",
-            Step::SetParent {
+            Step::SetParent(step::SetParent {
                 dir,
                 parent: Ino::ROOT,
                 must_own: None,
                 caller: caller(),
                 time,
-            },
+            }),
         ),
         (
             "HoldAncestors",
-            Step::HoldAncestors {
+            Step::HoldAncestors(step::HoldAncestors {
                 from: DIR,
                 moving: Ino(DIR.0 + 1),
                 depth: 5,
-            },
+            }),
         ),
         (
             "SetDir",
-            Step::SetDir {
+            Step::SetDir(step::SetDir {
                 dir,
                 set,
                 settings: settings(),
                 caller: caller(),
                 time,
-            },
+            }),
         ),
-        (
-            "Adopt",
-            Step::Adopt {
-                adopt: Box::new(adopt()),
-            },
-        ),
+        ("Adopt", Step::Adopt(Box::new(adopt()))),
         (
             "GiveUp",
-            Step::GiveUp {
+            Step::GiveUp(step::GiveUp {
                 dir,
                 split: split_id(),
-            },
+            }),
         ),
         (
             "Swap",
-            Step::Swap {
-                swap: Box::new(Swap {
-                    dir,
-                    name: name("leaf"),
-                    other: Ino::ROOT,
-                    comes: swapped(),
-                    own: true,
-                    caller: caller(),
-                    time,
-                }),
-            },
+            Step::Swap(Box::new(Swap {
+                dir,
+                name: name("leaf"),
+                other: Ino::ROOT,
+                comes: swapped(),
+                own: true,
+                caller: caller(),
+                time,
+            })),
         ),
         (
             "SetAcl",
-            Step::SetAcl {
-                set: Box::new(SetAcl {
-                    dir,
-                    kind: AclKind::Default,
-                    acl: acls().access.map(|acl| *acl),
-                    caller: caller(),
-                    time,
-                }),
-            },
+            Step::SetAcl(Box::new(SetAcl {
+                dir,
+                kind: AclKind::Default,
+                acl: acls().access.map(|acl| *acl),
+                caller: caller(),
+                time,
+            })),
         ),
     ]
 }
@@ -343,7 +315,7 @@ pub fn refused() -> Named<Refused> {
 /// Every message of a distributed operation.
 pub fn commit_messages() -> Named<CommitMessage> {
     let (tx, number) = (tx(), StepNumber(300));
-    let drop_part = Step::DropPart { dir: DIR };
+    let drop_part = Step::DropPart(step::DropPart { dir: DIR });
     vec![
         (
             "Do",

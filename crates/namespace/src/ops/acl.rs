@@ -54,7 +54,7 @@ impl Change {
             caller: cx.caller.clone(),
             time: cx.choices.time,
         };
-        let step = Step::SetAcl { set: Box::new(set) };
+        let step = Step::SetAcl(Box::new(set));
         let plan = Plan {
             steps: vec![(view.shard, step)],
             answer: PlanAnswer::Done,

@@ -8,7 +8,7 @@ use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
 use crate::touches::entry_key;
 use crate::{Context, Effect, Owned, Stop, Txn, View};
-use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step, op};
+use pandofs_api::{EntryReply, Layout, NewFile, NewNode, Refusal, Reply, Step, op, step};
 use pandofs_placement::{FilePolicy, place_new_file};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
 use pandofs_types::{
@@ -113,7 +113,7 @@ impl Placed {
         if self.shard == view.shard {
             return None;
         }
-        let insert = Step::Insert {
+        let insert = Step::Insert(step::Insert {
             dir: create.dir,
             name: create.name.clone(),
             ino: None,
@@ -122,7 +122,7 @@ impl Placed {
             replace: false,
             caller: caller.clone(),
             time: self.new.time,
-        };
+        });
         let new = NewFile {
             opened_by,
             ..self.new.clone()
@@ -130,7 +130,7 @@ impl Placed {
         Some(Plan {
             steps: vec![
                 (view.shard, insert),
-                (self.shard, Step::NewFile { new: Box::new(new) }),
+                (self.shard, Step::NewFile(Box::new(new))),
             ],
             answer: PlanAnswer::Made { shard: self.shard },
         })

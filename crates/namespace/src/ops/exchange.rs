@@ -30,9 +30,7 @@ impl Execute for op::Exchange {
                 caller: caller.clone(),
                 time: cx.choices.time,
             };
-            Step::Swap {
-                swap: Box::new(swap),
-            }
+            Step::Swap(Box::new(swap))
         };
         let mut steps = vec![
             (view.shard, swap(dir, &self.name, self.new_dir, true)),

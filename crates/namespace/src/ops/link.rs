@@ -2,7 +2,7 @@
 
 use super::{Checked, Execute, Plan, PlanAnswer};
 use crate::{Context, Stop, View};
-use pandofs_api::{Step, op};
+use pandofs_api::{Step, op, step};
 use pandofs_types::{FileKind, FsError};
 
 impl Execute for op::Link {
@@ -12,7 +12,7 @@ impl Execute for op::Link {
             return Err(FsError::Stale.into());
         }
         let time = cx.choices.time;
-        let insert = Step::Insert {
+        let insert = Step::Insert(step::Insert {
             dir: self.dir,
             name: self.name.clone(),
             ino: None,
@@ -21,11 +21,11 @@ impl Execute for op::Link {
             replace: false,
             caller: cx.caller.clone(),
             time,
-        };
-        let link = Step::Link {
+        });
+        let link = Step::Link(step::Link {
             ino: self.ino,
             time,
-        };
+        });
         let plan = Plan {
             steps: vec![(view.shard, insert), (self.inode_shard, link)],
             answer: PlanAnswer::Made {

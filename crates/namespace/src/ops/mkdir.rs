@@ -6,7 +6,7 @@ use super::{Checked, Choices, Execute, Mutation, Places, Plan, PlanAnswer};
 use crate::permission::inherit;
 use crate::records::PartsRecord;
 use crate::{Context, Stop, Txn, View};
-use pandofs_api::{NewDir, Step, op};
+use pandofs_api::{NewDir, Step, op, step};
 use pandofs_placement::{DirPolicy, place_new_directory};
 use pandofs_types::{FileKind, Ino, LeaseKey};
 
@@ -75,7 +75,7 @@ fn plan(mkdir: &op::Mkdir, view: &View<'_>, cx: &Context<'_>) -> Result<(Plan, P
         acls,
     };
     parts.grain = placed.parent_after;
-    let insert = Step::Insert {
+    let insert = Step::Insert(step::Insert {
         dir,
         name: mkdir.name.clone(),
         ino: None,
@@ -84,11 +84,11 @@ fn plan(mkdir: &op::Mkdir, view: &View<'_>, cx: &Context<'_>) -> Result<(Plan, P
         replace: false,
         caller: caller.clone(),
         time: choices.time,
-    };
+    });
     let plan = Plan {
         steps: vec![
             (view.shard, insert),
-            (placed.shard, Step::NewDir { new: Box::new(new) }),
+            (placed.shard, Step::NewDir(Box::new(new))),
         ],
         answer: PlanAnswer::Made {
             shard: placed.shard,

@@ -4,7 +4,7 @@ use super::{Checked, Execute, Plan, PlanAnswer};
 use crate::permission::must_own;
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
-use pandofs_api::{Step, op};
+use pandofs_api::{Step, op, step};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name};
 
 impl Execute for op::Unlink {
@@ -49,23 +49,23 @@ fn plan(
     }
     let must_own = must_own(cx.caller, &owned.parts);
     let time = cx.choices.time;
-    let remove = Step::Remove {
+    let remove = Step::Remove(step::Remove {
         dir,
         name: name.clone(),
         ino: entry.ino,
         caller: cx.caller.clone(),
         time,
-    };
+    });
     let free = match kind {
-        Kind::Dir => Step::DropDir {
+        Kind::Dir => Step::DropDir(step::DropDir {
             dir: entry.ino,
             must_own,
-        },
-        Kind::Other => Step::Unlink {
+        }),
+        Kind::Other => Step::Unlink(step::Unlink {
             ino: entry.ino,
             must_own,
             time,
-        },
+        }),
     };
     let plan = Plan {
         steps: vec![(view.shard, remove), (entry.shard, free)],

@@ -6,7 +6,7 @@ use super::{Checked, Execute, Plan, PlanAnswer};
 use crate::permission::must_own;
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
-use pandofs_api::{Refusal, Step, Whiteout, op};
+use pandofs_api::{Refusal, Step, Whiteout, op, step};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey, ShardId};
 
 impl Execute for op::Rename {
@@ -28,23 +28,21 @@ impl Execute for op::Rename {
                 new: whiteout(caller, &owned.parts, time),
                 caller: caller.clone(),
             };
-            Step::Whiteout {
-                whiteout: Box::new(whiteout),
-            }
+            Step::Whiteout(Box::new(whiteout))
         } else {
-            Step::Remove {
+            Step::Remove(step::Remove {
                 dir,
                 name: self.name.clone(),
                 ino: entry.ino,
                 caller: caller.clone(),
                 time,
-            }
+            })
         };
         let mut steps = vec![
             (view.shard, takes),
             (
                 self.new_shard,
-                Step::Insert {
+                Step::Insert(step::Insert {
                     dir: self.new_dir,
                     name: self.new_name.clone(),
                     ino: Some(entry.ino),
@@ -53,7 +51,7 @@ impl Execute for op::Rename {
                     replace: !self.no_replace,
                     caller: caller.clone(),
                     time,
-                },
+                }),
             ),
         ];
         if moves_dir {
@@ -61,30 +59,30 @@ impl Execute for op::Rename {
             // one asks for, so that the younger gives way and sees the new tree when it tries again.
             steps.push((
                 entry.shard,
-                Step::SetParent {
+                Step::SetParent(step::SetParent {
                     dir: entry.ino,
                     parent: self.new_dir,
                     must_own,
                     caller: caller.clone(),
                     time,
-                },
+                }),
             ));
             steps.push((
                 self.new_dir.birth_shard(),
-                Step::HoldAncestors {
+                Step::HoldAncestors(step::HoldAncestors {
                     from: self.new_dir,
                     moving: entry.ino,
                     depth: 0,
-                },
+                }),
             ));
         } else {
             steps.push((
                 entry.shard,
-                Step::Touch {
+                Step::Touch(step::Touch {
                     ino: entry.ino,
                     must_own,
                     time,
-                },
+                }),
             ));
         }
         let plan = Plan {

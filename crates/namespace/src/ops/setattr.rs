@@ -7,7 +7,7 @@ use super::{Checked, Choices, Execute, Mutation, Plan, PlanAnswer, inode_reply};
 use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Context, Stop, Txn, View};
-use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step, op};
+use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step, op, step};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, LeaseKey, SetAttr, SetTime, Time};
 
@@ -87,13 +87,13 @@ impl Execute for op::SetDirSettings {
 }
 
 fn plan(view: &View<'_>, cx: &Context<'_>, dir: Ino, set: SetAttr, settings: DirSettings) -> Plan {
-    let step = Step::SetDir {
+    let step = Step::SetDir(step::SetDir {
         dir,
         set,
         settings,
         caller: cx.caller.clone(),
         time: cx.choices.time,
-    };
+    });
     Plan {
         steps: vec![(view.shard, step)],
         answer: PlanAnswer::Inode { ino: dir },

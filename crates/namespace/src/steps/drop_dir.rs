@@ -4,42 +4,59 @@
 //! its own children, though, and each shard knows its own, so asking every shard that is found on the
 //! way, starting from the home's map, reaches all of them (`DropPart` names what it knows in turn).
 
-use super::Prepared;
 use super::free::forget_inode;
 use super::insert::no_longer;
+use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};
 use crate::permission::check_owner;
 use crate::records::PartsRecord;
-use crate::{Locks, Stop, Txn, View};
-use pandofs_api::{Refusal, Step};
-use pandofs_types::{FileKind, FsError, Ino, ShardId, TxId};
+use crate::{Stop, Txn, View};
+use pandofs_api::{Refusal, Step, StepResult, step};
+use pandofs_types::{FileKind, FsError, Ino, LeaseKey, ShardId};
 
-pub(super) fn locks(dir: Ino) -> LockSet {
-    vec![Lock::Dir(dir), Lock::Inode(dir), Lock::Parent(dir)]
+impl Perform for step::DropDir {
+    fn prepare(&self, txn: &mut Txn<'_, '_>, cx: &Held<'_>) -> Result<Prepared, Stop> {
+        let (dir, must_own) = (self.dir, self.must_own);
+        let (view, locks_held, own) = (&txn.view(), cx.locks, cx.own);
+        let locks = locks(dir);
+        for lock in &locks {
+            locks_held.check(lock, own)?;
+        }
+        let inode = view.inode(dir)?;
+        if inode.kind != FileKind::Dir {
+            return Err(FsError::NotDir.into());
+        }
+        check_owner(must_own, &inode)?;
+        let parts = empty_parts(view, dir)?;
+        Ok(Prepared {
+            follow: elsewhere(&parts, dir, view.shard),
+            locks,
+            ..Prepared::default()
+        })
+    }
+
+    fn execute(&self, txn: &mut Txn<'_, '_>, _given: &Given<'_>) -> Result<(), Stop> {
+        let dir = self.dir;
+        let inode = txn.view().inode(dir).map_err(no_longer)?;
+        drop_parts(txn, dir)?;
+        forget_inode(txn, dir, inode)
+    }
+
+    fn locks(&self, _view: &View<'_>, _own: &StepResult) -> Result<LockSet, Stop> {
+        Ok(locks(self.dir))
+    }
+
+    fn touches(&self, _view: &View<'_>) -> Vec<LeaseKey> {
+        vec![LeaseKey::Inode(self.dir), LeaseKey::Parts(self.dir)]
+    }
+
+    fn dir(&self) -> Option<Ino> {
+        Some(self.dir)
+    }
 }
 
-pub fn prepare(
-    view: &View<'_>,
-    locks_held: &Locks,
-    own: Option<TxId>,
-    dir: Ino,
-    must_own: Option<u32>,
-) -> Result<Prepared, Stop> {
-    let locks = locks(dir);
-    for lock in &locks {
-        locks_held.check(lock, own)?;
-    }
-    let inode = view.inode(dir)?;
-    if inode.kind != FileKind::Dir {
-        return Err(FsError::NotDir.into());
-    }
-    check_owner(must_own, &inode)?;
-    let parts = empty_parts(view, dir)?;
-    Ok(Prepared {
-        follow: elsewhere(&parts, dir, view.shard),
-        locks,
-        ..Prepared::default()
-    })
+fn locks(dir: Ino) -> LockSet {
+    vec![Lock::Dir(dir), Lock::Inode(dir), Lock::Parent(dir)]
 }
 
 /// The partitions here, if they are empty and none is being split.
@@ -64,14 +81,8 @@ pub(super) fn elsewhere(parts: &PartsRecord, dir: Ino, here: ShardId) -> Vec<(Sh
         .shards()
         .into_iter()
         .filter(|&shard| shard != here && shard != dir.birth_shard())
-        .map(|shard| (shard, Step::DropPart { dir }))
+        .map(|shard| (shard, Step::DropPart(step::DropPart { dir })))
         .collect()
-}
-
-pub fn execute(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {
-    let inode = txn.view().inode(dir).map_err(no_longer)?;
-    drop_parts(txn, dir)?;
-    forget_inode(txn, dir, inode)
 }
 
 pub(super) fn drop_parts(txn: &mut Txn<'_, '_>, dir: Ino) -> Result<(), Stop> {

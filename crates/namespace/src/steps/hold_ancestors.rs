@@ -5,50 +5,55 @@
 //! it, each move holds the parent of what it moves alone, and the parents of all its new ancestors
 //! together with others; the two cannot both be prepared.
 
-use super::Prepared;
+use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};
 use crate::records::Body;
-use crate::{Locks, Stop, View};
-use pandofs_api::{Step, StepResult};
+use crate::{Stop, Txn, View};
+use pandofs_api::{Step, StepResult, step};
 use pandofs_types::limits::MAX_DIRECTORY_DEPTH;
-use pandofs_types::{FsError, Ino, TxId};
+use pandofs_types::{FsError, Ino};
 
-pub fn prepare(
-    view: &View<'_>,
-    locks_held: &Locks,
-    own: Option<TxId>,
-    from: Ino,
-    moving: Ino,
-    depth: u32,
-) -> Result<Prepared, Stop> {
-    // The parent of a directory may be there for others and not yet here: it was made with several partitions.
-    let is_there = |dir| locks_held.check(&Lock::Made(dir), own);
-    let (locks, next) = walk(view, from, moving, depth, &is_there)?;
-    for lock in &locks {
-        locks_held.check(lock, own)?;
-    }
-    let follow = next
-        .map(|(from, depth)| {
-            (
-                from.birth_shard(),
-                Step::HoldAncestors {
-                    from,
-                    moving,
-                    depth,
-                },
-            )
+impl Perform for step::HoldAncestors {
+    fn prepare(&self, txn: &mut Txn<'_, '_>, cx: &Held<'_>) -> Result<Prepared, Stop> {
+        let (from, moving, depth) = (self.from, self.moving, self.depth);
+        let (view, locks_held, own) = (&txn.view(), cx.locks, cx.own);
+        // The parent of a directory may be there for others and not yet here: it was made with several partitions.
+        let is_there = |dir| locks_held.check(&Lock::Made(dir), own);
+        let (locks, next) = walk(view, from, moving, depth, &is_there)?;
+        for lock in &locks {
+            locks_held.check(lock, own)?;
+        }
+        let follow = next
+            .map(|(from, depth)| {
+                (
+                    from.birth_shard(),
+                    Step::HoldAncestors(step::HoldAncestors {
+                        from,
+                        moving,
+                        depth,
+                    }),
+                )
+            })
+            .into_iter()
+            .collect();
+        Ok(Prepared {
+            result: StepResult::default(),
+            follow,
+            locks,
         })
-        .into_iter()
-        .collect();
-    Ok(Prepared {
-        result: StepResult::default(),
-        follow,
-        locks,
-    })
+    }
+
+    fn execute(&self, _txn: &mut Txn<'_, '_>, _given: &Given<'_>) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn locks(&self, view: &View<'_>, _own: &StepResult) -> Result<LockSet, Stop> {
+        Ok(walk(view, self.from, self.moving, self.depth, &|_| Ok(()))?.0)
+    }
 }
 
 /// The locks for the ancestors on this shard from `from` upwards, and the first one on another shard.
-pub(super) fn walk(
+fn walk(
     view: &View<'_>,
     from: Ino,
     moving: Ino,

@@ -3,6 +3,7 @@
 use crate::support::{Cluster, create_file, link, name, sent};
 use pandofs_api::{
     Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
+    step,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -67,7 +68,7 @@ fn about_to_move() -> (Cluster, Ino, Vec<String>) {
     assert_eq!(dir.shard, ShardId(0));
     // Names that an operation of the other shard holds.
     for (number, text) in names("held").enumerate() {
-        let step = Step::Insert {
+        let step = Step::Insert(step::Insert {
             dir: dir.ino,
             name: name(&text),
             ino: Some(Ino::new(ShardId(1), 1)),
@@ -76,7 +77,7 @@ fn about_to_move() -> (Cluster, Ino, Vec<String>) {
             replace: false,
             caller: Credentials::ROOT,
             time: Time(1_000),
-        };
+        });
         let tx = tx(number);
         let age = Age { time: Time(1), tx };
         let (number, ask) = (StepNumber(1), Ask::Prepare);

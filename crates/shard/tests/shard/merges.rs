@@ -114,7 +114,7 @@ fn no_partition_begins_to_go_back_while_its_directory_is_removed() {
                 &message,
                 PeerMessage::Commit {
                     message: CommitMessage::Do {
-                        step: Step::DropPart { .. },
+                        step: Step::DropPart(_),
                         ..
                     },
                     ..

@@ -1,7 +1,9 @@
 //! Outcomes that reach a shard for some steps of an operation and not yet for others.
 
 use crate::support::{Cluster, create_file, horizon, name, sent};
-use pandofs_api::{Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber, op};
+use pandofs_api::{
+    Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber, op, step,
+};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
 use pandofs_store::Store;
@@ -55,11 +57,11 @@ fn touch(sequence: u64, number: u16, ino: Ino) -> Input {
     of_coordinator(CommitMessage::Do {
         tx,
         number: StepNumber(number),
-        step: Step::Touch {
+        step: Step::Touch(step::Touch {
             ino,
             must_own: None,
             time: Time(5_000),
-        },
+        }),
         ask: Ask::Prepare,
         age: Age {
             time: Time(sequence as i64),

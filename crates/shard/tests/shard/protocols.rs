@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, create_file, horizon, name, receiver, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
+    Age, Ask, CommitMessage, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op, step,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -140,7 +140,7 @@ fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
         sequence: 1_000,
     };
     let number = StepNumber(1);
-    let step = Step::Insert {
+    let step = Step::Insert(step::Insert {
         dir: parent,
         name: name(text),
         ino: Some(leads_to),
@@ -149,7 +149,7 @@ fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
         replace: false,
         caller: Credentials::ROOT,
         time: Time(5_000),
-    };
+    });
     let age = Age { time: Time(1), tx };
     let ask = Ask::Decide;
     let message = CommitMessage::Do {

@@ -3,6 +3,7 @@
 use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{
     Age, Ask, CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, Step, StepNumber, op,
+    step,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Ticket};
@@ -67,11 +68,11 @@ fn touch(sequence: u64, age: i64, ino: Ino) -> Input {
         message: CommitMessage::Do {
             tx,
             number: StepNumber(1),
-            step: Step::Touch {
+            step: Step::Touch(step::Touch {
                 ino,
                 must_own: None,
                 time,
-            },
+            }),
             ask: Ask::Prepare,
             age: Age { time, tx },
         },

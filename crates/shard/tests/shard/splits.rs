@@ -199,7 +199,7 @@ fn a_crash_at_any_message_of_a_merge_leaves_one_owner() {
                 };
                 let to = crate::support::receiver(&message);
                 last_steps += u32::from(matches!(&message, PeerMessage::Commit {
-                    message: CommitMessage::Do { step: Step::Adopt { adopt }, .. },
+                    message: CommitMessage::Do { step: Step::Adopt(adopt), .. },
                     ..
                 } if adopt.back));
                 outputs = cluster.input(to.0, Input::Peer(message)).outputs;

@@ -3,7 +3,7 @@
 use crate::support::{Cluster, link, name, sent};
 use pandofs_api::{
     Ask, CommitMessage, EntryReply, Horizon, NewNode, PeerMessage, Refusal, Reply, Request, Step,
-    StepNumber, op,
+    StepNumber, op, step,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
@@ -268,7 +268,7 @@ fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
         let prepare = CommitMessage::Do {
             tx,
             number,
-            step: Step::Link { ino, time },
+            step: Step::Link(step::Link { ino, time }),
             ask: Ask::Prepare,
             age: pandofs_api::Age { time, tx },
         };
