@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{
     Adopt, Age, CommitMessage, Horizon, PeerMessage, Refusal, Refused, Reply, ShardRequest,
-    SplitId, Step, StepNumber, StepResult,
+    SplitId, Step, StepNumber, StepResult, step,
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
@@ -192,18 +192,16 @@ impl Shard {
     /// is not stored: after a restart the target is asked what it decided, not asked to decide again. Nor is by how
     /// many chunks more that was sent, or that the target is to refuse: this follows from what is in memory, and what is
     /// stored from the record, which says how many `chunks` were copied.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn coordinate_split(
         &mut self,
         overlay: &mut Overlay<'_>,
-        dir: Ino,
         target: ShardId,
-        give_up: Step,
         adopt: Adopt,
         chunks: u32,
         choices: &Choices,
     ) -> Result<(), Stop> {
-        let split = adopt.split;
+        let (dir, split) = (adopt.part.dir, adopt.split);
+        let give_up = Step::GiveUp(step::GiveUp { dir, split });
         let stored = Adopt {
             chunks,
             changed: Vec::new(),

@@ -302,15 +302,12 @@ impl Shard {
             | CommitMessage::InquireOutcome { .. } => {
                 return self.coordinator_event(overlay, from, message, choices);
             }
-            CommitMessage::Do {
-                ref step, ask, age, ..
-            } => {
+            CommitMessage::Do { .. } => {
                 if let Some(known) = self.participations.get(&(tx, number)) {
                     let answer = known.answer();
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
                 } else if !self.has_passed(tx) {
-                    let step = step.clone();
-                    self.take_part(overlay, from, &horizon, step, ask, age, number, choices, tx)?;
+                    self.take_part(overlay, from, &horizon, &message, choices)?;
                 }
             }
             CommitMessage::Ack { .. } => {
@@ -362,20 +359,25 @@ impl Shard {
         Ok(())
     }
 
-    /// Performs a step, or prepares it, or refuses.
-    #[allow(clippy::too_many_arguments)]
+    /// Performs the step of a [`CommitMessage::Do`], or prepares it, or refuses.
     fn take_part(
         &mut self,
         overlay: &mut Overlay<'_>,
         from: ShardId,
         horizon: &Horizon,
-        step: Step,
-        ask: Ask,
-        age: Age,
-        number: StepNumber,
+        message: &CommitMessage,
         choices: &Choices,
-        tx: TxId,
     ) -> Result<(), Stop> {
+        let CommitMessage::Do {
+            tx,
+            number,
+            step,
+            ask,
+            age,
+        } = message.clone()
+        else {
+            return Err(Stop::Broken(format!("{message:?} asks for no step")));
+        };
         let prepared = if choices.admission == Admission::Full {
             Err(FsError::NoSpace.into())
         } else if choices.admission == Admission::Busy || self.would_change_time_again(&step, age) {
@@ -406,19 +408,12 @@ impl Shard {
                 // Older operations wait, younger ones give way: no circle of waiting can close. Nor can it
                 // through a file that is moving to its data objects, which has no age: it waits for no lock.
                 let to = self.config.shard;
-                let message = CommitMessage::Do {
-                    tx,
-                    number,
-                    step,
-                    ask,
-                    age,
-                };
                 let message = PeerMessage::Commit {
                     from,
                     to,
                     horizon: horizon.clone(),
                     held: None,
-                    message,
+                    message: message.clone(),
                 };
                 if !self.replaying {
                     self.wait_for(holder, Input::Peer(message));

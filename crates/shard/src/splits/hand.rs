@@ -4,7 +4,7 @@ use super::{Copying, read_names};
 use crate::lockers::Lockers;
 use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem, Step, step};
+use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem};
 use pandofs_namespace::{Choices, Stop, View, split};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
@@ -100,8 +100,7 @@ impl Shard {
         } else {
             overflow(&mut adopt, dir)
         };
-        let give_up = Step::GiveUp(step::GiveUp { dir, split: id });
-        match self.coordinate_split(overlay, dir, record.target, give_up, adopt, chunks, choices) {
+        match self.coordinate_split(overlay, record.target, adopt, chunks, choices) {
             Ok(()) => {
                 let from = self.config.shard;
                 if !self.replaying {
