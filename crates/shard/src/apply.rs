@@ -3,6 +3,7 @@
 use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
+use crate::waiting::Until;
 use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest, op};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
@@ -48,14 +49,9 @@ impl Shard {
                 }
                 self.track_writes(overlay, mark)?;
                 self.effects(overlay, env)?;
-                let after = std::mem::take(&mut self.splits.after_apply);
                 if self.proposals.is_empty() && self.meta.applied == self.proposed {
-                    // Whatever was about to be applied is.
-                    self.splits.closing.clear();
-                    self.splits.opening.clear();
-                    self.ready.extend(after);
-                } else {
-                    self.splits.after_apply = after;
+                    self.opens.all_applied();
+                    self.waiting.release(Until::Applied);
                 }
                 self.submit_ready(overlay, env)?;
             }

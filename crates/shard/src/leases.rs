@@ -20,10 +20,10 @@
 use crate::port::{Environment, Input, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
+use crate::waiting::Until;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
-    CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, StepNumber,
-    op,
+    CommitMessage, Horizon, PeerMessage, Refusal, Reply, Request, ShardRequest, Step, op,
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
@@ -31,13 +31,10 @@ use pandofs_namespace::{Plan, Stop, View, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
-    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term, TxId,
+    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-
-/// An input that waits, for what it is told apart: the same message may come again meanwhile.
-type Aside = (ShardId, TxId, StepNumber, bool);
 
 #[derive(Debug, Default)]
 pub struct Leases {
@@ -53,12 +50,6 @@ pub struct Leases {
     missing: BTreeSet<SessionId>,
     /// Until when they are waited for.
     grace: Steady,
-    /// Changes that wait until what they touch is clear.
-    waiting: BTreeMap<WaitId, Input>,
-    /// Changes that wait for the sessions that are missing.
-    early: Vec<Input>,
-    /// Which messages are among those.
-    asides: HashSet<Aside>,
     /// What records change that are proposed and not applied, and the index of each.
     proposed: VecDeque<(u64, Vec<LeaseKey>)>,
     changing: HashMap<LeaseKey, u32>,
@@ -105,11 +96,6 @@ impl Leases {
 
     pub fn recalled(&self) -> u64 {
         self.table.recalled()
-    }
-
-    /// Changes that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len() + self.early.len()
     }
 
     #[cfg(feature = "planted")]
@@ -182,10 +168,8 @@ impl Shard {
     pub(crate) fn put_aside(&mut self, cleared: &Cleared, input: Input) {
         match cleared {
             Cleared::Yes => unreachable!("what may be proposed does not wait"),
-            Cleared::Wait(id) => {
-                self.leases.waiting.insert(*id, input);
-            }
-            Cleared::Early => self.leases.early.push(input),
+            Cleared::Wait(id) => self.wait(Until::Clear(*id), input),
+            Cleared::Early => self.wait(Until::Leaseholders, input),
         }
     }
 
@@ -225,9 +209,7 @@ impl Shard {
         if !self.leases.is_used() {
             return Some(Vec::new());
         }
-        let (tx, number) = crate::coordinate::tx_of(message);
-        let aside = (from, tx, number, message.is_to_coordinator());
-        if self.leases.asides.contains(&aside) {
+        if self.waiting.has_message(from, message) {
             // It came again.
             return None;
         }
@@ -240,7 +222,6 @@ impl Shard {
         if cleared == Cleared::Yes {
             return Some(keys);
         }
-        self.leases.asides.insert(aside);
         let to = self.config.shard;
         let message = PeerMessage::Commit {
             from,
@@ -448,19 +429,8 @@ impl Shard {
             self.push_output(Output::Recall(recall));
         }
         for id in self.leases.table.take_clear() {
-            if let Some(input) = self.leases.waiting.remove(&id) {
-                self.goes_on(input);
-            }
+            self.waiting.release(Until::Clear(id));
         }
-    }
-
-    fn goes_on(&mut self, input: Input) {
-        if let Input::Peer(PeerMessage::Commit { from, message, .. }) = &input {
-            let (tx, number) = crate::coordinate::tx_of(message);
-            let aside = (*from, tx, number, message.is_to_coordinator());
-            self.leases.asides.remove(&aside);
-        }
-        self.ready.push(input);
     }
 
     /// The session takes leases from now on, and has none.
@@ -493,9 +463,7 @@ impl Shard {
     /// The session has no leases of before the restart.
     fn is_back(&mut self, session: SessionId) {
         if self.leases.missing.remove(&session) && self.leases.missing.is_empty() {
-            for input in std::mem::take(&mut self.leases.early) {
-                self.goes_on(input);
-            }
+            self.waiting.release(Until::Leaseholders);
         }
     }
 

@@ -36,6 +36,7 @@ mod shard;
 mod splits;
 mod submit;
 mod tombstones;
+mod waiting;
 mod warming;
 
 pub use coordinate::{Coordinated, Origin};

@@ -18,6 +18,7 @@
 use crate::port::{Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
+use crate::waiting::Until;
 use hashbrown::HashMap;
 use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
@@ -26,7 +27,7 @@ use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
 use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Steady};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -39,8 +40,6 @@ pub struct Lockers {
     answers: HashMap<SessionId, HashMap<SlotId, (u64, Answer)>>,
     /// Sessions that are on disk as ones that may have locks here.
     kept: BTreeSet<SessionId>,
-    /// Requests of sessions that are on their way there.
-    early: BTreeMap<SessionId, Vec<Input>>,
     /// Sessions that may have had locks before the restart and have not said which.
     missing: BTreeSet<SessionId>,
     now: Steady,
@@ -120,19 +119,7 @@ impl Shard {
                 self.answer(ticket, Err(refusal), false);
                 return Ok(());
             }
-            Err(Stop::Locked(tx)) => {
-                self.wait_for(tx, Input::Request { ticket, request });
-                return Ok(());
-            }
-            Err(Stop::Cold(key)) => {
-                self.warm(key, Input::Request { ticket, request });
-                return Ok(());
-            }
-            Err(Stop::Store(error)) if error.is_of_the_place() => {
-                self.outputs.push(Output::Unreadable { ticket, error });
-                return Ok(());
-            }
-            Err(stop) => return Err(stop),
+            Err(stop) => return self.put_off(ticket, request, stop),
         }
         if let Request::SetLock(_) | Request::Unlock(_) = &request.request
             && let Some(answer) = self.lockers.remembered(key)
@@ -289,9 +276,10 @@ impl Shard {
             unreachable!("only requests ask for locks");
         };
         let session = request.key.session;
-        let early = self.lockers.early.entry(session).or_default();
-        early.push(input);
-        if early.len() == 1 {
+        let until = Until::Locker(session);
+        let is_first = !self.waiting.has(until);
+        self.wait(until, input);
+        if is_first && self.waiting.has(until) {
             let has = true;
             self.propose(&Record::Locker { session, has });
         }
@@ -316,20 +304,20 @@ impl Shard {
     }
 
     pub(crate) fn locker_kept(&mut self, session: SessionId) {
-        if let Some(early) = self.lockers.early.remove(&session) {
+        if self.waiting.has(Until::Locker(session)) {
             self.lockers.kept.insert(session);
-            self.ready.extend(early);
+            self.waiting.release(Until::Locker(session));
         }
     }
 
     pub(crate) fn locker_gone(&mut self, session: SessionId) {
         self.lockers.answers.remove(&session);
-        let early = self.lockers.early.remove(&session);
-        if self.lockers.kept.remove(&session) || early.is_some() {
+        let early = self.waiting.take(Until::Locker(session));
+        if self.lockers.kept.remove(&session) || !early.is_empty() {
             let has = false;
             self.propose(&Record::Locker { session, has });
         }
-        for input in early.into_iter().flatten() {
+        for input in early {
             if let Input::Request { ticket, .. } = input {
                 self.answer(ticket, Err(Refusal::TryAgain), false);
             }

@@ -1,7 +1,7 @@
 //! Who has which inode open. Lost with the process; clients tell again when they see that the server
 //! restarted.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pandofs_api::RequestKey;
 use pandofs_types::{Ino, SessionId, SlotId};
 
@@ -11,9 +11,37 @@ pub struct Opens {
     by_ino: HashMap<Ino, HashMap<SessionId, u32>>,
     /// By which request each slot opened a file last. (Those that truncate are recorded in the slots themselves.)
     last: HashMap<SessionId, HashMap<SlotId, u64>>,
+    /// Inodes that a proposed record takes to be closed.
+    to_close: HashSet<Ino>,
+    /// Inodes that a proposed record opens.
+    to_open: HashSet<Ino>,
 }
 
 impl Opens {
+    /// A record is proposed that takes these to be closed: none may be opened before it is applied.
+    pub fn will_close(&mut self, inos: &[Ino]) {
+        self.to_close.extend(inos);
+    }
+
+    /// A record is proposed that opens this: it may not be taken to be closed.
+    pub fn will_open(&mut self, ino: Ino) {
+        self.to_open.insert(ino);
+    }
+
+    pub fn is_to_close(&self, ino: Ino) -> bool {
+        self.to_close.contains(&ino)
+    }
+
+    pub fn is_to_open(&self, ino: Ino) -> bool {
+        self.to_open.contains(&ino)
+    }
+
+    /// All that was proposed is applied.
+    pub fn all_applied(&mut self) {
+        self.to_close.clear();
+        self.to_open.clear();
+    }
+
     /// Once for each request, however often it comes: one whose answer was lost is sent again, and a copy of it may be found
     /// in a connection that the client gave up long ago. Counted twice, the file would stay until the session ends.
     pub fn open(&mut self, ino: Ino, key: RequestKey) {

@@ -189,7 +189,7 @@ impl Shard {
             let Some(keys) = self.clear_steps(&view, here, from, &horizon, &message) else {
                 return Ok(());
             };
-            self.splits.closing.extend(choices.closed.iter().copied());
+            self.opens.will_close(&choices.closed);
             self.propose_commit(from, horizon, message, choices, keys);
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Shard {
         match &message {
             CommitMessage::Do { step, .. } => {
                 // One that waits here is not looked at again before what it waits for has ended.
-                let is_waiting = self.waiting_steps.contains(&(tx, number));
+                let is_waiting = self.waiting.has_message(from, &message);
                 if is_waiting || known.is_none() && self.has_passed(tx) {
                     return Ok(());
                 }
@@ -261,7 +261,7 @@ impl Shard {
             }
             _ => {}
         }
-        self.splits.closing.extend(choices.closed.iter().copied());
+        self.opens.will_close(&choices.closed);
         self.propose_commit(from, horizon, message, choices, keys);
         Ok(())
     }

@@ -11,8 +11,9 @@ use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::splits::Splits;
-use hashbrown::{HashMap, HashSet};
-use pandofs_api::{Age, CommitMessage, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
+use crate::waiting::{Until, WaitingRoom};
+use hashbrown::HashMap;
+use pandofs_api::{Age, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -85,13 +86,7 @@ pub struct Shard {
     pub(crate) splits: Splits,
     pub(crate) reclaims: Reclaims,
     pub(crate) notices: Notices,
-    /// Inputs that wait for the end of an operation.
-    pub(crate) waiting: HashMap<TxId, Vec<Input>>,
-    pub(crate) waiting_count: usize,
-    /// Steps of others' operations among them.
-    pub(crate) waiting_steps: HashSet<(TxId, StepNumber)>,
-    /// Inputs that may go on now.
-    pub(crate) ready: Vec<Input>,
+    pub(crate) waiting: WaitingRoom,
     /// What was read for the input at hand, each as it was found not to be in memory.
     pub(crate) warmed: Vec<Vec<u8>>,
     /// What readers of directories wait for.
@@ -258,10 +253,7 @@ impl Shard {
             splits: Splits::default(),
             reclaims: Reclaims::default(),
             notices: Notices::default(),
-            waiting: HashMap::new(),
-            waiting_count: 0,
-            waiting_steps: HashSet::new(),
-            ready: Vec::new(),
+            waiting: WaitingRoom::default(),
             warmed: Vec::new(),
             unseen: HashMap::new(),
             retries: BTreeMap::new(),
@@ -567,7 +559,7 @@ impl Shard {
             applied: self.meta.applied,
             forced: 0,
             undecided: (open + prepared) as u64,
-            waiting: (self.waiting_count + self.leases.waiting()) as u64,
+            waiting: self.waiting.len() as u64,
             reclaiming: self.reclaims.len() as u64,
             opens: self.opens.len() as u64,
             locks: self.lockers.held() as u64,
@@ -595,52 +587,23 @@ impl Shard {
 
     /// Puts an input aside until the operation `tx` ends.
     pub(crate) fn wait_for(&mut self, tx: TxId, input: Input) {
-        if self.waiting_count >= pandofs_types::limits::MAX_WAITING_REQUESTS {
-            if let Input::Request { ticket, request } = input {
-                self.unseen.remove(&ticket);
-                // It may have come again since, if it changes something.
-                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
-                self.outputs.push(Output::Answer {
-                    ticket,
-                    result: Err(pandofs_api::Refusal::TryAgain),
-                    leased: Vec::new(),
-                    durable: false,
-                });
-            }
-            // A message of another shard is sent again.
-            return;
+        self.wait(Until::Operation(tx), input);
+    }
+
+    /// Puts an input aside. If too many wait a request is told to come again; a message of another shard is sent again.
+    pub(crate) fn wait(&mut self, until: Until, input: Input) {
+        if let Some(Input::Request { ticket, request }) = self.waiting.wait(until, input) {
+            self.unseen.remove(&ticket);
+            // It may have come again since, if it changes something.
+            let ticket = self.answers.forget(request.key).unwrap_or(ticket);
+            self.answer(ticket, Err(pandofs_api::Refusal::TryAgain), false);
         }
-        if let Some(step) = step_of(&input)
-            && !self.waiting_steps.insert(step)
-        {
-            // It came again.
-            return;
-        }
-        self.waiting_count += 1;
-        self.waiting.entry(tx).or_default().push(input);
     }
 
     /// Lets go of an operation's locks, and of those who waited for it.
     pub(crate) fn release(&mut self, tx: TxId) {
         self.locks.release(tx);
-        if let Some(inputs) = self.waiting.remove(&tx) {
-            self.waiting_count -= inputs.len();
-            for step in inputs.iter().filter_map(step_of) {
-                self.waiting_steps.remove(&step);
-            }
-            self.ready.extend(inputs);
-        }
-    }
-}
-
-/// The step that another shard asks for with this.
-fn step_of(input: &Input) -> Option<(TxId, StepNumber)> {
-    match input {
-        Input::Peer(PeerMessage::Commit {
-            message: CommitMessage::Do { tx, number, .. },
-            ..
-        }) => Some((*tx, *number)),
-        _ => None,
+        self.waiting.release(Until::Operation(tx));
     }
 }
 

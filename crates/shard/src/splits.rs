@@ -8,10 +8,11 @@ mod slots;
 mod upkeep;
 
 use crate::coordinate::Origin;
-use crate::port::{Environment, Input, Output};
+use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use crate::splits::hand::InodesThatMove;
+use crate::waiting::Until;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
     Adopt, CommitMessage, PeerMessage, SplitChunk, SplitId, SplitItem, Step, StepResult, step,
@@ -45,12 +46,6 @@ pub struct Splits {
     asked: BTreeMap<Ino, Steady>,
     /// Those whose homes have answered, until their partitions are looked at.
     told: BTreeSet<Ino>,
-    /// Inodes that a proposed record takes to be closed.
-    pub closing: HashSet<Ino>,
-    /// Inodes that a proposed record opens.
-    pub opening: HashSet<Ino>,
-    /// Inputs to be looked at when what is proposed is applied.
-    pub after_apply: Vec<Input>,
 }
 
 #[derive(Debug)]
@@ -79,7 +74,6 @@ struct Copying {
 struct Gate {
     start: Position,
     end: Position,
-    waiting: Vec<Input>,
     since: Steady,
 }
 
@@ -115,11 +109,6 @@ impl Splits {
 
     pub fn forget_staging(&mut self, split: SplitId) {
         self.staging.remove(&split);
-    }
-
-    pub fn wait_for_gate(&mut self, dir: Ino, input: Input) {
-        let gate = self.gates.get_mut(&dir).expect("a gate was found here");
-        gate.waiting.push(input);
     }
 
     /// Puts what is not stored into the message that begins a split's last step.
@@ -184,9 +173,8 @@ impl Shard {
     }
 
     pub(crate) fn lift_gate(&mut self, dir: Ino) {
-        if let Some(gate) = self.splits.gates.remove(&dir) {
-            self.ready.extend(gate.waiting);
-        }
+        self.splits.gates.remove(&dir);
+        self.waiting.release(Until::Gate(dir));
     }
 
     /// Proposes to split the partition if it wants to, or to spread it if the directory is to be spread.
@@ -359,12 +347,11 @@ impl Shard {
             }
             let (start, end) = split::moving_range(&record);
             let since = self.steady;
-            let gate = self.splits.gates.entry(dir).or_insert(Gate {
-                start,
-                end,
-                waiting: Vec::new(),
-                since,
-            });
+            let gate = self
+                .splits
+                .gates
+                .entry(dir)
+                .or_insert(Gate { start, end, since });
             if since.since(gate.since) > GATE_PATIENCE {
                 // An operation that holds a lock there may wait for a server that is away.
                 if let Some(copying) = self.splits.copying.get_mut(&dir) {

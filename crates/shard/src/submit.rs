@@ -5,6 +5,7 @@ use crate::leases::{Cleared, keys_of};
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
+use crate::waiting::Until;
 use pandofs_api::{
     NewDir, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op,
 };
@@ -74,7 +75,7 @@ impl Shard {
         env: &mut Environment<'_>,
     ) -> Result<(), Stop> {
         self.lease_events();
-        for input in std::mem::take(&mut self.ready) {
+        for input in self.waiting.take_ready() {
             match input {
                 Input::Request { ticket, request } => {
                     self.request_again(overlay, env, ticket, request)?;
@@ -136,15 +137,7 @@ impl Shard {
         let view = view_of(&self.config, overlay, self.goes_by_memory());
         let kept = match view.slot(session, request.key.slot) {
             Ok(kept) => kept,
-            Err(Stop::Cold(key)) => {
-                self.warm(key, Input::Request { ticket, request });
-                return Ok(());
-            }
-            Err(Stop::Store(error)) if error.is_of_the_place() => {
-                self.outputs.push(Output::Unreadable { ticket, error });
-                return Ok(());
-            }
-            Err(stop) => return Err(stop),
+            Err(stop) => return self.put_off(ticket, request, stop),
         };
         if let Some(kept) = kept {
             if kept.sequence == request.key.sequence {
@@ -192,6 +185,25 @@ impl Shard {
         last.is_none()
     }
 
+    /// Has a request wait that cannot go on, for the end of an operation or for a key that is not in memory, or answers
+    /// that the place where its key is stored cannot be read.
+    pub(crate) fn put_off(
+        &mut self,
+        ticket: Ticket,
+        request: ShardRequest,
+        stop: Stop,
+    ) -> Result<(), Stop> {
+        match stop {
+            Stop::Locked(tx) => self.wait_for(tx, Input::Request { ticket, request }),
+            Stop::Cold(key) => self.warm(key, Input::Request { ticket, request }),
+            Stop::Store(error) if error.is_of_the_place() => {
+                self.outputs.push(Output::Unreadable { ticket, error });
+            }
+            stop => return Err(stop),
+        }
+        Ok(())
+    }
+
     /// A session tells what it has open, here and as far as it knows elsewhere: of an inode that is not here nothing
     /// is counted, as nobody would ever close it here.
     fn reopen(
@@ -209,15 +221,7 @@ impl Shard {
             match view.stored_inode(ino) {
                 Ok(Some(_)) => here.push((ino, count)),
                 Ok(None) => {}
-                Err(Stop::Cold(key)) => {
-                    self.warm(key, Input::Request { ticket, request });
-                    return Ok(());
-                }
-                Err(Stop::Store(error)) if error.is_of_the_place() => {
-                    self.outputs.push(Output::Unreadable { ticket, error });
-                    return Ok(());
-                }
-                Err(stop) => return Err(stop),
+                Err(stop) => return self.put_off(ticket, request, stop),
             }
         }
         for (ino, count) in here {
@@ -295,7 +299,7 @@ impl Shard {
         });
         match checked {
             Ok((_, true, _)) => self.answer_request(&request, Ok(Reply::Done)),
-            Ok((_, false, None)) => self.ready_after_apply(Input::Request { ticket, request }),
+            Ok((_, false, None)) => self.wait(Until::Applied, Input::Request { ticket, request }),
             Ok((plan, false, Some(touched))) => {
                 if let Some(plan) = plan
                     && plan
@@ -305,7 +309,7 @@ impl Shard {
                     && let Some(dir) = self.gate_of(&plan.steps)
                 {
                     let input = Input::Request { ticket, request };
-                    self.splits.wait_for_gate(dir, input);
+                    self.wait(Until::Gate(dir), input);
                     return Ok(());
                 }
                 let cleared = self.clear_leases(&touched, Some(request.key.session));
@@ -313,9 +317,9 @@ impl Shard {
                     self.put_aside(&cleared, Input::Request { ticket, request });
                     return Ok(());
                 }
-                self.splits.closing.extend(choices.closed.iter().copied());
+                self.opens.will_close(&choices.closed);
                 if let Request::Open(op::Open { ino, .. }) = request.request {
-                    self.splits.opening.insert(ino);
+                    self.opens.will_open(ino);
                 }
                 self.adapts |= choices.placing.is_some();
                 let age = self.ages.remove(&request.key);
@@ -331,17 +335,15 @@ impl Shard {
                 let text = "a plan does not look at the new name".to_string();
                 return Err(Stop::Broken(text));
             }
-            Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
-            Err(Stop::Cold(key)) => {
-                // It is looked at again as a new request.
-                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
-                self.warm(key, Input::Request { ticket, request });
+            Err(stop) => {
+                let ticket = match stop {
+                    // It is looked at again as a new request, or was answered.
+                    Stop::Cold(_) | Stop::Store(_) => self.answers.forget(request.key),
+                    _ => None,
+                }
+                .unwrap_or(ticket);
+                return self.put_off(ticket, request, stop);
             }
-            Err(Stop::Store(error)) if error.is_of_the_place() => {
-                let ticket = self.answers.forget(request.key).unwrap_or(ticket);
-                self.outputs.push(Output::Unreadable { ticket, error });
-            }
-            Err(stop @ (Stop::Store(_) | Stop::Broken(_))) => return Err(stop),
         }
         Ok(())
     }
@@ -356,10 +358,10 @@ impl Shard {
             return self.lock_request(overlay, ticket, request);
         }
         if let Request::Open(op::Open { ino, .. }) = &request.request
-            && self.splits.closing.contains(ino)
+            && self.opens.is_to_close(*ino)
         {
             // An unlink that is about to be applied was told that nobody has the file open.
-            self.ready_after_apply(Input::Request { ticket, request });
+            self.wait(Until::Applied, Input::Request { ticket, request });
             return Ok(());
         }
         if let Some(tx) = self.still_unseen(ticket, &request.request) {
@@ -376,14 +378,7 @@ impl Shard {
                 self.answer_read(ticket, &request, Ok(reply));
             }
             Err(Stop::Refuse(refusal)) => self.answer_read(ticket, &request, Err(refusal)),
-            Err(Stop::Locked(tx)) => self.wait_for(tx, Input::Request { ticket, request }),
-            Err(Stop::Cold(key)) => {
-                self.warm(key, Input::Request { ticket, request });
-            }
-            Err(Stop::Store(error)) if error.is_of_the_place() => {
-                self.outputs.push(Output::Unreadable { ticket, error });
-            }
-            Err(stop) => return Err(stop),
+            Err(stop) => return self.put_off(ticket, request, stop),
         }
         Ok(())
     }
@@ -447,7 +442,7 @@ impl Shard {
             if let Some(ino) = steps::of(step).victim(view)?
                 && !self.opens.is_open(ino)
                 // It is opened and cut by a record before the one that is to take its last name.
-                && !self.splits.opening.contains(&ino)
+                && !self.opens.is_to_open(ino)
                 && view.stored_inode(ino)?.is_some()
                 && !self.may_be_open_unknown(ino)
             {
@@ -530,22 +525,18 @@ impl Shard {
         });
     }
 
-    fn ready_after_apply(&mut self, input: Input) {
-        self.splits.after_apply.push(input);
-    }
-
     /// Nobody that is known of has the inode open any more. After a restart that is not enough: others may not have said
     /// yet that they do. The next tick looks again.
     pub(crate) fn closed(&mut self, ino: Ino) {
         // While it is locked it may be about to get a name. The next tick looks again.
         let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
         // A record before it may open it.
-        let is_kept = is_locked || self.splits.opening.contains(&ino);
+        let is_kept = is_locked || self.opens.is_to_open(ino);
         if self.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_kept {
             self.reclaims.set_proposed(ino, true);
             // Who found the name while it was there may open it only now: an open that is granted before the record
             // is applied would lose the inode by it.
-            self.splits.closing.insert(ino);
+            self.opens.will_close(&[ino]);
             self.propose(&Record::Reclaim { ino });
         }
     }
