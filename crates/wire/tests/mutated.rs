@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use pandofs_golden::samples;
+use pandofs_formats::samples;
 use pandofs_wire::frame;
 use pandofs_wire::message::{AnswerBody, AnswerFrame, PeerFrame, RequestBody, RequestFrame};
 use proptest::collection::vec;

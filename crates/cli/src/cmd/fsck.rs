@@ -8,8 +8,8 @@ use crate::{damage, dump};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pandofs_check::recovery::recover;
 use pandofs_check::{ClusterDump, Places, Problem, Tables, check, lasting};
-use pandofs_settle::settle;
 use pandofs_types::Time;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ impl Fsck {
             let first = problems;
             drop(picture);
             let dump = dump::offline_as_stored(&cluster.map, &directories)?;
-            problems = after_settling(dump, &first);
+            problems = after_recovery(dump, &first);
             let of_operations = first.into_iter().filter(|found| !problems.contains(found));
             passing.extend(of_operations);
         }
@@ -214,18 +214,18 @@ fn is_unfinished(tables: &Tables) -> bool {
     tables.transactions.iter().any(|of| !of.ended)
 }
 
-/// What is wrong still when the shards have finished what was under way; all that was `found` and more, if they cannot.
-fn after_settling(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
+/// Problems that remain when the shards have finished what was under way; if they cannot, all that was `found` and more.
+fn after_recovery(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = Time(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX));
     // A shard panics where what it has stored cannot be.
-    let settled = std::thread::Builder::new()
-        .name("settle".to_owned())
-        .spawn(move || settle(&dump, now))
-        .map(|settling| settling.join());
-    let why = match settled {
-        Ok(Ok(Ok(settled))) => {
-            let mut left = check(&settled);
+    let finished = std::thread::Builder::new()
+        .name("recovery".to_owned())
+        .spawn(move || recover(&dump, now))
+        .map(|thread| thread.join());
+    let why = match finished {
+        Ok(Ok(Ok(finished))) => {
+            let mut left = check(&finished);
             left.retain(|problem| problem.patience.is_zero());
             return left;
         }

@@ -1,6 +1,6 @@
 //! What clients and servers send.
 
-use pandofs_golden::samples;
+use crate::samples;
 use pandofs_placement::{ClusterMap, DirMap, PartitionIndex};
 use pandofs_types::{FsId, ShardId};
 use pandofs_wire::buffer::ReadBuffer;

@@ -97,7 +97,7 @@ pub fn acl(bytes: &[u8]) -> bool {
 }
 
 pub fn acls() -> Vec<Vec<u8>> {
-    let acls = pandofs_golden::samples::acls();
+    let acls = crate::samples::acls();
     [acls.access, acls.default]
         .iter()
         .flatten()
