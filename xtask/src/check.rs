@@ -39,6 +39,7 @@ pub fn run() -> ExitCode {
 /// Everything that is wrong with the workspace, in order of files and lines.
 pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
     let mut found = dependencies::check(&workspace.packages);
+    found.extend(dependencies::unused(&workspace.packages));
     for package in &workspace.packages {
         check_package(&workspace.root, package, &mut found)?;
     }
@@ -123,9 +124,11 @@ mod tests {
             concat!("// TO", "DO: more\n"),
         );
         write("crates/wire/Cargo.toml", &package("pandofs-wire", ""));
+        write("crates/leases/Cargo.toml", &package("pandofs-leases", ""));
+        write("crates/leases/src/lib.rs", "//! Invariant: none.\n");
         write("crates/wire/src/lib.rs", "//! No promise.\n");
         write("crates/wire/tests/t.rs", "#[test]\n#[ignore]\nfn t() {}\n");
-        write("ARCHITECTURE.md", "`types`\n");
+        write("ARCHITECTURE.md", "`types`, `leases`\n");
 
         let workspace = Workspace::load(dir.path()).unwrap();
         let found: Vec<(String, usize, &str)> = check(&workspace)
@@ -135,9 +138,13 @@ mod tests {
             .collect();
         let expected = [
             ("ARCHITECTURE.md", 0, "architecture-names-crates"),
+            ("crates/leases/Cargo.toml", 0, "unused-permission"),
             ("crates/types/Cargo.toml", 6, "dependency-direction"),
             ("crates/types/src/fixtures.rs", 1, "unfinished"),
             ("crates/types/src/lib.rs", 7, "pure-source"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
             ("crates/wire/src/lib.rs", 1, "header-invariant"),
             ("crates/wire/tests/t.rs", 2, "ignored-test"),
         ];
