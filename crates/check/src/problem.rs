@@ -31,7 +31,7 @@ pub struct Lasting {
     pub problems: Vec<Problem>,
     /// Found each time about the same thing, but in other words: it changed all the while, and whether
     /// something is wrong with it cannot be told.
-    pub unsettled: Vec<Problem>,
+    pub changing: Vec<Problem>,
 }
 
 /// What was found every time. An operation under way looks like a problem in one dump, and not in the
@@ -51,7 +51,7 @@ pub fn lasting(checks: &[Vec<Problem>]) -> Lasting {
         if same.iter().all(|check| check.contains(problem)) {
             lasting.problems.push(problem.clone());
         } else if about.iter().all(|check| check.contains_key(&key(problem))) {
-            lasting.unsettled.push(problem.clone());
+            lasting.changing.push(problem.clone());
         }
     }
     lasting
@@ -82,7 +82,7 @@ mod tests {
         ];
         let lasting = lasting(&checks);
         assert_eq!(lasting.problems, [problem("a", "1")]);
-        assert_eq!(lasting.unsettled, [problem("b", "2")]);
+        assert_eq!(lasting.changing, [problem("b", "2")]);
     }
 
     #[test]

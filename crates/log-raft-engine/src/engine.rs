@@ -207,7 +207,7 @@ impl Log for RaftEngineLog {
             .and_then(|()| self.engine.write(&mut appender.batch, false));
         match written {
             Ok(_) => {
-                appender.streams.settle();
+                appender.streams.confirm();
                 // Beginning a new file forces the last one.
                 self.forces.check()
             }

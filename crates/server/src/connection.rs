@@ -6,7 +6,12 @@ use pandofs_wire::buffer::{Progress, READ_BYTES, ReadBuffer, WriteBuffer};
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-/// Who is at the other end.
+slotmap::new_key_type! {
+    /// A connection of a server, in its table. The key of a closed connection never finds the one that took its place.
+    pub(crate) struct ConnectionKey;
+}
+
+/// The program at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has not said.

@@ -37,7 +37,6 @@ mod scrub;
 mod server;
 mod sessions;
 mod shards;
-mod slots;
 mod stored;
 #[cfg(test)]
 mod testing;

@@ -1,9 +1,9 @@
 //! What helper threads and the server's handle tell a lane.
 
+use crate::connection::ConnectionKey;
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::peers::Opened;
-use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, DataReply};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
@@ -21,7 +21,7 @@ pub(crate) enum Mail {
     },
     /// An administrator's listing or dump is ready.
     AdminDone {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         reply: AdminReply,
     },

@@ -4,7 +4,7 @@
 //! has; what is said back comes over the other's own. A link may lose messages, when it breaks or when
 //! too many wait for a server that is away: whoever sent them sends them again.
 
-use crate::slots::SlotKey;
+use crate::connection::ConnectionKey;
 use pandofs_api::{AdminReply, AdminRequest, PeerMessage};
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
@@ -44,7 +44,7 @@ struct Link {
 enum State {
     Closed { retry_at: Instant },
     Opening,
-    Open(SlotKey),
+    Open(ConnectionKey),
 }
 
 impl Peers {
@@ -98,7 +98,7 @@ impl Peers {
 
     /// New messages of open links, to be written to their connections. Those of other links are kept,
     /// up to a bound.
-    pub fn take_ready(&mut self) -> Vec<(SlotKey, Vec<PeerMessage>)> {
+    pub fn take_ready(&mut self) -> Vec<(ConnectionKey, Vec<PeerMessage>)> {
         let mut ready = Vec::new();
         for server in std::mem::take(&mut self.touched) {
             let link = self.link(server);
@@ -129,7 +129,7 @@ impl Peers {
     }
 
     /// The attempt has succeeded: gives what has been waiting for it.
-    pub fn opened(&mut self, server: ServerId, connection: SlotKey) -> Vec<PeerMessage> {
+    pub fn opened(&mut self, server: ServerId, connection: ConnectionKey) -> Vec<PeerMessage> {
         let link = self.link(server);
         assert_eq!(
             link.state,
@@ -360,11 +360,11 @@ fn pull<T, E: Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slots::Slots;
     use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
     use pandofs_placement::ServerLoad;
     use pandofs_types::Ino;
     use pandofs_types::limits::MAX_IO_BYTES;
+    use slotmap::SlotMap;
 
     const OTHER: ServerId = ServerId(1);
 
@@ -388,8 +388,8 @@ mod tests {
         }
     }
 
-    fn key() -> SlotKey {
-        Slots::new().insert(())
+    fn key() -> ConnectionKey {
+        SlotMap::<ConnectionKey, ()>::with_key().insert(())
     }
 
     #[test]

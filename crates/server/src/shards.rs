@@ -112,7 +112,7 @@ impl Shards {
         Ok(())
     }
 
-    /// Lets [`Shards::settle`] and [`Shards::take_outputs`] ask every shard, not only those that were
+    /// Lets [`Shards::append_and_apply`] and [`Shards::take_outputs`] ask every shard, not only those that were
     /// given something.
     pub fn touch_all(&mut self) {
         for id in self.ids() {
@@ -129,20 +129,20 @@ impl Shards {
     ///
     /// # Errors
     /// A shard's or the log's; what the shards hold in memory is in doubt then.
-    pub fn settle(
+    pub fn append_and_apply(
         &mut self,
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
         log: &dyn Log,
     ) -> Result<Appended, ServerError> {
-        self.settle_past(overlay, environment, log, &mut None)
+        self.append_and_apply_past(overlay, environment, log, &mut None)
     }
 
-    /// [`Shards::settle`], past the fault points of each record.
+    /// [`Shards::append_and_apply`], past the fault points of each record.
     ///
     /// # Errors
     /// Those too, and when a point cannot be noted.
-    pub(crate) fn settle_past(
+    pub(crate) fn append_and_apply_past(
         &mut self,
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,

@@ -303,7 +303,7 @@ pub fn check_online(
         let enough = checks.len() >= PASSES;
         let waits = |problem: &Problem| problem.patience > started.elapsed();
         if (enough && !found.problems.iter().any(waits))
-            || (found.problems.is_empty() && found.unsettled.is_empty())
+            || (found.problems.is_empty() && found.changing.is_empty())
         {
             let (young, mut problems): (Vec<_>, Vec<_>) = found
                 .problems
@@ -320,7 +320,7 @@ pub fn check_online(
             }
             return Ok(Checked {
                 problems,
-                undecided: found.unsettled,
+                undecided: found.changing,
                 passing,
                 records,
                 passes: checks.len(),

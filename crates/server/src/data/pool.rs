@@ -3,10 +3,10 @@
 use super::objects::{Holdings, Objects};
 use super::syncer;
 use super::worker::{Job, Worker};
+use crate::connection::ConnectionKey;
 use crate::error::ServerError;
 use crate::helper;
 use crate::mailbox::Mailbox;
-use crate::slots::SlotKey;
 use pandofs_api::DataRequest;
 use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use pandofs_types::{Ino, ServerId};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) enum DataOrigin {
     /// The request `id` on a client's connection, which owes the client up to `owed` bytes.
     Client {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         owed: usize,
     },
@@ -123,7 +123,7 @@ impl DataPool {
     /// When the threads are gone.
     pub fn list(
         &self,
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         after: u64,
         max: u32,

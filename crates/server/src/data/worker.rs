@@ -5,9 +5,9 @@ use super::objects::{Objects, Outcome};
 use super::open::OpenObject;
 use super::pool::{DataOrigin, object_of, share};
 use super::syncer::{Purpose, Waiter, Work};
+use crate::connection::ConnectionKey;
 use crate::error::ServerError;
 use crate::mailbox::{Mail, Mailbox};
-use crate::slots::SlotKey;
 use pandofs_api::{DataReply, DataRequest};
 use pandofs_types::{FsError, Ino};
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +23,7 @@ pub(crate) enum Job {
         request: DataRequest,
     },
     List {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         after: u64,
         max: u32,

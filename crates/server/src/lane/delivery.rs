@@ -1,13 +1,12 @@
 //! What shards want done, and answers.
 
-use super::{Lane, Pending, pass};
-use crate::connection::Role;
+use super::{Lane, Pending, PendingKey, pass};
+use crate::connection::{ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Asked;
 use crate::error::ServerError;
 use crate::faults::{Stage, name_of_data_request, name_of_message};
 use crate::readers::ReadJob;
-use crate::slots::SlotKey;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Output, Ticket};
 use pandofs_store::StoreError;
@@ -15,6 +14,7 @@ use pandofs_types::limits::MAX_DAMAGE_LISTED;
 use pandofs_types::{FsError, Leased, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};
+use slotmap::KeyData;
 use std::time::Instant;
 
 impl Lane {
@@ -157,9 +157,12 @@ impl Lane {
         self.answer(pending.connection, pending.id, body);
     }
 
-    /// Who is answered by this ticket; it is not used again.
+    /// Takes the request that this ticket answers; it is not used again.
     fn take_pending(&mut self, ticket: Ticket) -> Pending {
-        let Some(pending) = self.pending.remove(SlotKey::from_u64(ticket.0)) else {
+        let Some(pending) = self
+            .pending
+            .remove(PendingKey::from(KeyData::from_ffi(ticket.0)))
+        else {
             panic!("a shard answered ticket {} a second time", ticket.0);
         };
         self.repay(pending.connection, pending.owed);
@@ -167,7 +170,7 @@ impl Lane {
     }
 
     /// Notes that an answer, of at most this many bytes, is not to come any more.
-    pub(super) fn repay(&mut self, key: SlotKey, owed: usize) {
+    pub(super) fn repay(&mut self, key: ConnectionKey, owed: usize) {
         if let Some(connection) = self.connections.get_mut(key) {
             assert!(connection.owed >= owed, "an answer nobody asked for");
             connection.owed -= owed;
@@ -177,7 +180,7 @@ impl Lane {
     }
 
     /// The same for data, of which all connections together may have so much.
-    pub(super) fn repay_data(&mut self, key: SlotKey, owed: usize) {
+    pub(super) fn repay_data(&mut self, key: ConnectionKey, owed: usize) {
         assert!(self.owed >= owed, "data that was not counted");
         self.owed -= owed;
         if self.owed <= self.max_owed / 2 {
@@ -189,7 +192,7 @@ impl Lane {
     }
 
     /// Puts an answer into its connection's buffer, if the connection is still there.
-    pub(super) fn answer(&mut self, key: SlotKey, id: u64, body: AnswerBody) {
+    pub(super) fn answer(&mut self, key: ConnectionKey, id: u64, body: AnswerBody) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

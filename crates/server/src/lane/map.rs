@@ -10,11 +10,11 @@
 //! only when servers are added.
 
 use super::Lane;
+use crate::connection::ConnectionKey;
 use crate::directory::keep_map;
 use crate::error::ServerError;
 use crate::mailbox::Mail;
 use crate::peers;
-use crate::slots::SlotKey;
 use pandofs_api::AdminReply;
 use pandofs_placement::ClusterMap;
 use pandofs_store::Overlay;
@@ -41,7 +41,7 @@ pub(super) struct NextMap {
     source: MapSource,
     offered: Option<Box<ClusterMap>>,
     /// Who want to know when it is taken up: connection and request.
-    waiting: Vec<(SlotKey, u64)>,
+    waiting: Vec<(ConnectionKey, u64)>,
     is_looking: bool,
     next_look: Instant,
 }
@@ -67,7 +67,7 @@ impl NextMap {
 
 impl Lane {
     /// An administrator brings a map.
-    pub(super) fn take_map(&mut self, key: SlotKey, id: u64, text: &str) {
+    pub(super) fn take_map(&mut self, key: ConnectionKey, id: u64, text: &str) {
         match ClusterMap::from_json(text) {
             Ok(map) => {
                 self.next_map.offer(Box::new(map));

@@ -21,7 +21,7 @@ pub(crate) use map::MapSource;
 pub(crate) use sockets::WAKER;
 
 use crate::clock::Clock;
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionKey};
 use crate::data::Holdings;
 use crate::data::pool::DataPool;
 use crate::data_tickets::DataTickets;
@@ -39,7 +39,6 @@ use crate::recalls::Recalls;
 use crate::scrub::{Schedule, Scrubber, Subject};
 use crate::sessions::Sessions;
 use crate::shards::Shards;
-use crate::slots::{SlotKey, Slots};
 use mio::{Events, Poll};
 use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
@@ -50,6 +49,7 @@ use pandofs_types::{ServerId, ShardId, Steady};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use slotmap::SlotMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -105,20 +105,20 @@ pub(crate) struct Lane {
     may_accept: bool,
     /// The last attempt to take a connection failed, and is to be repeated.
     accept_failed: bool,
-    connections: Slots<Connection>,
+    connections: SlotMap<ConnectionKey, Connection>,
     max_connections: usize,
     /// Bytes of data that requests have brought and that are to be answered, over all connections.
     owed: usize,
     max_owed: usize,
     recent_reads: usize,
     /// Connections that are not read while these are too many.
-    held_up: Vec<SlotKey>,
+    held_up: Vec<ConnectionKey>,
     /// Connections that may have something to read; each once.
-    ready: VecDeque<SlotKey>,
+    ready: VecDeque<ConnectionKey>,
     /// Connections that have something to write; each once.
-    dirty: Vec<SlotKey>,
+    dirty: Vec<ConnectionKey>,
     /// Requests that shards have not answered yet.
-    pending: Slots<Pending>,
+    pending: SlotMap<PendingKey, Pending>,
     sessions: Sessions,
     recalls: Recalls<recalls::Waiter>,
     peers: Peers,
@@ -165,10 +165,15 @@ fn steady(started: Instant) -> Steady {
     Steady(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
 
+slotmap::new_key_type! {
+    /// A request that a shard is dealing with; the shard knows it as its ticket.
+    struct PendingKey;
+}
+
 /// A request that a shard is dealing with.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    connection: SlotKey,
+    connection: ConnectionKey,
     /// The client's number for it.
     id: u64,
     /// Bytes that the answer may have, if that is many.
@@ -176,7 +181,7 @@ struct Pending {
 }
 
 /// Someone who asked for a flush: connection and request.
-type FlushWaiter = (SlotKey, u64);
+type FlushWaiter = (ConnectionKey, u64);
 
 #[derive(Debug, Default)]
 struct FlushState {
@@ -268,7 +273,7 @@ impl Lane {
             listeners,
             may_accept: false,
             accept_failed: false,
-            connections: Slots::new(),
+            connections: SlotMap::with_key(),
             max_connections,
             owed: 0,
             max_owed,
@@ -276,7 +281,7 @@ impl Lane {
             held_up: Vec::new(),
             ready: VecDeque::new(),
             dirty: Vec::new(),
-            pending: Slots::new(),
+            pending: SlotMap::with_key(),
             sessions: Sessions::new(now),
             recalls: Recalls::default(),
             peers,
@@ -457,9 +462,12 @@ impl Lane {
                 self.shards
                     .submit(overlay, &mut environment, shard, input)?;
             }
-            let appended =
-                self.shards
-                    .settle_past(overlay, &mut environment, &*self.log, &mut self.faults)?;
+            let appended = self.shards.append_and_apply_past(
+                overlay,
+                &mut environment,
+                &*self.log,
+                &mut self.faults,
+            )?;
             if appended.records > 0 {
                 if !self.durable.is_behind() {
                     self.next_force = Instant::now() + self.force_interval;

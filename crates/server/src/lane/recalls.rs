@@ -1,15 +1,15 @@
 //! Requests by which clients wait for recalls of leases: what the state machine has to do with connections and shards.
 
 use super::Lane;
+use crate::connection::ConnectionKey;
 use crate::recalls::{Answer, Said};
-use crate::slots::SlotKey;
 use pandofs_shard::{Input, Recall};
 use pandofs_types::{SessionId, ShardId};
 use pandofs_wire::message::AnswerBody;
 use std::time::Instant;
 
 /// Where an answer goes: a connection, and the number of the request there.
-pub(super) type Waiter = (SlotKey, u64);
+pub(super) type Waiter = (ConnectionKey, u64);
 
 impl Lane {
     /// A client waits for recalls.

@@ -1,8 +1,7 @@
 //! Sockets: accepting, noticing what arrived, writing, closing.
 
 use super::Lane;
-use crate::connection::{Connection, Role};
-use crate::slots::SlotKey;
+use crate::connection::{Connection, ConnectionKey, Role};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
@@ -11,6 +10,7 @@ use pandofs_types::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
+use slotmap::{Key, KeyData};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
@@ -22,12 +22,12 @@ const LISTENER: Token = Token(1);
 /// The tokens from here on are connections'.
 const FIRST_CONNECTION: usize = 2;
 
-fn token(key: SlotKey) -> Token {
-    Token((key.as_u64() as usize).wrapping_add(FIRST_CONNECTION))
+fn token(key: ConnectionKey) -> Token {
+    Token((key.data().as_ffi() as usize).wrapping_add(FIRST_CONNECTION))
 }
 
-fn key(token: Token) -> SlotKey {
-    SlotKey::from_u64(token.0.wrapping_sub(FIRST_CONNECTION) as u64)
+fn key(token: Token) -> ConnectionKey {
+    KeyData::from_ffi(token.0.wrapping_sub(FIRST_CONNECTION) as u64).into()
 }
 
 impl Lane {
@@ -53,7 +53,7 @@ impl Lane {
         }
     }
 
-    fn take_event(&mut self, key: SlotKey, event: &Event) {
+    fn take_event(&mut self, key: ConnectionKey, event: &Event) {
         let Some(connection) = self.connections.get_mut(key) else {
             // It was closed in the same round.
             return;
@@ -74,7 +74,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn make_ready(&mut self, key: SlotKey) {
+    pub(super) fn make_ready(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.is_ready
             && !connection.is_paused
@@ -84,7 +84,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn make_dirty(&mut self, key: SlotKey) {
+    pub(super) fn make_dirty(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.is_dirty
         {
@@ -145,7 +145,7 @@ impl Lane {
         stream: Stream,
         role: Role,
         now: Instant,
-    ) -> io::Result<SlotKey> {
+    ) -> io::Result<ConnectionKey> {
         stream.set_nonblocking(true)?;
         let fd = stream.as_raw_fd();
         let key = self.connections.insert(Connection::new(stream, role, now));
@@ -161,7 +161,7 @@ impl Lane {
     }
 
     /// Closes a connection. Answers to what it asked are dropped when they come.
-    pub(super) fn close(&mut self, key: SlotKey, now: Instant) {
+    pub(super) fn close(&mut self, key: ConnectionKey, now: Instant) {
         let Some(connection) = self.connections.remove(key) else {
             return;
         };
@@ -216,7 +216,7 @@ impl Lane {
     }
 
     /// Takes up a paused connection's requests again if it has less to come.
-    pub(super) fn unpause(&mut self, key: SlotKey) {
+    pub(super) fn unpause(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && connection.is_paused
             && connection.outstanding() <= MAX_OWED_BYTES.min(self.max_owed) / 2
@@ -245,7 +245,7 @@ impl Lane {
     }
 
     pub(super) fn close_all(&mut self, now: Instant, which: impl Fn(&Connection) -> bool) {
-        let keys: Vec<SlotKey> = self
+        let keys: Vec<ConnectionKey> = self
             .connections
             .iter()
             .filter(|(_, connection)| which(connection))
