@@ -1,6 +1,6 @@
 //! What the command's exit codes mean.
 
-use crate::told::told;
+use crate::error_text::error_text;
 use std::process::ExitCode;
 
 /// How a command ended. A wrong command line ends with 2, mostly before any command runs.
@@ -37,7 +37,7 @@ pub struct WrongLine(pub String);
 impl WrongLine {
     /// That the command line is wrong, in the words of an error.
     pub fn because(error: &anyhow::Error) -> anyhow::Error {
-        WrongLine(told(error)).into()
+        WrongLine(error_text(error)).into()
     }
 }
 

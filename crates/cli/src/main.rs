@@ -12,6 +12,7 @@ mod damage;
 mod datadir;
 mod demo;
 mod dump;
+mod error_text;
 mod exit;
 mod killed;
 mod logging;
@@ -30,7 +31,6 @@ mod signals;
 mod source;
 mod status_report;
 mod table;
-mod told;
 mod units;
 mod unmount;
 mod up;
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     match run(&cli.command, &matches) {
         Ok(outcome) => outcome.into(),
         Err(error) => {
-            eprintln!("pandofs: {}", told::told(&error));
+            eprintln!("pandofs: {}", error_text::error_text(&error));
             exit::of_failure(&error).into()
         }
     }

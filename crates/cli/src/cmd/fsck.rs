@@ -1,8 +1,8 @@
 //! `pandofs fsck`
 
+use crate::error_text::error_text;
 use crate::exit::Outcome;
 use crate::source::{Cluster, Source};
-use crate::told::told;
 use crate::units;
 use crate::{damage, dump};
 use anyhow::{Context, Result, bail};
@@ -117,7 +117,7 @@ impl Fsck {
         let checked = match checked {
             Ok(checked) => checked,
             Err(error) if error.downcast_ref::<dump::ServerAway>().is_some() => {
-                eprintln!("pandofs: {}", told(&error));
+                eprintln!("pandofs: {}", error_text(&error));
                 return Ok(Outcome::ServerAway);
             }
             Err(error) => match error.downcast::<dump::Unreadable>() {

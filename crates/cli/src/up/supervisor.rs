@@ -2,9 +2,9 @@
 
 use super::child::{Recipe, Role, Running, describe_end};
 use super::voice::Voice;
+use crate::error_text::error_text;
 use crate::killed;
 use crate::signals::{self, Signal};
-use crate::told::told;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal as Kill;
 use std::ffi::OsString;
@@ -259,7 +259,7 @@ impl Supervisor<'_> {
         if let Some(point) = self.mount_point.as_ref().filter(|_| is_ending)
             && let Err(error) = killed::abort(point)
         {
-            self.voice.problem(&told(&error));
+            self.voice.problem(&error_text(&error));
             // It will not go better.
             self.mount_point = None;
         }
@@ -309,7 +309,7 @@ impl Supervisor<'_> {
             if self.members[at].restart_at.is_some_and(|due| due <= now) {
                 self.members[at].restart_at = None;
                 if let Err(error) = self.start(at) {
-                    self.voice.problem(&told(&error));
+                    self.voice.problem(&error_text(&error));
                 }
             }
         }
@@ -325,7 +325,7 @@ impl Supervisor<'_> {
             self.voice.note(&format!("{role} has joined: starting it"));
             self.members.push(Member::new(recipe));
             if let Err(error) = self.start(self.members.len() - 1) {
-                self.voice.problem(&told(&error));
+                self.voice.problem(&error_text(&error));
             }
         }
     }
