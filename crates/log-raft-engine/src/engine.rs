@@ -1,5 +1,6 @@
 //! [`RaftEngineLog`]: the log port over raft-engine.
 
+use crate::errors::{engine_error, io_error};
 use crate::files::LogFiles;
 use crate::forced::Forces;
 use crate::format;
@@ -384,32 +385,6 @@ fn load(engine: &Engine<LogFiles>, dir: &Path) -> Result<Streams, LogError> {
         streams.insert(number, Stream { first, next });
     }
     Ok(streams)
-}
-
-pub(crate) fn io_error(path: &Path, error: &io::Error) -> LogError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full {
-            path: path.to_owned(),
-        },
-        _ => LogError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        },
-    }
-}
-
-fn engine_error(dir: &Path, error: Error) -> LogError {
-    match error {
-        Error::Io(error) => io_error(dir, &error),
-        Error::Corruption(_) | Error::Codec(_) | Error::Protobuf(_) => LogError::Corrupt {
-            path: dir.to_owned(),
-            what: error.to_string(),
-        },
-        _ => LogError::Io {
-            path: dir.to_owned(),
-            reason: error.to_string(),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
 use crate::crush::crush_map;
-use crate::ddg::{DirPolicy, FilePolicy};
+use crate::policy::{DirPolicy, FilePolicy};
 use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,

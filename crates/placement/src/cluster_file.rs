@@ -10,7 +10,7 @@
 //! `tests/golden/cluster-map-1.json` is one.
 
 use crate::cluster::{ClusterMap, Derived, MapError, ServerInfo, Settings};
-use crate::ddg::DirPolicy;
+use crate::policy::DirPolicy;
 use pandofs_types::{Epoch, FsId, HashKey, ServerId};
 use serde::{Deserialize, Serialize};
 

@@ -2,10 +2,9 @@
 //! model takes in its place.
 
 use crate::adaptive::Granularity;
-use crate::ddg::{
-    DirPlacement, DirPolicy, FilePlacement, FilePolicy, GrainState, place_directory, place_file,
-};
+use crate::ddg::{DirPlacement, FilePlacement, GrainState, place_file};
 use crate::placer::Placing;
+use crate::policy::{DirPolicy, FilePolicy, place_directory};
 use pandofs_types::ShardId;
 
 /// What was drawn, and what was known, when something was asked to be made.

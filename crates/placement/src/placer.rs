@@ -15,6 +15,7 @@
 
 use crate::adaptive::{Bounds, Granularity};
 use crate::cluster::ClusterMap;
+use crate::policy::bounds_of;
 use pandofs_types::{ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -104,7 +105,7 @@ impl Placer {
         let mut placer = Placer {
             shard,
             here,
-            bounds: Bounds::of(map.policy, map.settings.file_policy),
+            bounds: bounds_of(map.policy, map.settings.file_policy),
             held,
             servers: servers(map),
             objects: 0,

@@ -1,37 +1,11 @@
-//! Where a new directory, and a new file's inode, go: Dynamic Dir-Grain and the policies it is
-//! measured against (Xiong et al., section 3; shards stand for the paper's metadata servers).
+//! Placement policies of directories and files: Dynamic Dir-Grain and those it is measured against.
+//!
+//! Xiong et al., section 3; shards stand for the paper's metadata servers.
 
-use crate::adaptive::{DirBounds, FileBounds};
+use crate::adaptive::{Bounds, DirBounds, FileBounds};
+use crate::ddg::{DirPlacement, GrainState, place_within};
 use pandofs_types::ShardId;
 use serde::{Deserialize, Serialize};
-
-/// What a directory remembers for the placement of its children: the five values of section 3.3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct GrainState {
-    /// The directory's depth in its distribution unit, 1 for the one that begins it.
-    pub dir_depth: u32,
-    /// The shard of the unit that the most recent child directory is in.
-    pub dir_shard: ShardId,
-    /// Child directories made in that unit.
-    pub dir_num: u32,
-    /// The shard of the unit that the most recent child file is in.
-    pub file_shard: ShardId,
-    /// Child files made in that unit.
-    pub file_num: u32,
-}
-
-impl GrainState {
-    /// The state of a directory that begins a unit on its own shard: the root at its home.
-    pub fn root(home: ShardId) -> GrainState {
-        GrainState {
-            dir_depth: 1,
-            dir_shard: home,
-            dir_num: 0,
-            file_shard: home,
-            file_num: 0,
-        }
-    }
-}
 
 /// How the home shard of a new directory is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +62,20 @@ impl FilePolicy {
     }
 }
 
+/// Bounds of a file system's adaptive policies; of what does not adapt there the default ones, for the directories where it does.
+pub fn bounds_of(directories: DirPolicy, files: FilePolicy) -> Bounds {
+    let mut bounds = Bounds::default();
+    let Bounds { least, most } = &mut bounds;
+    if let DirPolicy::Adaptive(dirs) = directories {
+        (least.dir_depth, most.dir_depth) = (dirs.least_depth, dirs.most_depth);
+        (least.dir_width, most.dir_width) = (dirs.least_width, dirs.most_width);
+    }
+    if let FilePolicy::Adaptive(files) = files {
+        (least.file_width, most.file_width) = (files.least, files.most);
+    }
+    bounds
+}
+
 /// No bound: a width or depth is never counted that far.
 const UNBOUNDED: u32 = u32::MAX;
 
@@ -122,14 +110,6 @@ impl DirPolicy {
     }
 }
 
-/// Where a new directory goes, and what it and its parent remember.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirPlacement {
-    pub shard: ShardId,
-    pub parent_after: GrainState,
-    pub child: GrainState,
-}
-
 /// Places a new child directory of `parent` (figure 2, second part).
 ///
 /// `random` is the shard to take when the policy asks for a random one, drawn by the caller. Under
@@ -143,59 +123,7 @@ pub fn place_directory(
     random: ShardId,
 ) -> DirPlacement {
     let (max_depth, max_width) = policy.granularity(parent_is_root);
-    let depth = parent.dir_depth.saturating_add(1);
-    let width = parent.dir_num.saturating_add(1);
-    if depth > max_depth || width > max_width {
-        return DirPlacement {
-            shard: random,
-            parent_after: GrainState {
-                dir_shard: random,
-                dir_num: 1,
-                ..*parent
-            },
-            child: GrainState::root(random),
-        };
-    }
-    DirPlacement {
-        shard: parent.dir_shard,
-        parent_after: GrainState {
-            dir_num: width,
-            ..*parent
-        },
-        child: GrainState {
-            dir_depth: depth,
-            dir_shard: parent.dir_shard,
-            dir_num: 0,
-            file_shard: parent.file_shard,
-            file_num: 0,
-        },
-    }
-}
-
-/// Where a new file's inode goes, and what its directory remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FilePlacement {
-    pub shard: ShardId,
-    pub parent_after: GrainState,
-}
-
-/// Places the inode of a new file in `parent`, at most `file_width` files of a directory in one
-/// unit (figure 2, first part). `random` is as for [`place_directory`].
-pub fn place_file(file_width: u32, parent: &GrainState, random: ShardId) -> FilePlacement {
-    let width = parent.file_num.saturating_add(1);
-    let (shard, file_num) = if width <= file_width {
-        (parent.file_shard, width)
-    } else {
-        (random, 1)
-    };
-    FilePlacement {
-        shard,
-        parent_after: GrainState {
-            file_shard: shard,
-            file_num,
-            ..*parent
-        },
-    }
+    place_within(max_depth, max_width, parent, random)
 }
 
 /// The shard of the directory whose full path name has this hash.
@@ -214,6 +142,7 @@ pub fn crush_path_shard(path_hash: u64, shards: u16) -> ShardId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ddg::{FilePlacement, place_file};
 
     const OMEGA_1: ShardId = ShardId(1);
     const OMEGA_2: ShardId = ShardId(2);
@@ -439,5 +368,19 @@ mod tests {
             assert_eq!(serde_json::from_str::<DirPolicy>(text).unwrap(), policy);
             assert_eq!(postcard::to_stdvec(&policy).unwrap(), bytes);
         }
+    }
+
+    #[test]
+    fn what_does_not_adapt_in_the_file_system_has_the_default_bounds() {
+        let fixed = bounds_of(DirPolicy::default(), FilePolicy::WithEntry);
+        assert_eq!(fixed, Bounds::default());
+        let dirs = DirBounds {
+            least_depth: 3,
+            ..DirBounds::default()
+        };
+        let files = FileBounds { least: 1, most: 7 };
+        let both = bounds_of(DirPolicy::Adaptive(dirs), FilePolicy::Adaptive(files));
+        assert_eq!(both.directories(), dirs);
+        assert_eq!((both.least.file_width, both.most.file_width), (1, 7));
     }
 }

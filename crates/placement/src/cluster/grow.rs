@@ -122,7 +122,7 @@ impl ClusterMap {
 mod tests {
     use super::super::tests::cluster;
     use super::*;
-    use crate::ddg::{DirPolicy, FilePolicy};
+    use crate::policy::{DirPolicy, FilePolicy};
     use pandofs_types::limits::MAX_SERVER_WEIGHT;
     use pandofs_types::{CommitProtocol, ShardId};
     use proptest::prelude::*;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cluster::tests::cluster;
-use crate::ddg::{DirPolicy, FilePolicy, GrainState, place_file};
+use crate::ddg::{GrainState, place_file};
+use crate::policy::{DirPolicy, FilePolicy};
 
 const DRAW: u64 = 1 << 32;
 
