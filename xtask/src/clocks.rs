@@ -1,4 +1,4 @@
-//! The clock by which beliefs of the client are measured.
+//! Rule about the clock by which the client measures its leases.
 
 use crate::finding::Finding;
 use crate::source::{Source, paths};

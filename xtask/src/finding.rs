@@ -1,4 +1,4 @@
-//! What a rule has to say.
+//! Findings of the rules.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

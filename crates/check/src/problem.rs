@@ -1,4 +1,4 @@
-//! What an oracle says.
+//! Problems that oracles report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

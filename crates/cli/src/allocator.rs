@@ -1,4 +1,4 @@
-//! What the program's allocator keeps of memory that was let go of.
+//! Bounds of the freed memory that the program's allocator keeps.
 
 use std::ffi::{c_int, c_long};
 

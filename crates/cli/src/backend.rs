@@ -1,4 +1,4 @@
-//! What is started and asked: servers, mounts and clients, by the libraries that are them.
+//! Servers, mounts and clients, started and asked through their libraries.
 
 use crate::daemon::StartedBy;
 use crate::mount_options::{AtimeWord, MountOptions};

@@ -1,4 +1,4 @@
-//! What a process that goes on running owes to the one that started it.
+//! Daemons: duties of a process that goes on running to the one that started it.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What the command's exit codes mean.
+//! Exit codes of the command.
 
 use crate::error_text::error_text;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What `pandofs bench --json` wrote, as far as the model has the same.
+//! Output of `pandofs bench --json`, as far as the model has the same.
 
 use crate::new_cluster::{parse_file_policy, parse_policy};
 use anyhow::{Context, Result, ensure};

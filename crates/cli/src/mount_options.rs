@@ -1,4 +1,4 @@
-//! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
+//! Options of a mount: those of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
 use crate::exit::WrongLine;
 use crate::mount_words::{self, Word};

@@ -1,5 +1,7 @@
-//! Options of other file systems and of mount(8) that there is nothing to do about, because they are so anyway or not
-//! for the file system, and those that would be a lie.
+//! Mount options that are ignored, and those that are refused.
+//!
+//! Ignored are options of other file systems and of mount(8) that hold anyway or are not for the file system; refused are
+//! those whose promise would not be kept.
 
 /// What becomes of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What is mounted, from `/proc/self/mountinfo`.
+//! Mounted file systems, from `/proc/self/mountinfo`.
 
 use crate::datadir::DataDir;
 use anyhow::{Context, Result};

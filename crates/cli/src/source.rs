@@ -1,4 +1,4 @@
-//! Which cluster a command is about.
+//! Choice of the cluster that a command is about.
 
 use crate::datadir::DataDir;
 use crate::mounts;

@@ -1,4 +1,4 @@
-//! What `pandofs status --json` prints.
+//! Output of `pandofs status --json`.
 
 use crate::admin::ServerView;
 use crate::branch_points::BranchReport;

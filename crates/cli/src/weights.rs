@@ -1,4 +1,4 @@
-//! What somebody says of the servers of a cluster: how much each is to have, and which may fail together.
+//! Weights and failure domains of servers, as given on the command line.
 
 use crate::units;
 use anyhow::{Result, ensure};

@@ -1,5 +1,7 @@
-//! Every decoder on bytes at random, and on golden ones that are changed, cut and put together anew: a value or an
-//! error, never a panic; what was understood can be said again (that is in the decoders themselves).
+//! Every decoder on random bytes, and on golden ones that are changed, cut and put together anew.
+//!
+//! Each gives a value or an error, never a panic; a value that was understood can be said again (that is in the decoders
+//! themselves).
 
 use pandofs_formats::decoders::{ALL, samples};
 use proptest::collection::vec;

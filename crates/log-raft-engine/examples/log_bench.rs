@@ -1,4 +1,4 @@
-//! What appending to the log costs.
+//! Benchmark of appending to the log.
 //!
 //! `cargo run --release -p pandofs-log-raft-engine --example log_bench -- [--ops N] [--dir DIR]`
 //!

@@ -1,5 +1,4 @@
-//! The file system that raft-engine is given: plain files, of which it is known how much was written
-//! and how much was forced.
+//! Plain files for raft-engine, with counts of what was written and what was forced.
 //!
 //! Through it the log is forced without raft-engine's locks. raft-engine's own force holds the lock
 //! that every append takes, so that a lane would wait for the disk.

@@ -1,4 +1,4 @@
-//! How far the files of a log were forced: the file `FORCED`.
+//! Forced lengths of the files of a log: the file `FORCED`.
 
 use crate::names::{FileId, Queue};
 use pandofs_log::LogError;

@@ -1,4 +1,4 @@
-//! Whether a directory holds a log that this program reads: the file `FORMAT`.
+//! Format version of a log's directory: the file `FORMAT`.
 
 use crate::errors::io_error;
 use pandofs_log::LogError;

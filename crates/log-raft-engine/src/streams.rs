@@ -1,4 +1,4 @@
-//! Where each stream begins and how it continues.
+//! First and next indexes of each stream.
 
 use pandofs_log::Entry;
 use std::collections::HashMap;

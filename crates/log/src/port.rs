@@ -1,4 +1,4 @@
-//! What a log promises.
+//! The log port and its promises.
 
 use crate::LogError;
 

@@ -1,5 +1,6 @@
-//! The cluster map: the servers of a file system, which of them leads each shard, and the settings
-//! that all of them share.
+//! The cluster map: the servers of a file system and the shards that each leads.
+//!
+//! It also has the settings that all of them share.
 
 use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
 use crate::crush::crush_map;

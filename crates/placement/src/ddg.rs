@@ -1,4 +1,6 @@
-//! Distribution units of Dynamic Dir-Grain: their state and their steps (Xiong et al., section 3.3, figure 2).
+//! Distribution units of Dynamic Dir-Grain: their state and their transitions.
+//!
+//! Xiong et al., section 3.3 and figure 2.
 
 use pandofs_types::ShardId;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! Gathering what is kept in parts with the partitions of a directory: whom to ask, so that every name is
-//! counted once although partitions split and merge meanwhile.
+//! Gathering of values that are kept in parts with the partitions of a directory.
+//!
+//! It says which shard to ask, so that every name is counted once although partitions split and merge meanwhile.
 //!
 //! Each shard answers for the partitions that it has when it is asked, and with all that it knows of the
 //! map. Were the answers simply added up, names that move from one shard to another in between would be

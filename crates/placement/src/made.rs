@@ -1,5 +1,6 @@
-//! Where what is made goes, under whatever policy holds: the one decision that a running shard takes, and that the
-//! model takes in its place.
+//! Placement of a new directory or file under any policy.
+//!
+//! The one decision that a running shard takes, and that the model takes in its place.
 
 use crate::adaptive::Granularity;
 use crate::ddg::{DirPlacement, FilePlacement, GrainState, place_file};

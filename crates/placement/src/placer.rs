@@ -1,5 +1,6 @@
-//! What a server needs for the policies that adapt: what all servers have, as far as it knows, and what follows from
-//! that for what is made next.
+//! Loads of all servers as far as one knows them, for the policies that adapt.
+//!
+//! What is made next is placed by them.
 //!
 //! It knows of three kinds:
 //!

@@ -1,4 +1,4 @@
-//! Which shards a directory spreads over, and into how many partitions at most.
+//! Slot arrays: the shards that a directory spreads over, and its largest number of partitions.
 
 use crate::cluster::ClusterMap;
 use crate::dirmap::{DirMap, PartitionIndex};

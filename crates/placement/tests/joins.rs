@@ -1,4 +1,4 @@
-//! Servers join a cluster in which a directory is large: who has how much of it afterwards, and what moved for that.
+//! Servers that join a cluster with a large directory: shares afterwards, and what moved for them.
 
 use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, PartitionIndex, ServerInfo, Settings, is_to_spread, is_to_stay,

@@ -1,5 +1,7 @@
-//! The home proposes other shards for partitions to come while shards split and merge by what was proposed before, and
-//! clients go by maps of any age: nobody is led to a partition that is not where it is asked for.
+//! Renewed slots: the home proposes other shards for partitions to come.
+//!
+//! Meanwhile shards split and merge by what was proposed before, and clients go by maps of any age: none is led to a
+//! partition that is not where it is asked for.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::{Position, ShardId};

@@ -1,5 +1,6 @@
-//! Clients with stale maps find the owner: GIGA+'s way, by what each wrong shard knows, and
-//! OrangeFS's, by asking the home, which was told of every split.
+//! Clients with stale maps, on their way to a name's owner.
+//!
+//! GIGA+ goes by what each wrong shard knows, OrangeFS asks the home, to which every split was reported.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::limits::MAX_PARTITION_DEPTH;

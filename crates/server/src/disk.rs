@@ -1,4 +1,4 @@
-//! How much room a disk has, and how much of it is kept back.
+//! Free space of a disk, and the part of it that is kept back.
 //!
 //! A disk that is full to its last block could not even take the records of what makes room again. So a
 //! server takes up nothing that needs space once a [`reserve`] is all that is left. Removals, cuts, and what

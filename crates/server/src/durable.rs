@@ -1,4 +1,4 @@
-//! What waits for the log to be forced.
+//! Answers and messages that wait for the log to be forced.
 
 use std::collections::VecDeque;
 

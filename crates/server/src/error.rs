@@ -1,4 +1,4 @@
-//! What can go wrong with a server.
+//! Errors of a server.
 
 use pandofs_log::LogError;
 use pandofs_placement::MapError;

@@ -1,5 +1,6 @@
-//! Fault points: steps of a server's work at which it can be told to die, so that a test can kill it at each of
-//! them in turn.
+//! Fault points: steps of a server's work at which a test has it die.
+//!
+//! A test can kill it at each of them in turn.
 //!
 //! They are in the server as it is delivered, not in a build of their own, and cost one comparison each. They
 //! work only in a server that was started with [`FOLDER_VARIABLE`] set, the path of a folder that is there. In

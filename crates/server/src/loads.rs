@@ -1,4 +1,4 @@
-//! What the servers have, as far as they have told.
+//! Loads of the servers, as far as they have reported them.
 
 use pandofs_placement::{RecentRequests, ServerLoad};
 use pandofs_types::ServerId;

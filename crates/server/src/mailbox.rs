@@ -1,4 +1,4 @@
-//! What helper threads and the server's handle tell a lane.
+//! Mailbox of a lane, for reports of helper threads and commands of the server's handle.
 
 use crate::connection::ConnectionKey;
 use crate::data::pool::DataOrigin;

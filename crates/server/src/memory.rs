@@ -1,4 +1,4 @@
-//! How a server shares out its memory.
+//! Division of a server's memory.
 //!
 //! What takes as much memory as it is given has a part of a sum that can be set: blocks of the store that are
 //! kept to be read again, what was read of them lately, writes that the store has not written to files, and what

@@ -1,6 +1,8 @@
-//! Telling clients that leases end. A client always has one request here, which is answered when there is
-//! something to tell; with the next one it says that it has done so, or, where that takes a while, waits for more
-//! and says so later: a further request takes the place of the one that is here.
+//! Recalls of leases, sent to clients.
+//!
+//! A client always has one request here, which is answered when there is a recall for it; with the next one it says that
+//! it has done so, or, where that takes a while, waits for more and says so later: a further request takes the place of
+//! the one that is here.
 //!
 //! Such a request costs nothing while it waits, neither a thread nor a slot. It is answered with nothing after
 //! [`RECALL_WAIT`], so that both sides notice when the other is gone.

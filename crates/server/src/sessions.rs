@@ -1,4 +1,4 @@
-//! Which clients live.
+//! Sessions of clients that a server knows to be alive.
 
 use pandofs_types::SessionId;
 use pandofs_types::limits::SESSION_TIMEOUT;

@@ -1,4 +1,4 @@
-//! What a stopped server has stored, for `fsck`.
+//! Contents of a stopped server's directory, for `fsck`.
 
 use crate::data;
 use crate::directory::ServerDirectory;

@@ -1,4 +1,4 @@
-//! Who is let in, and what happens to who is not, or misbehaves.
+//! Admission of connections, and the end of those that are refused or misbehave.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! What the store costs: microseconds for what one file creation asks of it, entries scanned per
-//! second.
+//! Benchmark of the store: microseconds for one file creation, entries scanned per second.
 //!
 //! Usage: `store_bench [--ops N]`
 

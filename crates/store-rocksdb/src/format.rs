@@ -1,5 +1,6 @@
-//! The marker that says which version wrote a store: the file `FORMAT` in its directory, one line of
-//! text, `pandofs-store 1`.
+//! Format version of a store: the file `FORMAT` in its directory.
+//!
+//! It has one line of text, `pandofs-store 1`.
 
 use pandofs_store::StoreError;
 use std::fs::{self, File};

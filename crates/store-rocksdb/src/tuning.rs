@@ -1,4 +1,4 @@
-//! How RocksDB is set up: for many small point lookups and small batches on two cores.
+//! Settings of RocksDB, for many small point lookups and small batches on two cores.
 
 use crate::failure::open_failure;
 use pandofs_store::StoreError;

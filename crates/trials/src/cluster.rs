@@ -1,4 +1,4 @@
-//! What all trials need of a cluster.
+//! The running cluster, as all trials need it.
 
 use anyhow::{Context, Result, ensure};
 use pandofs_api::ServerStatus;

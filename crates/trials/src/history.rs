@@ -1,4 +1,4 @@
-//! When names came and went, and whether a listing agrees with that.
+//! Lives of names, and the check of a listing against them.
 //!
 //! A name's life begins somewhere between the request that made it and its answer, and ends somewhere
 //! between the request that removed it and that one's answer. A listing takes a while too. What was there

@@ -1,5 +1,6 @@
-//! Round trips a second over one connection between two threads, on loopback TCP and on a Unix
-//! socket, by the number of requests in flight; and what large answers carry.
+//! Round trips a second between two threads, by the number of requests in flight.
+//!
+//! Over one connection, on loopback TCP and on a Unix socket; and the rate of large answers.
 //!
 //! ```text
 //! cargo run --release -p pandofs-wire --example wire_bench -- --rounds 7 --seconds 0.5

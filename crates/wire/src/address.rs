@@ -1,4 +1,4 @@
-//! Where a server is reached, and the sockets under the protocol: TCP, and Unix sockets on one machine.
+//! Addresses of servers, and the sockets under the protocol: TCP and Unix sockets.
 
 use crate::frame::Covered;
 use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};

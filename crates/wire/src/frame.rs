@@ -1,4 +1,4 @@
-//! Frames: how one message is told from the next on a stream of bytes.
+//! Frames: the bounds of messages on a stream of bytes.
 //!
 //! ```text
 //! frame := length u32 LE | checksum u32 LE | body

@@ -1,4 +1,4 @@
-//! What the frames hold after the handshake.
+//! Messages: the contents of frames after the handshake.
 //!
 //! A client's or administrator's connection carries [`RequestFrame`]s one way and [`AnswerFrame`]s the
 //! other; answers come in any order. A server's connection carries [`PeerFrame`]s from the server that

@@ -1,4 +1,4 @@
-//! What frames hold, pinned byte by byte; `docs/protocol.md` describes it.
+//! Contents of frames, pinned byte by byte; `docs/protocol.md` describes them.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

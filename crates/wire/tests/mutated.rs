@@ -1,5 +1,6 @@
-//! Messages that are almost right: bytes of real ones, changed, cut and put together anew. Each is a value or an error,
-//! and a value that was understood can be said again.
+//! Messages that are almost right: bytes of real ones, changed, cut and put together anew.
+//!
+//! Each is a value or an error, and a value that was understood can be said again.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

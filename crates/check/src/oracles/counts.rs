@@ -1,5 +1,6 @@
-//! What is counted is what is there: entries and subdirectories of each partition, and the totals of
-//! each shard.
+//! Counts: each partition's entries and subdirectories, and the totals of each shard.
+//!
+//! Each is the number of what is there.
 
 use super::Report;
 use crate::tables::Tables;

@@ -1,5 +1,6 @@
-//! From an inode's birth shard one comes to where it is: forwarding records lead to it and form no
-//! circle, and there are none for inodes that died.
+//! Forwarding records: they lead from an inode's birth shard to where it is.
+//!
+//! They form no circle, and there are none for inodes that died.
 
 use super::Report;
 use crate::tables::Tables;

@@ -1,4 +1,4 @@
-//! How a directory spreads over the servers, as a picture that is drawn again and again.
+//! Picture of a directory's spread over the servers, drawn again and again.
 
 use crate::cmd::dir::Report;
 use crate::source::Cluster;

@@ -1,4 +1,4 @@
-//! What `up` says: to the person, and to its log.
+//! Messages of `up`: to the person, and to its log.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

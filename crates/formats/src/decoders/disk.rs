@@ -1,4 +1,4 @@
-//! What logs and stores hold.
+//! Decoders of the bytes of logs and stores.
 
 use pandofs_check::{ClusterDump, check};
 use pandofs_commit::Participation;

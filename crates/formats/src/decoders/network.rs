@@ -1,4 +1,4 @@
-//! What clients and servers send.
+//! Decoders of the bytes that clients and servers send.
 
 use crate::samples;
 use pandofs_placement::{ClusterMap, DirMap, PartitionIndex};

@@ -1,4 +1,4 @@
-//! What people and other programs write.
+//! Decoders of texts that people and other programs write.
 
 use pandofs_client::{layout_text, parse_layout};
 use pandofs_placement::ClusterMap;

@@ -1,4 +1,4 @@
-//! The cuts of a file that an object has followed, and what is asked of it by another number of them.
+//! The cuts of a file that an object has followed, and requests that go by another number of them.
 
 use super::objects::{Objects, Outcome};
 use super::open::OpenObject;

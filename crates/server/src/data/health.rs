@@ -1,4 +1,4 @@
-//! What is known to be damaged.
+//! Known damage of data objects.
 
 use pandofs_types::Ino;
 use pandofs_types::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};

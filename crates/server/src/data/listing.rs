@@ -1,4 +1,4 @@
-//! Which objects there are.
+//! List of the data objects of a server.
 
 use super::objects::{SUMS_SUFFIX, directory};
 use pandofs_api::AdminReply;

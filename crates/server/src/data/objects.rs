@@ -1,4 +1,4 @@
-//! What is done to data objects, on one thread.
+//! Requests about data objects, carried out on one thread.
 
 use super::direct;
 use super::extents::without_space;

@@ -1,4 +1,4 @@
-//! Which objects are to be settled, and when.
+//! Objects that are to be settled, and their times.
 
 use pandofs_types::Ino;
 use pandofs_types::limits::MAX_UNSETTLED_KNOWN;

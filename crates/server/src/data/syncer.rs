@@ -1,5 +1,6 @@
-//! Forcing data objects, apart from reading and writing them: a forced write takes a thousand times
-//! as long as one into memory, and whoever reads another object must not wait for it.
+//! Forcing of data objects, apart from reading and writing them.
+//!
+//! A forced write takes a thousand times as long as one into memory, and readers of other objects must not wait for it.
 
 use super::health::is_of_the_disk;
 use super::objects::{self, Holdings};

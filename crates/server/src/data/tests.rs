@@ -1,4 +1,4 @@
-//! What objects do, as a whole.
+//! Data objects as a whole.
 
 use super::listing::list;
 use super::objects::*;

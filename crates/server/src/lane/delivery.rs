@@ -1,4 +1,4 @@
-//! What shards want done, and answers.
+//! Delivery of the outputs of shards: messages, data requests and answers.
 
 use super::{Lane, Pending, PendingKey, pass};
 use crate::connection::{ConnectionKey, Role};

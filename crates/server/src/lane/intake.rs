@@ -1,4 +1,4 @@
-//! What connections bring.
+//! Intake of frames from connections.
 
 use super::rights::{may_ask, refusal};
 use super::{FlushWaiter, Lane, Pending};

@@ -1,5 +1,6 @@
-//! The lane: one thread that owns sockets, shards, log and store handle, and never waits for the log to be
-//! forced.
+//! The lane: one thread that owns sockets, shards, log and store handle.
+//!
+//! It never waits for the log to be forced.
 //!
 //! Each round takes what has arrived, gives it to the shards, appends what they propose with one write,
 //! applies it to an overlay of the store, and answers each connection with one write. What has to wait for

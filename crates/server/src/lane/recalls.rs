@@ -1,4 +1,6 @@
-//! Requests by which clients wait for recalls of leases: what the state machine has to do with connections and shards.
+//! Requests by which clients wait for recalls of leases.
+//!
+//! The state machine is in `crate::recalls`; here it meets connections and shards.
 
 use super::Lane;
 use crate::connection::ConnectionKey;

@@ -1,5 +1,7 @@
-//! Who may say what: which requests each role may send. Servers send messages of their own kind, which are decoded as
-//! such; what a connection may be that says it is a server is in `intake`.
+//! Rights of roles: the requests that each may send.
+//!
+//! Servers send messages of their own kind, which are decoded as such; `intake` checks a connection that says it is a
+//! server's.
 
 use crate::connection::Role;
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, Refusal};

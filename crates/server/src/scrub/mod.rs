@@ -1,5 +1,6 @@
-//! Reading everything that is stored, slowly and now and then, to find what was damaged while nobody
-//! looked: the store, the log, and the data objects with their checksums.
+//! Scrubbing: slow reading of everything that is stored, to find damage that no request has met.
+//!
+//! That is the store, the log, and the data objects with their checksums.
 //!
 //! One thread does it, at a limited rate: by itself when the last pass ended long enough ago, or at once
 //! and faster when it is asked to. Objects are read past the system's page cache, so that it is the disk

@@ -1,4 +1,4 @@
-//! What is left after a crash.
+//! Contents of a store after a crash.
 
 use super::{Pair, ReopenableStore, put_all, scanned};
 use crate::{Batch, KvRead, Store};

@@ -1,4 +1,4 @@
-//! Who is to die where, who has, and what is looked at then.
+//! Fault points to reach, those that were, and the checks after each kill.
 
 use super::points::Points;
 use crate::cluster::fsck;

@@ -1,4 +1,4 @@
-//! How long the disk keeps everybody waiting.
+//! Measurement of the longest stall of the disk.
 
 use anyhow::{Context, Result};
 use std::fs::File;

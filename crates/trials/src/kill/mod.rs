@@ -1,4 +1,4 @@
-//! A server is killed with `kill -9` while clients work, again and again, and nothing may be missing.
+//! A server killed with `kill -9` while clients work, again and again: nothing may be missing.
 
 mod disk;
 mod files;

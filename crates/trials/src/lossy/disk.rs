@@ -1,5 +1,6 @@
-//! A disk with a file system that loses what was not forced: what programs do with it comes in, what is there
-//! after a loss of power comes out.
+//! A disk with a file system that loses what was not forced.
+//!
+//! Calls of programs come in, and what is there after a loss of power comes out.
 //!
 //! What is modelled:
 //! - Contents as [`super::file`] says; `fsync` and `fdatasync` force one file, all of it.

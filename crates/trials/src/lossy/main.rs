@@ -1,5 +1,6 @@
-//! A file system in memory that loses what was not forced, when it is told that the power is lost: for trials of
-//! what stands on it.
+//! A file system in memory that loses what was not forced when it is told that the power is lost.
+//!
+//! It is for trials of what stands on it.
 //!
 //! Invariant: [`file`] and [`disk`] decide what is there after a loss, and do no I/O; the same calls and the
 //! same seed give the same.

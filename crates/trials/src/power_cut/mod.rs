@@ -1,5 +1,6 @@
-//! A machine of one server loses its power under load, again and again, and what it had not forced with it: what was
-//! forced is there, and programs are told of the rest.
+//! A machine of one server loses its power under load, again and again, and what it had not forced.
+//!
+//! What was forced is there, and programs get an error for the rest.
 
 mod machine;
 mod model;

@@ -1,5 +1,6 @@
-//! A model of what may be there after a loss of power, given what was forced: of single values, of a directory's names,
-//! of a file's contents.
+//! A model of the possible states after a loss of power, given what was forced.
+//!
+//! It has them for single values, a directory's names and a file's contents.
 
 use std::collections::BTreeMap;
 

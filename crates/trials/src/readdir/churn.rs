@@ -1,4 +1,4 @@
-//! Who creates, renames and removes names beside the standing ones.
+//! Threads that create, rename and remove names beside the standing ones.
 
 use super::Signals;
 use crate::cluster::{CALLER, name};

@@ -1,5 +1,6 @@
-//! Lists a directory over and over while it splits from 1 to 16 partitions, is merged again, and others
-//! work in it.
+//! Listings of a directory while it splits from 1 to 16 partitions and is merged again.
+//!
+//! Others work in it meanwhile.
 
 mod churn;
 mod lister;

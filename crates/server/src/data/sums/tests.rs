@@ -1,5 +1,6 @@
-//! An object with checksums beside one of plain bytes, through kills, refusals and losses of power; and what
-//! damage does.
+//! An object with checksums beside one of plain bytes, through kills, refusals and losses of power.
+//!
+//! Also tests of damage.
 
 use super::testing::{Fate, Machine, SimFile};
 use super::{BLOCK, Checked, Note, Raw, SumsError, sum};
