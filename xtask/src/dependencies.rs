@@ -1,6 +1,7 @@
 //! Allowed dependencies between crates: the one table of them, and its check.
 //!
-//! Inner crates know nothing of outer ones, so that they can be tested, replaced and reasoned about alone.
+//! Inner crates know nothing of outer ones, so that they can be tested, replaced and reasoned about
+//! alone.
 
 use crate::finding::Finding;
 use crate::workspace::{Dependency, Kind, PREFIX, Package};

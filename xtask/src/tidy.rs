@@ -16,7 +16,8 @@ const NOTES: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("XX", "X"),
 ];
-/// Words with which a clause begins. A module's header begins with a noun instead: the name of what is in it.
+/// Words with which a clause begins. A module's header begins with a noun instead: the name of what
+/// is in it.
 const CLAUSE_WORDS: [&str; 13] = [
     "What", "Who", "Whom", "How", "Whether", "Where", "When", "Which", "That", "By", "If", "To",
     "Whose",

@@ -52,7 +52,7 @@ pub enum Kind {
     Dev,
 }
 
-/// What every package of the workspace is called first.
+/// Prefix of the name of every package of the workspace.
 pub const PREFIX: &str = "pandofs-";
 
 #[derive(Deserialize)]

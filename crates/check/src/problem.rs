@@ -9,9 +9,9 @@ use std::time::Duration;
 pub struct Problem {
     /// The oracle that found it.
     pub oracle: &'static str,
-    /// What it is about, the same each time it is found.
+    /// The thing it is about, the same each time it is found.
     pub subject: String,
-    /// What is wrong with it, figures included.
+    /// The fault, figures included.
     pub text: String,
     /// How long it may last in a sound file system whose servers run, after a crash say: until then it
     /// is none. In the data of stopped servers it may be forever.
@@ -24,7 +24,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What several checks of a file system in use come to.
+/// Result of several checks of a file system in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lasting {
     /// Found each time, in the same words.
@@ -34,8 +34,9 @@ pub struct Lasting {
     pub changing: Vec<Problem>,
 }
 
-/// What was found every time. An operation under way looks like a problem in one dump, and not in the
-/// next: created at its first shard and not yet at its second, copied and not yet deleted.
+/// Returns the problems that were found every time. An operation under way looks like a problem in
+/// one dump, and not in the next: created at its first shard and not yet at its second, copied and
+/// not yet deleted.
 pub fn lasting(checks: &[Vec<Problem>]) -> Lasting {
     let Some((last, earlier)) = checks.split_last() else {
         return Lasting::default();

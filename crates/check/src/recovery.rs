@@ -1,7 +1,7 @@
 //! Offline recovery: operations that stopped servers had under way, finished in memory.
 //!
-//! The shards do what they would do when their servers start again, so that `pandofs fsck --offline` does not take half
-//! of an operation for damage.
+//! The shards do what they would do when their servers start again, so that `pandofs fsck
+//! --offline` does not take half of an operation for damage.
 //!
 //! Between the moment in which a participant has decided and the one in which the coordinator has heard of it, the stored
 //! state of the two contradicts itself, and rightly so: the record of the operation is part of that state (S2PC-MP,
@@ -38,7 +38,8 @@ pub enum RecoveryError {
     Unending { undecided: u64 },
 }
 
-/// Returns the same file system once its shards have finished what was under way, at a time not before `now`.
+/// Returns the same file system once its shards have finished what was under way, at a time not
+/// before `now`.
 ///
 /// # Errors
 /// When a shard refuses its state, or operations do not end.
@@ -169,7 +170,7 @@ impl Recovery {
             return Ok(());
         };
         let drawn = &mut self.drawn;
-        // Whom it chooses does not matter, only that it is not always the same.
+        // The choice does not matter, only that it is not always the same.
         let mut random = || {
             *drawn = drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
             *drawn

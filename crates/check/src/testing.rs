@@ -280,7 +280,7 @@ pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) 
     (key.clone(), entry.clone())
 }
 
-/// What an oracle reports, as text.
+/// Reports of an oracle, as text.
 pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
     let mut problems = Vec::new();
     crate::check_tables(tables, &mut problems);
@@ -291,7 +291,7 @@ pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
         .collect()
 }
 
-/// What an oracle reports about `subject`.
+/// Reports of an oracle about `subject`.
 ///
 /// # Panics
 /// When that is nothing.

@@ -1,7 +1,7 @@
 //! Offline recovery of a cluster that is stopped at any moment.
 //!
-//! Nothing is wrong once its shards have finished what was under way, although what is stored at that moment looks wrong
-//! often enough.
+//! Nothing is wrong once its shards have finished what was under way, although what is stored at
+//! that moment looks wrong often enough.
 
 use pandofs_check::recovery::recover;
 use pandofs_check::{Problem, check};

@@ -83,7 +83,7 @@ pub fn serve(
     Ok(())
 }
 
-/// Who runs this program.
+/// Credentials of the user who runs this program.
 pub fn caller() -> Credentials {
     let groups = getgroups().unwrap_or_default();
     Credentials {
@@ -361,7 +361,7 @@ fn wait_for_end(
     }
 }
 
-/// What of the options the kernel sees to.
+/// Options that the kernel carries out.
 pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
     KernelFlags {
         read_only: options.read_only,

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// What is where:
+/// Files of a data directory:
 ///
 /// ```text
 /// DIR/cluster.json       the cluster map

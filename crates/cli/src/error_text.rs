@@ -2,8 +2,8 @@
 
 use anyhow::Error;
 
-/// The error and its causes, the outermost first, on one line. Many errors already end with the text
-/// of their cause, which is then not repeated.
+/// The error and its causes, the outermost first, on one line. Many errors already end with the
+/// text of their cause, which is then not repeated.
 pub fn error_text(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

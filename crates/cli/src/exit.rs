@@ -16,7 +16,7 @@ pub enum Outcome {
     ServerAway,
     /// The file system holds something that it must not.
     ProblemsFound,
-    /// What a command that was run on our behalf ended with.
+    /// Exit code of a command that was run on our behalf.
     Other(u8),
 }
 
@@ -29,7 +29,7 @@ Exit codes:
   3  a server is away (status, fsck, scrub)
   4  something is wrong in the file system (fsck, scrub, demo)";
 
-/// What is wrong with a command line.
+/// Fault of a command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongLine(pub String);

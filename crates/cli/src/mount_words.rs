@@ -1,9 +1,9 @@
 //! Mount options that are ignored, and those that are refused.
 //!
-//! Ignored are options of other file systems and of mount(8) that hold anyway or are not for the file system; refused are
-//! those whose promise would not be kept.
+//! Ignored are options of other file systems and of mount(8) that hold anyway or are not for the
+//! file system; refused are those whose promise would not be kept.
 
-/// What becomes of an option.
+/// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// It is as it says, or not for the file system.

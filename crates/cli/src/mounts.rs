@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What the source of a PandoFS mount begins with in the system's list, unless `mount(8)` was given another; its cluster map
-/// follows, or the directory of a cluster made by `up`.
+/// Prefix of the source of a PandoFS mount in the system's list, unless `mount(8)` was given
+/// another; its cluster map follows, or the directory of a cluster made by `up`.
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
 
 /// The source that a mount of the file system with this cluster map is to have, unless it is told.
@@ -23,7 +23,8 @@ pub fn source_of(cluster_map: &Path) -> OsString {
     source
 }
 
-/// What a source names, with the prefix or without: a cluster map, or the directory of a cluster made by `up`.
+/// Path that a source names, with the prefix or without: a cluster map, or the directory of a
+/// cluster made by `up`.
 pub fn named_by(source: &OsStr) -> &Path {
     let bytes = source.as_bytes();
     Path::new(OsStr::from_bytes(
@@ -36,7 +37,7 @@ pub fn named_by(source: &OsStr) -> &Path {
 pub struct Mount {
     pub point: PathBuf,
     pub fs_type: String,
-    /// What was mounted.
+    /// The source that was mounted.
     pub source: OsString,
     /// The minor number of its device, which for file systems without a disk is all of it.
     pub device: u32,
@@ -47,7 +48,7 @@ impl Mount {
         self.named().is_some()
     }
 
-    /// What the source of a PandoFS mount names.
+    /// Path that the source of a PandoFS mount names.
     fn named(&self) -> Option<&Path> {
         let named = named_by(&self.source);
         let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What became of an attempt to unmount.
+/// Outcome of an attempt to unmount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmounted {
     Done,

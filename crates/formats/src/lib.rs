@@ -1,4 +1,5 @@
-//! Formats of bytes that are stored, logged and sent: golden files, samples and decoders. For tests.
+//! Formats of bytes that are stored, logged and sent: golden files, samples and decoders. For
+//! tests.
 //!
 //! Invariant: a golden file changes only when somebody asks for it with [`BLESS`]; a test that finds
 //! other bytes fails and says which format changed.

@@ -58,7 +58,7 @@ pub struct RaftEngineLog {
     _in_use: File,
 }
 
-/// What an append needs, one at a time.
+/// State of an append, one at a time.
 struct Appender {
     streams: Streams,
     batch: LogBatch,

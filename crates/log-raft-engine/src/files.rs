@@ -152,7 +152,7 @@ impl FileSystem for LogFiles {
 
     /// Removes a file whose entries were all pruned or rewritten.
     ///
-    /// What says that they were pruned is in the log too and must not be lost after them: the
+    /// The record that they were pruned is in the log too and must not be lost after them: the
     /// stream would seem to lack its first entries. So it is forced first. And the removal is
     /// forced before the next one, so that no crash leaves a gap in the numbers, which would
     /// seem to be a lost file.
@@ -220,7 +220,7 @@ impl LogFile {
     }
 }
 
-/// What raft-engine holds of a file.
+/// A file as raft-engine holds it.
 pub struct SharedFile(Arc<LogFile>);
 
 impl Handle for SharedFile {
@@ -269,10 +269,11 @@ impl Write for Cursor {
     /// Writes all of `buffer`, or nothing that counts: raft-engine goes back to where it was after an
     /// error.
     ///
-    /// What is rewritten begins where its stream was pruned to. Forces the prunes first. Otherwise:
-    /// entries 1 to 9 were rewritten, 10 to 19 are in an append file, the stream is pruned to 15, 15 to
-    /// 19 are rewritten, and the power fails. The prune is lost and the rewritten entries are not.
-    /// raft-engine finds 1 to 9 and then 15, takes the gap for a prune and drops 1 to 9.
+    /// Rewritten entries begin where their stream was pruned to. Forces the prunes first.
+    /// Otherwise: entries 1 to 9 were rewritten, 10 to 19 are in an append file, the stream is
+    /// pruned to 15, 15 to 19 are rewritten, and the power fails. The prune is lost and the
+    /// rewritten entries are not. raft-engine finds 1 to 9 and then 15, takes the gap for a prune
+    /// and drops 1 to 9.
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         if self.file.id.queue == Queue::Rewrite {
             self.open.sync_appends().map_err(io::Error::other)?;

@@ -71,7 +71,7 @@ impl Marks {
     }
 }
 
-/// What all forces of a log have in common: the marks they leave, and whether one of them failed.
+/// State that all forces of a log share: the marks they leave, and whether one of them failed.
 #[derive(Debug)]
 pub struct Forces {
     path: PathBuf,

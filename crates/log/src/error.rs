@@ -13,7 +13,7 @@ pub enum LogError {
         /// The system's or the engine's own words.
         reason: String,
     },
-    /// What the file holds is not what was written to it.
+    /// The file's contents are not those that were written to it.
     #[error("corrupt log: {}: {what}", path.display())]
     Corrupt {
         path: PathBuf,

@@ -5,7 +5,7 @@ use crate::LogError;
 /// A record to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Whose record it is: the shard's number.
+    /// The record's stream: the shard's number.
     pub stream: u64,
     /// The stream's last index plus one. A stream that was never written begins at any index.
     pub index: u64,

@@ -98,10 +98,11 @@ impl DirBounds {
             && (1..=self.most_width).contains(&self.least_width)
     }
 
-    /// Places a new child directory as [`place_within`] does, in units of the size within the bounds that is
-    /// nearest to `size`, but for one thing: the files of a directory begin where the directory is. (By the paper's
-    /// figure 2 they begin where the last file of its parent went. That is another shard than the directory's own
-    /// as soon as its parent's children have begun a new unit, and then all its files are branch files.)
+    /// Places a new child directory as [`place_within`] does, in units of the size within the
+    /// bounds that is nearest to `size`, but for one thing: the files of a directory begin where
+    /// the directory is. (By the paper's figure 2 they begin where the last file of its parent
+    /// went. That is another shard than the directory's own as soon as its parent's children have
+    /// begun a new unit, and then all its files are branch files.)
     pub fn place_directory(
         &self,
         size: Granularity,

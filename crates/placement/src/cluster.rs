@@ -26,7 +26,7 @@ pub struct ClusterMap {
     /// Version of the format, 1.
     pub format: u32,
     pub fs: FsId,
-    /// What people call the file system.
+    /// The file system's name, for people.
     pub name: String,
     /// Version of the map; every change makes it larger.
     pub epoch: Epoch,
@@ -81,7 +81,7 @@ impl ServerInfo {
     pub const WEIGHT_ONE: u32 = 1 << 16;
 }
 
-/// What every server and client of a file system goes by.
+/// Settings of a file system that every server and client goes by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -123,7 +123,7 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with a cluster map.
+/// Fault of a cluster map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     #[error("not a cluster map: {0}")]

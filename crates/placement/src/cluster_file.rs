@@ -193,7 +193,7 @@ mod tests {
         assert!(postcard::from_bytes::<ClusterMap>(&bytes).is_err());
     }
 
-    /// What is said about the golden file with one text replaced by another.
+    /// Error text for the golden file with one text replaced by another.
     fn refusal(from: &str, to: &str) -> String {
         assert!(GOLDEN.contains(from), "{from}");
         let read = ClusterMap::from_json(&GOLDEN.replacen(from, to, 1));

@@ -5,7 +5,7 @@
 use pandofs_types::ShardId;
 use serde::{Deserialize, Serialize};
 
-/// What a directory remembers for the placement of its children: the five values of section 3.3.
+/// State of a directory for the placement of its children: the five values of section 3.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrainState {
     /// The directory's depth in its distribution unit, 1 for the one that begins it.
@@ -41,8 +41,9 @@ pub struct DirPlacement {
     pub child: GrainState,
 }
 
-/// Places a new child directory of `parent` in units of at most `max_depth` levels, with at most `max_width` child
-/// directories of each directory (figure 2, second part). `random` is the shard for a new unit, drawn by the caller.
+/// Places a new child directory of `parent` in units of at most `max_depth` levels, with at most
+/// `max_width` child directories of each directory (figure 2, second part). `random` is the shard
+/// for a new unit, drawn by the caller.
 pub fn place_within(
     max_depth: u32,
     max_width: u32,

@@ -113,7 +113,7 @@ pub struct DirMap {
     changes: Vec<u32>,
 }
 
-/// What a [`DirMap`] is decoded into before it is checked.
+/// Fields that a [`DirMap`] is decoded into before it is checked.
 #[derive(Deserialize)]
 struct UncheckedDirMap {
     version: u32,

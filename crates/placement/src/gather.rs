@@ -1,6 +1,7 @@
 //! Gathering of values that are kept in parts with the partitions of a directory.
 //!
-//! It says which shard to ask, so that every name is counted once although partitions split and merge meanwhile.
+//! It says which shard to ask, so that every name is counted once although partitions split and
+//! merge meanwhile.
 //!
 //! Each shard answers for the partitions that it has when it is asked, and with all that it knows of the
 //! map. Were the answers simply added up, names that move from one shard to another in between would be
@@ -13,7 +14,7 @@ use pandofs_types::limits::MAX_GATHER_ROUNDS;
 use pandofs_types::{Position, ShardId};
 use std::collections::BTreeMap;
 
-/// What has been gathered of one directory.
+/// Values gathered of one directory.
 #[derive(Clone, Debug)]
 pub struct Gather<T> {
     map: DirMap,

@@ -1,8 +1,6 @@
 //! Loads of all servers as far as one knows them, for the policies that adapt.
 //!
-//! What is made next is placed by them.
-//!
-//! It knows of three kinds:
+//! A [`Placer`] decides from them where the next directories and files go. It knows of three kinds:
 //!
 //! - what its own server has: exactly, and now ([`Placer::holds`]);
 //! - what all servers told each other: now and then, and late ([`Placer::hear`]);
@@ -21,7 +19,7 @@ use pandofs_types::{ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What a server tells the others of itself.
+/// Load that a server reports of itself to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerLoad {
     /// As [`objects`] counts them.
@@ -30,8 +28,8 @@ pub struct ServerLoad {
     pub requests: u64,
 }
 
-/// What is drawn and known when something is made, fixed in its record: what is made where must not depend on who
-/// applies the record, or when.
+/// Choice drawn, and knowledge used, when something is made; fixed in its record: the place must
+/// not depend on which server applies the record, or when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
     /// Before it is brought within the bounds of the directory.
@@ -40,13 +38,14 @@ pub struct Placing {
     pub shard: ShardId,
 }
 
-/// What a directory, or a part of one that has split, counts as: itself, and files that are still to be made in it. Where
-/// all directories are made before any file, and some before others, who has the later ones has little for a long time; if
-/// they counted as what they are, it would be given all that follows. (The papers' name spaces have 28 files for each
-/// directory; Agrawal et al., FAST 2007, have a dozen.)
+/// Objects that a directory, or a part of one that has split, counts as: itself, and files that are
+/// still to be made in it. Where all directories are made before any file, and some before others,
+/// who has the later ones has little for a long time; if they counted as what they are, it would be
+/// given all that follows. (The papers' name spaces have 28 files for each directory; Agrawal et
+/// al., FAST 2007, have a dozen.)
 pub const OBJECTS_OF_A_DIRECTORY: u64 = 16;
 
-/// What is compared: so many inodes, and partitions of directories.
+/// The count that is compared: so many inodes, and partitions of directories.
 pub fn objects(inodes: u64, partitions: u64) -> u64 {
     inodes.saturating_add(partitions.saturating_mul(OBJECTS_OF_A_DIRECTORY - 1))
 }
@@ -68,7 +67,7 @@ pub const DIRECTORY_FRACTION: u128 = 16;
 /// spread.
 const REQUESTS_THAT_COUNT: u64 = 1_000;
 
-/// What is known of a server.
+/// Load of a server, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// 0 for the shard's own server.
@@ -131,12 +130,12 @@ impl Placer {
         self.weights = self.servers.values().map(|known| known.weight).sum();
     }
 
-    /// What the shard's server has now.
+    /// Sets the objects that the shard's server has now.
     pub fn holds(&mut self, objects: u64) {
         self.held = objects;
     }
 
-    /// What it had when it was last asked.
+    /// Objects that it had when it was last asked.
     pub fn held(&self) -> u64 {
         self.held
     }
@@ -238,8 +237,8 @@ impl Placer {
         }
     }
 
-    /// What the next directory or file is placed by; `random` is drawn by the caller. `near`: the shard of its
-    /// parent's unit, if it is a directory.
+    /// Returns the choice for the next directory or file; `random` is drawn by the caller. `near`:
+    /// the shard of its parent's unit, if it is a directory.
     ///
     /// As long as this server has no more than its part, what is made here stays here, in units as large as can be, and a
     /// new unit begins here. Once it has too much units are as small as can be, and a new one begins on the less loaded

@@ -19,8 +19,8 @@ pub enum DirPolicy {
     /// Every child of the root on a shard drawn at random and all below it with it: ⟨1, 1⟩ for the
     /// root and ⟨∞, ∞⟩ for the others.
     Subtree,
-    /// The shard follows from the full path name: see [`crush_path_shard`]. It has its number in the formats and cannot
-    /// be chosen.
+    /// The shard follows from the full path name: see [`crush_path_shard`]. It has its number in
+    /// the formats and cannot be chosen.
     CrushPath,
     /// Dynamic Dir-Grain whose units follow the name space and the load, within these bounds: see
     /// [`DirBounds::place_directory`].
@@ -43,16 +43,17 @@ pub enum FilePolicy {
     /// That of the partition that holds the entry: making a file is an ordinary operation.
     #[default]
     WithEntry,
-    /// Dynamic Dir-Grain: at most `file_width` files of a directory in each unit, then another shard drawn at
-    /// random. A file that is not with its entry is a branch file, and making it a distributed operation.
+    /// Dynamic Dir-Grain: at most `file_width` files of a directory in each unit, then another
+    /// shard drawn at random. A file that is not with its entry is a branch file, and making it a
+    /// distributed operation.
     Ddg { file_width: u32 },
     /// Dynamic Dir-Grain whose width follows the name space, within these bounds.
     Adaptive(FileBounds),
 }
 
 impl FilePolicy {
-    /// Whether its figures make sense (they come from the network, or from a file): a unit has at least one
-    /// file.
+    /// Whether its figures make sense (they come from the network, or from a file): a unit has at
+    /// least one file.
     pub fn is_valid(self) -> bool {
         match self {
             FilePolicy::WithEntry => true,
@@ -62,7 +63,8 @@ impl FilePolicy {
     }
 }
 
-/// Bounds of a file system's adaptive policies; of what does not adapt there the default ones, for the directories where it does.
+/// Bounds of a file system's adaptive policies; of what does not adapt there the default ones, for
+/// the directories where it does.
 pub fn bounds_of(directories: DirPolicy, files: FilePolicy) -> Bounds {
     let mut bounds = Bounds::default();
     let Bounds { least, most } = &mut bounds;
@@ -80,8 +82,8 @@ pub fn bounds_of(directories: DirPolicy, files: FilePolicy) -> Bounds {
 const UNBOUNDED: u32 = u32::MAX;
 
 impl DirPolicy {
-    /// Whether it can be chosen (it comes from the network, or from a file): a unit has at least one level, and one
-    /// directory's children, and a running system does what the policy says.
+    /// Whether it can be chosen (it comes from the network, or from a file): a unit has at least
+    /// one level, and one directory's children, and a running system does what the policy says.
     pub fn is_valid(self) -> bool {
         match self {
             DirPolicy::Ddg {
@@ -152,7 +154,7 @@ mod tests {
         dir_width: 2,
     };
     const FIGURE_1_FILE_WIDTH: u32 = 4;
-    /// What must not be asked for.
+    /// A shard that must not be chosen.
     const UNUSED: ShardId = ShardId(999);
 
     fn state(dir_depth: u32, dirs: (ShardId, u32), files: (ShardId, u32)) -> GrainState {

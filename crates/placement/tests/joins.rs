@@ -47,7 +47,7 @@ fn directory(map: &ClusterMap, active: u32) -> DirMap {
     )
 }
 
-/// What each server has of the hash space.
+/// Shares of the servers in the hash space.
 fn shares(map: &ClusterMap, directory: &DirMap) -> Vec<f64> {
     let mut shares = vec![0.0; map.servers.len()];
     for (index, start, end) in directory.in_order() {
@@ -57,10 +57,10 @@ fn shares(map: &ClusterMap, directory: &DirMap) -> Vec<f64> {
     shares
 }
 
-/// What becomes of a directory.
+/// A directory after servers have joined.
 struct Grown {
     directory: DirMap,
-    /// What went to another server, of the whole.
+    /// Part of the whole that went to another server.
     moved: f64,
     /// Splits that made two partitions of one on its shard.
     in_place: u32,

@@ -1,7 +1,7 @@
 //! Renewed slots: the home proposes other shards for partitions to come.
 //!
-//! Meanwhile shards split and merge by what was proposed before, and clients go by maps of any age: none is led to a
-//! partition that is not where it is asked for.
+//! Meanwhile shards split and merge by what was proposed before, and clients go by maps of any age:
+//! none is led to a partition that is not where it is asked for.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::{Position, ShardId};
@@ -45,7 +45,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 struct Directory {
     /// All that is the case and that was proposed; no one has it.
     truth: DirMap,
-    /// What each shard that ever had a partition knows.
+    /// Maps of the shards that ever had a partition.
     known: BTreeMap<ShardId, DirMap>,
     /// The partitions that each has.
     has: BTreeMap<ShardId, BTreeSet<PartitionIndex>>,

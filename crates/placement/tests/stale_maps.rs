@@ -1,6 +1,7 @@
 //! Clients with stale maps, on their way to a name's owner.
 //!
-//! GIGA+ goes by what each wrong shard knows, OrangeFS asks the home, to which every split was reported.
+//! GIGA+ goes by what each wrong shard knows, OrangeFS asks the home, to which every split was
+//! reported.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::limits::MAX_PARTITION_DEPTH;
@@ -10,9 +11,9 @@ use std::collections::HashMap;
 
 /// A directory in which every shard knows only what went through it.
 struct Directory {
-    /// What is the case; no one has it.
+    /// The true map; no one has it.
     truth: DirMap,
-    /// What each shard knows: the history of the partitions it has.
+    /// Map of each shard: the history of the partitions it has.
     known: HashMap<ShardId, DirMap>,
 }
 

@@ -7,7 +7,8 @@ use std::io::{self, ErrorKind};
 use std::time::Instant;
 
 slotmap::new_key_type! {
-    /// A connection of a server, in its table. The key of a closed connection never finds the one that took its place.
+    /// A connection of a server, in its table. The key of a closed connection never finds the one
+    /// that took its place.
     pub(crate) struct ConnectionKey;
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Role {
     Refused,
 }
 
-/// What a read from a connection brought.
+/// Result of a read from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// There may be more.
@@ -91,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Who it is, for the log.
+    /// Name of the peer, for the log.
     pub fn peer(&self) -> String {
         match self.role {
             Role::Unknown => "a connection that has not said who it is".to_owned(),

@@ -50,8 +50,8 @@ impl Descriptors {
         }
     }
 
-    /// What the system grants when it is asked for as many as it may give, which is often more than it
-    /// gives at first.
+    /// Returns the limit that the system grants when it is asked for as many as it may give, which
+    /// is often more than it gives at first.
     ///
     /// # Errors
     /// When that is too little to serve with.

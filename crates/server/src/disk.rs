@@ -39,7 +39,7 @@ pub(crate) fn log_file_bytes(total: u64) -> u64 {
     (log_bytes(total) / 4).min(LOG_FILE_BYTES)
 }
 
-/// What the system says of a disk.
+/// Space of a disk as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Bytes.
@@ -77,7 +77,7 @@ impl Room {
     }
 }
 
-/// What needs space.
+/// Use of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Bytes, checksums included.
@@ -92,7 +92,7 @@ pub(crate) struct Need {
 #[derive(Debug)]
 pub(crate) struct Disk {
     path: PathBuf,
-    /// What is there, for the log.
+    /// Contents of the disk, for the log.
     holds: &'static str,
     seen: Mutex<Seen>,
 }
@@ -196,7 +196,7 @@ impl Disk {
         Ok(seen.is_low)
     }
 
-    /// What was seen last.
+    /// Space as it was seen last.
     pub fn room(&self) -> Room {
         self.seen().room
     }

@@ -15,7 +15,7 @@ pub struct Durable<T> {
     forced: u64,
     /// Appends that the force under way covers.
     under_way: Option<u64>,
-    /// What waits, and the number of the append it waits for; the numbers never fall.
+    /// Waiting items, each with the number of the append it waits for; the numbers never fall.
     waiting: VecDeque<(u64, T)>,
 }
 

@@ -42,7 +42,7 @@ mod stored;
 mod testing;
 mod unlogged;
 
-/// What a lane is made of that knows no threads, sockets or clock, for whoever drives shards in another way: a
+/// Parts of a lane that know no threads, sockets or clock, for another driver of shards: a
 /// simulator.
 pub mod parts {
     pub use crate::data::removed::Removed;

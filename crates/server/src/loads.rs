@@ -4,7 +4,7 @@ use pandofs_placement::{RecentRequests, ServerLoad};
 use pandofs_types::ServerId;
 use std::collections::BTreeMap;
 
-/// What one server knows of itself and the others.
+/// Loads of one server and the others.
 #[derive(Debug, Default)]
 pub struct Loads {
     told: BTreeMap<ServerId, ServerLoad>,
@@ -17,7 +17,7 @@ impl Loads {
         self.told.insert(server, load);
     }
 
-    /// What each server has told last.
+    /// Last report of each server.
     pub fn all(&self) -> BTreeMap<ServerId, ServerLoad> {
         self.told.clone()
     }

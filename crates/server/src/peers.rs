@@ -20,7 +20,7 @@ use std::fmt::Display;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What is known of the links, without their sockets.
+/// State of the links, without their sockets.
 #[derive(Debug)]
 pub(crate) struct Peers {
     links: BTreeMap<ServerId, Link>,

@@ -1,8 +1,8 @@
 //! Recalls of leases, sent to clients.
 //!
-//! A client always has one request here, which is answered when there is a recall for it; with the next one it says that
-//! it has done so, or, where that takes a while, waits for more and says so later: a further request takes the place of
-//! the one that is here.
+//! A client always has one request here, which is answered when there is a recall for it; with the
+//! next one it says that it has done so, or, where that takes a while, waits for more and says so
+//! later: a further request takes the place of the one that is here.
 //!
 //! Such a request costs nothing while it waits, neither a thread nor a slot. It is answered with nothing after
 //! [`RECALL_WAIT`], so that both sides notice when the other is gone.
@@ -45,7 +45,7 @@ pub struct Answer<A> {
     pub keys: Vec<LeaseKey>,
 }
 
-/// What a request says.
+/// Contents of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said<A> {
     /// The session takes leases anew. The request is answered at once: what is asked from then on is asked of who

@@ -11,7 +11,7 @@ use pandofs_types::{ServerId, ShardId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was applied again at start.
+/// Counts of what was applied again at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     pub records: u64,

@@ -433,7 +433,7 @@ impl ServerHandle {
         &self.addresses
     }
 
-    /// What was replayed at start.
+    /// Counts of what was replayed at start.
     pub fn replayed(&self) -> Replayed {
         self.replayed
     }

@@ -35,7 +35,7 @@ struct Led {
     is_touched: bool,
 }
 
-/// What went into the log.
+/// Counts of what went into the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
     pub records: u64,
@@ -112,8 +112,8 @@ impl Shards {
         Ok(())
     }
 
-    /// Lets [`Shards::append_and_apply`] and [`Shards::take_outputs`] ask every shard, not only those that were
-    /// given something.
+    /// Lets [`Shards::append_and_apply`] and [`Shards::take_outputs`] ask every shard, not only
+    /// those that were given something.
     pub fn touch_all(&mut self) {
         for id in self.ids() {
             let led = get(&mut self.led, id);
@@ -192,7 +192,7 @@ impl Shards {
         }
     }
 
-    /// What the shards that were given something want done, in the order in which they were.
+    /// Outputs of the shards that were given something, in the order in which they were.
     pub fn take_outputs(&mut self) -> Vec<(ShardId, Output)> {
         let mut outputs = Vec::new();
         for id in self.touched.drain(..) {
@@ -259,7 +259,8 @@ impl Shards {
         self.objects
     }
 
-    /// What is placed by, if a shard places by what all servers have. All of them have heard the same.
+    /// Granularity of placement, if a shard places by what all servers have. All of them have heard
+    /// the same.
     pub fn granularity(&self) -> Option<Granularity> {
         self.iter().find_map(|(_, led)| led.shard.granularity())
     }

@@ -90,7 +90,7 @@ fn pairs(config: ShardConfig, store: &dyn Store, log: &dyn Log) -> Result<Pairs,
     Ok(pairs)
 }
 
-/// What every key of that kind begins with, see `docs/data-layout.md`.
+/// Prefix of every key of that kind, see `docs/data-layout.md`.
 fn keys_of(kind: u8, shard: ShardId) -> [u8; 3] {
     let [high, low] = shard.0.to_be_bytes();
     [kind, high, low]

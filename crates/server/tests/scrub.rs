@@ -161,7 +161,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
     assert_eq!(ask(&mut admin, ScrubOrder::Look).failing, []);
 }
 
-/// What is written meanwhile is no damage.
+/// Changes during a scrub are no damage.
 #[test]
 fn a_scrub_while_objects_are_written_finds_nothing() {
     let memory = Memory::new();

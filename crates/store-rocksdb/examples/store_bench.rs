@@ -99,7 +99,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one creation does: is the name free, who is the parent; then entry, inode and partition.
+/// Store requests of one creation: is the name free, who is the parent; then entry, inode and
+/// partition.
 fn create(store: &RocksStore, number: u64, parent: u64) -> Result<(), Box<dyn Error>> {
     black_box(store.get(&entry_key(number))?);
     black_box(store.get(&inode_key(parent))?);

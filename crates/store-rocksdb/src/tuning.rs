@@ -55,7 +55,7 @@ impl Default for Options {
     }
 }
 
-/// What a database is opened for.
+/// Purpose for which a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Make,

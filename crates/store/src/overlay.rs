@@ -152,7 +152,7 @@ impl<'s> Overlay<'s> {
         journal.push(place);
     }
 
-    /// What was written to `key` here, if anything.
+    /// Value written to `key` here, if any.
     fn written(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         if self.writes.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! Many clients at once, each with its own session and connections.
 //!
-//! All are served, also when a server is killed meanwhile; what each has open is known, and what those that vanish had
-//! open is let go.
+//! All are served, also when a server is killed meanwhile; what each has open is known, and what
+//! those that vanish had open is let go.
 
 use crate::cluster::{CALLER, Common, fresh_directory, memory, name, status};
 use anyhow::{Context, Result, ensure};

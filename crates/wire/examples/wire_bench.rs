@@ -31,7 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const LARGE_ANSWER_BYTES: usize = 1 << 20;
 
-/// What a create asks, roughly.
+/// A request about as large as a create.
 #[derive(Clone, Serialize, Deserialize)]
 struct Request {
     number: u64,
@@ -48,7 +48,7 @@ struct Request {
     data_bytes: u32,
 }
 
-/// What it answers, roughly.
+/// An answer about as large as a create's.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     number: u64,

@@ -267,7 +267,8 @@ fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
 }
 
 impl Stream {
-    /// What the checksums of frames with much file data count: both ends know by the kind of socket.
+    /// Part that checksums cover of frames with much file data: both ends know by the kind of
+    /// socket.
     pub fn covered(&self) -> Covered {
         match self {
             Stream::Tcp(_) => Covered::All,

@@ -70,7 +70,7 @@ pub struct ReadBuffer {
     end: usize,
     /// The most unread bytes at once since the last `trim`.
     peak: usize,
-    /// What comes before all else.
+    /// Message that comes before all others.
     begun: Option<Begun>,
     covered: Covered,
 }
@@ -323,7 +323,7 @@ impl ReadBuffer {
     }
 }
 
-/// What is left after a write.
+/// Progress of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
@@ -336,9 +336,9 @@ pub enum Progress {
 /// Frames encoded and not yet written.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
-    /// What comes first: frames and the bytes at their ends, each whole.
+    /// First part: frames and the bytes at their ends, each whole.
     front: VecDeque<Vec<u8>>,
-    /// What comes after.
+    /// Second part.
     bytes: Vec<u8>,
     /// Of the first of all these, those that the socket has taken.
     written: usize,

@@ -84,7 +84,7 @@ pub fn encode_into<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resul
     Ok(())
 }
 
-/// What of a frame's body its checksum counts.
+/// Part of a frame's body that its checksum covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Covered {
     #[default]
@@ -219,7 +219,7 @@ impl<'a> de_flavors::Flavor<'a> for Start<'a> {
     }
 }
 
-/// What a frame's header announces.
+/// Contents of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Bytes of the body, at most [`MAX_FRAME_BYTES`].

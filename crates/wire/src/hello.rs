@@ -13,22 +13,22 @@ use pandofs_types::{Epoch, FsId, ServerId, SessionId};
 use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What the first frame in either direction begins with.
+/// First bytes of the first frame in either direction.
 pub const MAGIC: [u8; 4] = *b"PNDO";
 /// The version of the protocol that this crate speaks; the only one.
 pub const PROTOCOL_VERSION: u16 = 1;
 /// Bytes of magic and version.
 const PREAMBLE_BYTES: usize = 6;
 
-/// Who connects, and to which file system. Encoded with magic and version before it; decoded with
-/// [`Hello::decode`] alone, which checks them.
+/// The peer that connects, and its file system. Encoded with magic and version before it; decoded
+/// with [`Hello::decode`] alone, which checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub fs: FsId,
     pub peer: Peer,
 }
 
-/// Who connects.
+/// The peer that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
     /// A mount or an open library handle. `generation` grows when it gives up a connection to this server over which it
@@ -42,7 +42,7 @@ pub enum Peer {
     Admin,
 }
 
-/// What the server answers to a [`Hello`]. After a refusal it closes the connection.
+/// Answer of the server to a [`Hello`]. After a refusal it closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloAnswer {
     Welcome {
@@ -166,7 +166,7 @@ impl HelloAnswer {
     }
 }
 
-/// What follows the preamble of an answer in version 1.
+/// Contents of an answer after the preamble in version 1.
 #[derive(Serialize, Deserialize)]
 enum AnswerRest {
     Welcome {

@@ -68,7 +68,7 @@ enum Change {
     Flip(Index, u8),
     Cut(Index),
     Insert(Index, Vec<u8>),
-    /// What follows is another sample's.
+    /// The rest is another sample's.
     Splice(Index, Index, Index),
 }
 

@@ -41,7 +41,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     check_totals(tables, report);
 }
 
-/// What a shard has.
+/// Counts of a shard's contents.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     entries: u64,

@@ -1,7 +1,7 @@
 //! Data objects: each belongs to a file.
 //!
-//! That is a striped one whose layout has that server, one that is about to be striped, or one whose data is on the
-//! reclaim list.
+//! That is a striped one whose layout has that server, one that is about to be striped, or one
+//! whose data is on the reclaim list.
 
 use super::Report;
 use crate::tables::Tables;

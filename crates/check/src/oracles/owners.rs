@@ -1,7 +1,7 @@
 //! Owners of names: at each moment a name has one at most.
 //!
-//! No two shards hold partitions that it belongs to, but for a shard that is handing it over and keeps all requests
-//! waiting until it knows whether that was decided.
+//! No two shards hold partitions that it belongs to, but for a shard that is handing it over and
+//! keeps all requests waiting until it knows whether that was decided.
 
 use super::Report;
 use crate::tables::Tables;
@@ -39,7 +39,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
 }
 
-/// What is left of a range without what the shard is handing over.
+/// A range without the part that the shard is handing over.
 fn without(
     tables: &Tables,
     shard: ShardId,

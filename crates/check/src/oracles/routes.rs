@@ -1,7 +1,8 @@
 //! Routes: a client with any map of a directory finds the owner of a name with few questions.
 //!
-//! Two if it knows nothing, since the home knows all that was reported to it, and otherwise two more than the owner's
-//! partition is deep, since each wrong shard sends it to a deeper partition or to the home.
+//! Two if it knows nothing, since the home knows all that was reported to it, and otherwise two
+//! more than the owner's partition is deep, since each wrong shard sends it to a deeper partition
+//! or to the home.
 
 use super::Report;
 use crate::tables::Tables;

@@ -65,13 +65,13 @@ pub struct Fsck {
     json: bool,
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug)]
 pub struct Checked {
     pub problems: Vec<Problem>,
     /// Seen each time, but never twice the same.
     pub undecided: Vec<Problem>,
-    /// What a killed or stopped server may leave behind and the running ones clear away.
+    /// Remains of a killed or stopped server, which the running ones clear away.
     pub passing: Vec<Problem>,
     pub records: u64,
     pub passes: usize,
@@ -214,7 +214,8 @@ fn is_unfinished(tables: &Tables) -> bool {
     tables.transactions.iter().any(|of| !of.ended)
 }
 
-/// Problems that remain when the shards have finished what was under way; if they cannot, all that was `found` and more.
+/// Problems that remain when the shards have finished what was under way; if they cannot, all that
+/// was `found` and more.
 fn after_recovery(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = Time(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX));
@@ -254,7 +255,7 @@ fn say_untold(away: &[dump::ServerAway]) {
     }
 }
 
-/// What cannot be read is a problem, and keeps others from being looked for.
+/// Reports an unreadable store as a problem, which keeps others from being looked for.
 fn damaged(unreadable: dump::Unreadable) -> Checked {
     let problem = Problem {
         oracle: "readable",
@@ -339,7 +340,7 @@ fn progress() -> ProgressBar {
     bar
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 fn json(checked: &Checked) -> Result<String> {
     #[derive(Serialize)]
     struct Found<'c> {

@@ -65,7 +65,7 @@ pub struct Scrub {
 /// `DEFAULT_ASKED_SCRUB_RATE` of the limits.
 const DEFAULT_RATE: &str = "100M";
 
-/// What became of one server's pass.
+/// Outcome of one server's pass.
 #[derive(Debug)]
 enum End {
     Report(Box<ScrubReport>),
@@ -256,7 +256,7 @@ fn places(cluster: &Cluster) -> Places {
     }
 }
 
-/// What a person reads.
+/// Output for people.
 fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     let mut text = String::new();
     for (server, end) in ends {
@@ -324,7 +324,7 @@ fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     )
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 fn json(ends: &[(ServerId, End)], damage: &Damage) -> Result<String> {
     #[derive(Serialize)]
     struct Server {

@@ -71,7 +71,7 @@ enum What {
     },
 }
 
-/// What is said of the new servers.
+/// Options of the new servers.
 #[derive(Args, Clone, Debug, Default)]
 struct Given {
     /// How much each new server is to have beside the others, as 1 or 0.5; one for all, or one for each [default: 1]

@@ -65,7 +65,7 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// What was recorded, or made
+        /// File of a recorded or generated trace
         trace: PathBuf,
     },
     /// Mount, run a command, unmount, and write down what was done through the mount
@@ -79,7 +79,7 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// What was recorded, or made
+        /// File of a recorded or generated trace
         trace: PathBuf,
     },
     /// Make a trace with the mix of FPFS's table I
@@ -107,7 +107,7 @@ struct Record {
     to: PathBuf,
     /// Where to mount it: a directory that is there
     mountpoint: PathBuf,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     #[command(flatten)]

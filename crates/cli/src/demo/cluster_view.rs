@@ -33,7 +33,7 @@ struct Shared {
     seen: Mutex<Seen>,
 }
 
-/// What was seen last.
+/// The state that was seen last.
 #[derive(Default)]
 struct Seen {
     /// The directory to look at, by its path inside the file system.

@@ -19,7 +19,7 @@ const BACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is asked.
 const ASK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What happened.
+/// Result of the crash.
 #[derive(Clone, Debug)]
 pub struct Crash {
     server: ServerId,

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 /// Servers of a new cluster, unless told.
 pub const DEFAULT_SERVERS: u16 = 4;
 
-/// What was asked of a new cluster; an existing one must not contradict it.
+/// Options of a new cluster; an existing one must not contradict them.
 #[derive(Clone, Debug)]
 pub struct NewCluster<'a> {
     pub servers: Option<u16>,

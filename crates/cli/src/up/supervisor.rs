@@ -28,7 +28,7 @@ const PROBATION: Duration = Duration::from_secs(10);
 /// The time between looks for servers that have joined and for a mount that was killed and cannot end.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to run.
+/// The processes to run.
 pub struct Plan {
     pub servers: Vec<Recipe>,
     /// All servers of the cluster as it is now, if it has changed since this was asked last.
@@ -81,7 +81,7 @@ struct Member {
     restart_at: Option<Instant>,
 }
 
-/// What the loop woke up for.
+/// Cause for which the loop woke up.
 enum Wake {
     Stop(&'static str),
     Ready(Role),
@@ -507,7 +507,7 @@ fn stopped_well(status: ExitStatus) -> bool {
     status.success() || status.signal() == Some(Kill::TERM.as_raw())
 }
 
-/// What a shell would make of it.
+/// Exit code as a shell would give it.
 fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status

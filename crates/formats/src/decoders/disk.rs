@@ -101,8 +101,8 @@ pub fn participation(bytes: &[u8]) -> bool {
 /// Bytes before a pair: of the key's length and, little-endian, of the value's.
 const HEAD_BYTES: usize = 3;
 
-/// What `pandofs fsck` makes of a store that holds anything: a pair behind the other, each with a byte for the length of
-/// its key, two for that of its value, and both.
+/// Check of a store by `pandofs fsck`, whatever it holds: a pair behind the other, each with a byte
+/// for the length of its key, two for that of its value, and both.
 pub fn dump(bytes: &[u8]) -> bool {
     let mut pairs = Vec::new();
     let mut rest = bytes;

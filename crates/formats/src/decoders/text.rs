@@ -40,7 +40,8 @@ pub fn trace(bytes: &[u8]) -> bool {
     true
 }
 
-/// What is read is what is replayed, and is not written again: no path of it leads out of where that is done.
+/// A recording is replayed as it is read, and not written again: no path of it leads out of the
+/// folder of the replay.
 pub fn recording(bytes: &[u8]) -> bool {
     let Ok(AnyTrace::Recording(read)) = AnyTrace::read(bytes) else {
         return false;

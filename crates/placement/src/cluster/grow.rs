@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Who was away while servers were added one after the other goes on by the last map.
+    /// A server that was away while others were added one after the other goes on by the last map.
     #[test]
     fn an_epoch_for_each_server_that_joined_may_be_skipped() {
         let map = cluster(16, 2);

@@ -40,7 +40,7 @@ fn size(dir_depth: u32, dir_width: u32, file_width: u32) -> Granularity {
 const LARGE: (u32, u32) = (6, 256);
 const SMALL: (u32, u32) = (1, 1);
 
-/// What is placed by where the server has so many objects: depth and width, and where a new unit begins.
+/// Choice where the server has so many objects: depth and width, and the shard of a new unit.
 fn placing(
     placer: &mut Placer,
     map: &ClusterMap,

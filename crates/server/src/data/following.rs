@@ -8,8 +8,8 @@ use pandofs_types::{FsError, Ino};
 use std::sync::Arc;
 
 impl Objects {
-    /// What comes of a change that goes by another number of cuts than the object has followed; none if it may be
-    /// carried out.
+    /// Returns the answer to a change that goes by another number of cuts than the object has
+    /// followed; none if it may be carried out.
     pub(super) fn outdated(&mut self, request: &DataRequest) -> Result<Option<Outcome>, FsError> {
         let Some((ino, wanted)) = cuts_of(request) else {
             return Ok(None);

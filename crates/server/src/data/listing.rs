@@ -84,7 +84,7 @@ pub(crate) fn names(root: &Path, last_byte: u8) -> io::Result<Names> {
     })
 }
 
-/// What a file in a directory of objects is, by its name.
+/// Kind of a file in a directory of objects, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Object(u64),

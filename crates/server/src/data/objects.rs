@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// How the name of a file of checksums ends.
 pub(super) const SUMS_SUFFIX: &str = ".sums";
 
-/// What all threads know of the objects below a directory.
+/// State that all threads share of the objects below a directory.
 #[derive(Debug)]
 pub(crate) struct Holdings {
     pub root: PathBuf,
@@ -84,7 +84,7 @@ pub(crate) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}{SUMS_SUFFIX}", ino.0))
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(DataReply),
@@ -549,7 +549,7 @@ impl Objects {
         }
     }
 
-    /// What is logged of an object.
+    /// Function that logs notes on an object.
     fn notes(&self, ino: Ino) -> Box<dyn Fn(Note) + Send + Sync> {
         let holdings = Arc::clone(&self.holdings);
         Box::new(move |note| {
@@ -579,7 +579,7 @@ impl Objects {
         })
     }
 
-    /// What a client is told; damage is made known.
+    /// Error for the client; damage is made known.
     pub(super) fn refusal(&self, doing: &str, ino: Ino, error: SumsError) -> FsError {
         let blocks = match error {
             SumsError::Io(error) => return self.failure(doing, ino, &error),
@@ -664,7 +664,7 @@ pub(super) fn without_sums(room: u64) -> u64 {
     blocks * BLOCK
 }
 
-/// What the client is told of the system's error; what it does not explain goes to the log.
+/// Error for the client from one of the system; what it does not explain goes to the log.
 pub(super) fn failure(doing: &str, path: &Path, error: &io::Error) -> FsError {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FsError::NoSpace,

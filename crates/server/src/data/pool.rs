@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Who asked, and what the lane needs to know to answer.
+/// Origin of a request, with what the lane needs to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataOrigin {
     /// The request `id` on a client's connection, which owes the client up to `owed` bytes.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-/// What the thread is to do.
+/// Job of the thread.
 #[derive(Debug)]
 pub(crate) enum Job {
     Request {
@@ -28,7 +28,7 @@ pub(crate) enum Job {
         after: u64,
         max: u32,
     },
-    /// What the thread had forced for itself is on disk, or not.
+    /// Result of a force that the thread wanted for itself.
     Forced {
         object: Arc<OpenObject>,
         purpose: Purpose,
@@ -62,7 +62,7 @@ pub(super) struct Worker {
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
     held: HashMap<Ino, Held>,
-    /// Who is answered when an object has followed a cut.
+    /// Requests that are answered when an object has followed a cut.
     following: HashMap<Ino, DataOrigin>,
     /// An object is being forced to be settled. One at a time: whoever waits for a force of his own
     /// should not wait for many of these.
@@ -196,9 +196,10 @@ impl Worker {
         }
     }
 
-    /// What was done to an object for a cut is on disk: it says that it has followed. Nothing else is done to it before
-    /// that is on disk too. (A write that comes after the cut is carried out and forced, the machine loses power, and the
-    /// cut comes once more to an object that does not say that it has followed.)
+    /// Notes that the change of an object for a cut is on disk: it says that it has followed.
+    /// Nothing else is done to it before that is on disk too. (A write that comes after the cut is
+    /// carried out and forced, the machine loses power, and the cut comes once more to an object
+    /// that does not say that it has followed.)
     fn follow(&mut self, object: Arc<OpenObject>, cuts: u32, result: Result<(), FsError>) {
         let before = object.checked.cuts();
         let said = result.and_then(|()| {

@@ -40,7 +40,7 @@ pub(crate) struct MapSource {
 pub(super) struct NextMap {
     source: MapSource,
     offered: Option<Box<ClusterMap>>,
-    /// Who want to know when it is taken up: connection and request.
+    /// Requests to answer when it is taken up: connection and number.
     waiting: Vec<(ConnectionKey, u64)>,
     is_looking: bool,
     next_look: Instant,

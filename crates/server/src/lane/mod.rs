@@ -63,7 +63,7 @@ const MAX_BATCH_INPUTS: usize = 4 * MAX_LANE_BATCH;
 /// How often to look for silent sessions and connections that do not say who they are.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a lane is made of.
+/// Parts of a lane.
 pub(crate) struct LaneParts {
     pub id: ServerId,
     pub map: Arc<ClusterMap>,
@@ -192,9 +192,9 @@ struct FlushState {
     under_way: Option<u64>,
     /// A disk has become low.
     for_room: bool,
-    /// Who wait for the flush under way.
+    /// Requests that wait for the flush under way.
     waiting: Vec<FlushWaiter>,
-    /// Who wait for one that begins from now on.
+    /// Requests that wait for one that begins from now on.
     wanted: Vec<FlushWaiter>,
 }
 
@@ -206,7 +206,7 @@ enum Stop {
     Abandon,
 }
 
-/// What [`pandofs_api::ServerStatus`] counts.
+/// Counts of [`pandofs_api::ServerStatus`].
 #[derive(Debug, Default)]
 struct Counters {
     requests: u64,

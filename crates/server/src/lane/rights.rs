@@ -1,7 +1,7 @@
 //! Rights of roles: the requests that each may send.
 //!
-//! Servers send messages of their own kind, which are decoded as such; `intake` checks a connection that says it is a
-//! server's.
+//! Servers send messages of their own kind, which are decoded as such; `intake` checks a connection
+//! that says it is a server's.
 
 use crate::connection::Role;
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, Refusal};
@@ -48,7 +48,7 @@ fn is_of_shards(request: &DataRequest) -> bool {
     }
 }
 
-/// What is answered to who may not ask this.
+/// Answer to a client that may not ask this.
 pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
     match body {
         RequestBody::Data(_) => AnswerBody::Data(DataReply::Failed(FsError::NotPermitted)),

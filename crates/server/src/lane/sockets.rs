@@ -15,9 +15,9 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-/// What the mailbox's waker reports.
+/// Token of the mailbox's waker.
 pub(crate) const WAKER: Token = Token(0);
-/// What a listener reports.
+/// Token of a listener.
 const LISTENER: Token = Token(1);
 /// The tokens from here on are connections'.
 const FIRST_CONNECTION: usize = 2;

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Faults that are told; of more there is no need to know.
 const MAX_FAULTS: usize = 64;
-/// What is owed to the limit of the rate before it is waited for.
+/// Time owed to the limit of the rate before it is waited for.
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
 /// When a server scrubs by itself.
@@ -41,7 +41,7 @@ pub(crate) struct Schedule {
     pub rate: u64,
 }
 
-/// What is scrubbed.
+/// The store, log and objects that are scrubbed.
 pub(crate) struct Subject {
     pub holdings: Arc<Holdings>,
     pub workers: Workers,

@@ -15,7 +15,7 @@ const BLOCKS_AT_ONCE: u64 = (SCRUB_CHUNK_BYTES / CHECKSUM_BLOCK_BYTES) as u64;
 /// Bytes that an object counts for the rate at least: to open it costs a disk about as much.
 const LEAST_BYTES: u64 = 16 << 10;
 
-/// What keeps an object from being checked.
+/// Reason why an object cannot be checked.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Cut(Cut),

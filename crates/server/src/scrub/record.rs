@@ -24,7 +24,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What there is below `root`; what cannot be understood is as good as nothing.
+    /// Reads the record below `root`; one that cannot be understood counts as none.
     ///
     /// # Errors
     /// The system's.

@@ -125,8 +125,8 @@ impl Memory {
         Server::start_on(self.map.clone(), self.id, store, log, &self.data()).unwrap()
     }
 
-    /// What a kill of the process leaves: what was written to the log, and of the store only what was
-    /// flushed.
+    /// Leaves what a kill of the process leaves: all that was written to the log, and of the store
+    /// only what was flushed.
     pub fn crash(&mut self) {
         self.store = Arc::new(self.store.crash(0));
         self.log = Arc::new(self.log.crash(usize::MAX, false));

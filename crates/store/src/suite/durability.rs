@@ -99,7 +99,7 @@ pub fn numbered(i: u32) -> Batch {
     batch
 }
 
-/// What the first `count` numbered batches leave.
+/// Contents after the first `count` numbered batches.
 fn after(count: u32) -> Vec<Pair> {
     let mut map = BTreeMap::new();
     for i in 1..=count {

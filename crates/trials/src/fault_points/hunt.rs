@@ -25,7 +25,7 @@ const MOST_REPEATED: u32 = 2;
 /// dies in each start would be given up by who starts it.
 const MOST_AGAIN: u32 = 3;
 
-/// What has happened.
+/// Counts of what has happened.
 #[derive(Debug, Default)]
 struct State {
     /// Whether servers are to die.

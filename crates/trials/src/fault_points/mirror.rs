@@ -16,7 +16,7 @@ const EXCLUSIVE: OpenHow = OpenHow {
     exclusive: true,
 };
 
-/// What is at a name.
+/// File, directory or link at a name.
 #[derive(Clone, Debug)]
 struct Inode {
     ino: Ino,

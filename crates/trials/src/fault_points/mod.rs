@@ -1,6 +1,7 @@
 //! Servers killed at each of their fault points, and started again, while a client works.
 //!
-//! Each of its operations succeeds, and after each kill the tree is what it must be and nothing is inconsistent.
+//! Each of its operations succeeds, and after each kill the tree is what it must be and nothing is
+//! inconsistent.
 //!
 //! All servers are told to die at the next point at which none has died yet. When one has, all are told again, so that
 //! the others and the first one itself, while it starts again, may die at what comes up only in a recovery. When

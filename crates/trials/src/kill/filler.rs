@@ -119,7 +119,7 @@ impl Filler {
     }
 }
 
-/// What does not agree with what the fillers of one directory were told, a sentence each.
+/// Contradictions to the answers that the fillers of one directory got, a sentence each.
 ///
 /// # Errors
 /// The file system's.

@@ -39,7 +39,7 @@ const THRESHOLD: u32 = 500;
 const SHARED_DIRECTORIES: usize = 3;
 /// Attempts to get a directory on a certain server.
 const PLACEMENTS: usize = 400;
-/// What is wrong is printed up to this many lines.
+/// Problems that are printed at most, one a line.
 const SHOWN: usize = 20;
 
 /// Nothing acknowledged is lost when a server is killed under load, and it is back soon
@@ -99,7 +99,7 @@ struct Kill {
     disk: Duration,
 }
 
-/// What the threads of a round tell each other.
+/// Signals between the threads of a round.
 #[derive(Debug, Default)]
 pub struct Signals {
     /// Everybody is to stop after the operation at hand.
@@ -156,7 +156,7 @@ struct Trial<'o> {
     random: StdRng,
     above: Ino,
     workers: Vec<Worker>,
-    /// What the fillers of the rounds so far were told.
+    /// Acknowledged work of the fillers in the rounds so far.
     filled: Tally,
 }
 
@@ -446,7 +446,7 @@ fn crowded(pid: u32) -> Duration {
         .unwrap_or_default()
 }
 
-/// What a process on this machine has used of its processors.
+/// Time that a process on this machine has used of its processors.
 fn processor_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // After the name, which is in parentheses and may hold anything: the state is the first.

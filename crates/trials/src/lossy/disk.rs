@@ -112,7 +112,7 @@ pub struct Disk {
     lies: bool,
 }
 
-/// Who makes something, when and how.
+/// Owner, mode and time of something that is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Maker {
     pub mode: u16,
@@ -121,7 +121,7 @@ pub struct Maker {
     pub now: u64,
 }
 
-/// What a loss of power met.
+/// Counts of what a loss of power met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     pub files: usize,
@@ -318,7 +318,7 @@ impl Disk {
             .retain(|ino, node| node.opens > 0 || used.contains(ino));
     }
 
-    /// What fsync(2) does.
+    /// Does what fsync(2) does.
     pub fn force(&mut self, ino: Ino) -> Result<(), Refusal> {
         if self.lies && self.random.random_ratio(1, FORCES_OF_A_LIE) {
             return self.node(ino).map(drop);
@@ -346,7 +346,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What sync(2) does, also on a disk that lies: it has time.
+    /// Does what sync(2) does, also on a disk that lies: it has time.
     pub fn force_all(&mut self) {
         for node in self.nodes.values_mut() {
             match &mut node.body {

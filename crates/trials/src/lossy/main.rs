@@ -36,7 +36,7 @@ struct Arguments {
     /// The socket to be made for what it is told
     #[arg(long, value_name = "PATH")]
     control: PathBuf,
-    /// What chances are drawn from
+    /// Seed of chances
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// A disk that answers all forces and does, by chance, every other one

@@ -21,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The server that loses its power.
 pub const VICTIM: u16 = 1;
-/// What a server says that does not start.
+/// Message of a server that does not start.
 const REFUSAL: &str = "cannot start server";
 const SERVERS: &str = "3";
 const STRIPE_UNIT: &str = "65536";
@@ -241,7 +241,7 @@ impl Cluster {
             .arg(self.data()))
     }
 
-    /// What the servers' processes said that no process should.
+    /// Panics in the logs of the servers' processes.
     ///
     /// # Errors
     /// The system's.

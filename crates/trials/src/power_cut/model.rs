@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// Bytes that are there whole or not at all.
 pub const SECTOR: usize = 512;
 const MAGIC: u64 = 0x7061_6e64_6f20_6375;
-/// What one sector says of itself, again and again.
+/// Length of the stamp that a sector repeats.
 const STAMP: usize = 32;
 
 /// A value of which it is not certain what a loss of power leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertain<T> {
-    /// What it was set to last.
+    /// The value that it was set to last.
     newest: T,
     /// It is one of these: one, unless something was lost and nobody has looked.
     live: Vec<T>,
@@ -30,7 +30,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         }
     }
 
-    /// What it was set to last, or found to be since.
+    /// The value that it was set to last, or found to be since.
     pub fn newest(&self) -> &T {
         &self.newest
     }
@@ -127,7 +127,7 @@ impl Uncertain<Names> {
     }
 }
 
-/// What a file holds. Sectors have the number of the write that they are of, 0 for zeros.
+/// Contents of a file. Sectors have the number of the write that they are of, 0 for zeros.
 #[derive(Clone, Debug)]
 pub struct Contents {
     ino: u64,

@@ -334,7 +334,7 @@ impl Worker {
         Ok(wrong)
     }
 
-    /// Whose file is gone, although it was open, is told.
+    /// Reports files that are gone although they were open.
     fn lost_files(&mut self, seen: &[(usize, String, u64)], wrong: &mut Vec<String>) {
         let lost = |ino: &u64| !seen.iter().any(|(_, _, there)| there == ino);
         let gone: Vec<u64> = self.open.keys().copied().filter(lost).collect();

@@ -30,7 +30,7 @@ const GROWTH_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Threads that remove a run's files at its end.
 const REMOVERS: usize = 8;
-/// What is wrong with a run is printed up to this many lines.
+/// Problems of a run that are printed at most, one a line.
 const SHOWN: usize = 20;
 
 /// Every name that stands throughout is listed exactly once while the directory splits and is merged
@@ -52,7 +52,7 @@ pub struct Options {
     listers: u32,
 }
 
-/// What was seen in one run, or in all.
+/// Counts of what was seen in one run, or in all.
 #[derive(Debug, Default)]
 struct Seen {
     listings: usize,
@@ -128,13 +128,13 @@ struct Trial<'o> {
     dir: Ino,
     random: StdRng,
     threshold: u32,
-    /// What the threshold is lowered to at the start; the other runs have inherited it.
+    /// Whether the threshold is lowered at the start; the other runs have inherited it.
     lowered: bool,
     clock: Clock,
     history: History,
 }
 
-/// What the threads of a run tell each other.
+/// Signals between the threads of a run.
 #[derive(Debug, Default)]
 pub struct Signals {
     /// The most partitions seen so far.

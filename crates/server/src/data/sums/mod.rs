@@ -83,7 +83,7 @@ pub(crate) const BLOCK: u64 = CHECKSUM_BLOCK_BYTES as u64;
 
 /// CRC-32C of a block of zeros.
 const SUM_OF_ZEROS: u32 = 0x98f9_4189;
-/// What a shorter block is made up with.
+/// Filler of a shorter block.
 static ZEROS: [u8; CHECKSUM_BLOCK_BYTES] = [0; CHECKSUM_BLOCK_BYTES];
 
 /// The checksum of a block, as it is stored. What a shorter one lacks is zeros.

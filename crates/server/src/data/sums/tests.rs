@@ -219,11 +219,11 @@ fn a_full_disk_in_the_middle_leaves_every_block_readable() {
     }
 }
 
-/// What forces and settles an object as the server does.
+/// A server's part that forces and settles an object.
 struct Server {
     machine: Machine,
     object: Checked<SimFile>,
-    /// What is on disk for sure, if nothing has been changed since.
+    /// Contents on disk for sure, if nothing has been changed since.
     forced: Option<Vec<u8>>,
 }
 
