@@ -13,7 +13,7 @@ use pandofs_client::Client;
 use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
-use pandofs_types::limits::{MAX_MOUNT_FILES, OTHER_OPEN_FILES};
+use pandofs_types::limits::OTHER_OPEN_FILES;
 use pandofs_types::{AtimeRule, Credentials, ServerId};
 use pandofs_workload::{Recorded, Recording};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getgroups, getrlimit, setrlimit};
@@ -22,6 +22,9 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+/// Files that a mount may have open, if the system lets it: its connections, most of which it can do without.
+const MAX_MOUNT_FILES: u64 = 65_536;
 
 /// How long a mount that is to end waits for programs that use it.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,9 +7,7 @@ use crate::format;
 use crate::scan;
 use crate::streams::{Stream, Streams};
 use pandofs_log::{Entry, Log, LogError, Visit};
-use pandofs_types::limits::{
-    LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, LOG_READ_CHUNK_RECORDS, MAX_LOG_APPEND_BYTES,
-};
+use pandofs_types::limits::{LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, MAX_LOG_APPEND_BYTES};
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{
     Command, Config, Engine, Error, LogBatch, MessageExt, ReadableSize, RecoveryMode, Version,
@@ -20,6 +18,9 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+/// Records that reading the log keeps in memory at once.
+const LOG_READ_CHUNK_RECORDS: u64 = 4_096;
 
 /// The key of a stream's first index.
 const FIRST_KEY: &[u8] = b"first";

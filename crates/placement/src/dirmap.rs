@@ -26,11 +26,14 @@
 //! evenness and nothing else: two partitions are never made for one counter, and nobody looks for names by a proposal,
 //! since only active partitions hold any.
 
-use pandofs_types::limits::{MAX_PARTITION_CHANGES, MAX_PARTITIONS, MAX_SHARDS};
+use pandofs_types::limits::{MAX_PARTITIONS, MAX_SHARDS};
 use pandofs_types::{Position, ShardId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
+
+/// Times that one partition may be split off and merged back, each counted, before it stays as it is.
+const MAX_PARTITION_CHANGES: u32 = 1 << 30;
 
 /// A partition of a directory.
 #[derive(

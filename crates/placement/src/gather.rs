@@ -10,9 +10,11 @@
 //! learnt since says that the shard still has the same partitions, of the same depths.
 
 use crate::{DirMap, PartitionIndex};
-use pandofs_types::limits::MAX_GATHER_ROUNDS;
 use pandofs_types::{Position, ShardId};
 use std::collections::BTreeMap;
+
+/// Times that the shards of a directory are asked for its attributes, while it splits and merges.
+const MAX_GATHER_ROUNDS: u32 = 8;
 
 /// Values gathered of one directory.
 #[derive(Clone, Debug)]

@@ -3,13 +3,20 @@
 use crate::cluster::ClusterMap;
 use crate::dirmap::{DirMap, PartitionIndex};
 use pandofs_types::limits::{
-    MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT, MERGE_FRACTION, SPREAD_FRACTION,
+    MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT, MERGE_FRACTION, MERGED_FRACTION,
 };
 use pandofs_types::{ServerId, ShardId};
 use siphasher::sip::SipHasher24;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hasher;
+
+/// A partition with more than the threshold over this splits before it is full, where it is to spread to servers that
+/// joined and somebody has asked for it.
+const SPREAD_FRACTION: u64 = 4;
+
+// The halves of what was split to spread are no candidates for a merge.
+const _: () = assert!(2 * SPREAD_FRACTION < MERGE_FRACTION && SPREAD_FRACTION <= MERGED_FRACTION);
 
 /// The shard of each of a directory's `max_partitions` partitions.
 ///

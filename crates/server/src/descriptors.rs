@@ -4,10 +4,8 @@
 //! in the middle of something.
 
 use crate::error::StartError;
-use pandofs_types::limits::{
-    DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MAX_OPEN_TABLES, MIN_OPEN_TABLES,
-    MIN_SERVER_OPEN_FILES, OTHER_OPEN_FILES,
-};
+use crate::limits::{DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MIN_SERVER_OPEN_FILES};
+use pandofs_types::limits::{MAX_OPEN_TABLES, MIN_OPEN_TABLES, OTHER_OPEN_FILES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The data and the checksums.

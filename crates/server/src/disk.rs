@@ -4,11 +4,12 @@
 //! server takes up nothing that needs space once a [`reserve`] is all that is left. Removals, cuts, and what
 //! was promised before go on out of it.
 
-use pandofs_types::limits::{
-    DISK_INODE_RESERVE_SHARE, DISK_LOOK_INTERVAL, DISK_RESERVE_SHARE, LOG_FILE_BYTES,
-    MAX_DISK_INODE_RESERVE, MAX_DISK_RESERVE_BYTES, MAX_LOG_BYTES, MIN_DISK_RESERVE_BYTES,
-    MIN_DISK_RESERVE_SHARE, MIN_LOG_FILE_BYTES, SMALL_DISK_LOG_SHARE,
+use crate::limits::{
+    DISK_INODE_RESERVE_SHARE, DISK_LOOK_INTERVAL, DISK_RESERVE_SHARE, MAX_DISK_INODE_RESERVE,
+    MAX_DISK_RESERVE_BYTES, MIN_DISK_RESERVE_BYTES, MIN_DISK_RESERVE_SHARE, MIN_LOG_FILE_BYTES,
+    SMALL_DISK_LOG_SHARE,
 };
+use pandofs_types::limits::{LOG_FILE_BYTES, MAX_LOG_BYTES};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

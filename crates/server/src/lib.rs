@@ -26,6 +26,7 @@ mod flusher;
 mod forcer;
 mod helper;
 mod lane;
+pub mod limits;
 mod loads;
 mod mailbox;
 mod memory;

@@ -5,9 +5,9 @@
 //! too many wait for a server that is away: whoever sent them sends them again.
 
 use crate::connection::ConnectionKey;
+use crate::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
 use pandofs_api::{AdminReply, AdminRequest, PeerMessage};
 use pandofs_placement::ClusterMap;
-use pandofs_types::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
 use pandofs_types::{Epoch, FsId, ServerId};
 use pandofs_wire::address::{self, Address, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};

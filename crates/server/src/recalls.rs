@@ -11,8 +11,9 @@
 //! that, when the network was slow to bring it: it is not heard any more. (Were it, the session would be taken to
 //! have no leases of those that it was given since.)
 
+use crate::limits::MAX_RECALLS_UNDER_WAY;
 use pandofs_shard::Recall;
-use pandofs_types::limits::{MAX_KEYS_PER_RECALL, MAX_RECALLS_UNDER_WAY, RECALL_WAIT};
+use pandofs_types::limits::{MAX_KEYS_PER_RECALL, RECALL_WAIT};
 use pandofs_types::{LeaseKey, SessionId, ShardId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;

@@ -2,11 +2,11 @@
 
 use crate::error::StartError;
 use crate::faults;
+use crate::limits::REPLAY_BATCH_BYTES;
 use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard, ShardConfig, ShardError};
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::limits::REPLAY_BATCH_BYTES;
 use pandofs_types::{ServerId, ShardId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,6 +3,7 @@
 use crate::data;
 use crate::directory::ServerDirectory;
 use crate::error::StartError;
+use crate::limits::MAX_OBJECTS_LISTED;
 use crate::recovery::configs;
 use crate::server::{check_map, log_options};
 use pandofs_api::AdminReply;
@@ -12,7 +13,6 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Shard, ShardConfig};
 use pandofs_store::{KvRead, Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
-use pandofs_types::limits::MAX_OBJECTS_LISTED;
 use pandofs_types::{Ino, ServerId, ShardId};
 use std::io;
 use std::ops::ControlFlow;

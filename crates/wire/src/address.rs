@@ -1,7 +1,6 @@
 //! Addresses of servers, and the sockets under the protocol: TCP and Unix sockets.
 
 use crate::frame::Covered;
-use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,6 +18,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+
+use pandofs_types::limits::MAX_IO_BYTES;
+
+/// Connections that wait at one listener to be taken; Linux cuts it to `net.core.somaxconn`.
+const LISTEN_BACKLOG: i32 = 4_096;
+
+/// Bytes that a Unix socket takes without a reader, if the system allows: a message full of file data.
+const UNIX_SEND_BUFFER_BYTES: usize = MAX_IO_BYTES + (64 << 10);
 
 /// Bytes of a Unix socket's path that fit into `sockaddr_un` with the NUL after them.
 const MAX_SOCKET_PATH_BYTES: usize = 107;

@@ -6,9 +6,10 @@
 //! `trim`, called now and then, gives back what lies idle.
 
 use crate::address::Stream;
+use crate::frame::MIN_TAIL_BYTES;
 use crate::frame::{self, Covered, FrameError, HEADER_BYTES, Header};
 use crate::message::Tailed;
-use pandofs_types::limits::{MAX_IO_BYTES, MIN_TAIL_BYTES};
+use pandofs_types::limits::MAX_IO_BYTES;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};

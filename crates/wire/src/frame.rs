@@ -12,9 +12,13 @@
 //! processes of one machine could damage it, the checksum need not count it ([`Covered`]).
 
 use crate::message::Tailed;
-use pandofs_types::limits::{MAX_FRAME_BYTES, MAX_IO_BYTES, MIN_TAIL_BYTES};
+use pandofs_types::limits::{MAX_FRAME_BYTES, MAX_IO_BYTES};
 use postcard::{de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
+
+/// Bytes of file data at the end of a message that are worth being sent from where they are and received to
+/// where they stay.
+pub(crate) const MIN_TAIL_BYTES: usize = 16 << 10;
 
 /// Bytes before the body: length and checksum.
 pub const HEADER_BYTES: usize = 8;

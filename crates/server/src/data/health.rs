@@ -1,7 +1,7 @@
 //! Known damage of data objects.
 
+use crate::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};
 use pandofs_types::Ino;
-use pandofs_types::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,9 +1,9 @@
 //! List of the data objects of a server.
 
 use super::objects::{SUMS_SUFFIX, directory};
+use crate::limits::MAX_OBJECTS_LISTED;
 use pandofs_api::AdminReply;
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_OBJECTS_LISTED;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -9,8 +9,8 @@
 //! new shard:                 cut 3, which does what cut 2 did    removal
 //! ```
 
+use crate::limits::MAX_REMEMBERED_REMOVALS;
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_REMEMBERED_REMOVALS;
 use std::collections::{HashSet, VecDeque};
 
 /// The last of them, [`MAX_REMEMBERED_REMOVALS`] at most.

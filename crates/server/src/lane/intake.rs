@@ -5,12 +5,11 @@ use super::{FlushWaiter, Lane, Pending};
 use crate::connection::{Arrival, Connection, ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
+use crate::limits::MAX_OWED_BYTES;
 use crate::readers::ReadJob;
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
 use pandofs_shard::{Input, Ticket};
-use pandofs_types::limits::{
-    MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES,
-};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_READDIR_BYTES, MAX_SLOTS, MAX_XATTR_VALUE_BYTES};
 use pandofs_types::{ServerId, SessionId};
 use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};

@@ -2,11 +2,11 @@
 
 use super::Lane;
 use crate::connection::{Connection, ConnectionKey, Role};
+use crate::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
 use pandofs_types::SessionId;
-use pandofs_types::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};

@@ -3,8 +3,9 @@
 use super::{Cut, Shared, Subject};
 use crate::data::{self, DirectFile, Job, Judged, next_data};
 use crate::error::ServerError;
+use crate::limits::SCRUB_CHUNK_BYTES;
 use pandofs_types::Ino;
-use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, SCRUB_CHUNK_BYTES};
+use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;

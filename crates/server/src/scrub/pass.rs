@@ -4,9 +4,9 @@ use super::object::Trouble;
 use super::record::Record;
 use super::{Cut, Shared, Subject, now};
 use crate::data::{self, Job};
+use crate::limits::SCRUB_CHUNK_BYTES;
 use pandofs_log::LogError;
 use pandofs_store::StoreError;
-use pandofs_types::limits::SCRUB_CHUNK_BYTES;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
