@@ -300,7 +300,7 @@ fn raise_file_limit() -> Result<()> {
 /// few pages.
 fn decline_huge_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!("the kernel does as it likes with huge pages: {error}");
+        tracing::debug!("cannot switch off huge pages: {error}");
     }
 }
 

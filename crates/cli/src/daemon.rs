@@ -39,7 +39,7 @@ impl StartedBy {
             return Ok(());
         };
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .context("cannot ask to be told of the parent's end")?;
+            .context("cannot ask for a signal at the parent's end")?;
         // It may have ended before the call, and then nothing is told any more.
         if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
             bail!("the process {parent} that started this one is gone");

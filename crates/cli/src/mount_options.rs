@@ -16,21 +16,21 @@ use std::time::Duration;
 /// The least that a soft mount waits for a server: with less, programs get errors of servers that are well.
 const LEAST_SOFT: Duration = Duration::from_secs(1);
 
-/// How a mount behaves.
+/// Options of a mount.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
 pub struct MountOptions {
-    /// By what names and attributes are believed without asking servers [default: leases, or timeouts if one
+    /// How names and attributes are cached [default: leases, or timeouts if one
     /// is given]
     #[arg(long, value_name = "HOW", value_enum)]
     pub cache: Option<CacheWord>,
-    /// How long the kernel may believe that a name leads to an inode [default with time-outs: 1s]
+    /// How long the kernel may cache the inode that a name leads to [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub entry_timeout: Option<Time>,
-    /// How long the kernel may believe attributes [default with time-outs: 1s]
+    /// How long the kernel may cache attributes [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub attr_timeout: Option<Time>,
-    /// How long the kernel may believe that there is no such name [default with time-outs: 1s]
+    /// How long the kernel may cache that there is no such name [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub negative_timeout: Option<Time>,
     /// Threads that take requests from the kernel: programs that are served at once
@@ -104,7 +104,7 @@ pub struct Flags {
     pub nosymfollow: bool,
 }
 
-/// By what names and attributes are believed.
+/// Ways to cache names and attributes.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheWord {
     /// Until servers recall it, which they do before it changes

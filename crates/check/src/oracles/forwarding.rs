@@ -46,7 +46,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 report.add(subject, text);
             }
         } else if !is_dying() {
-            let text = "the inode is gone, and nobody will remove this".into();
+            let text = "the inode is gone, and nothing will remove this record".into();
             report.add(subject, text);
         }
     }

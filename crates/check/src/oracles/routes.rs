@@ -111,7 +111,7 @@ fn probe(
         }
     }
     Err(format!(
-        "the shards {asked:?} send who asks for {position:?} to one another"
+        "the shards {asked:?} send a client that looks for {position:?} to one another"
     ))
 }
 

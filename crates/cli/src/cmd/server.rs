@@ -264,7 +264,7 @@ fn announce(map: &ClusterMap) -> Result<Outcome> {
             .collect();
         let panicked = |_| {
             Err(AdminError::Protocol(
-                "the thread that told it panicked".into(),
+                "the thread that sent it the map panicked".into(),
             ))
         };
         told.into_iter()

@@ -426,7 +426,7 @@ impl Supervisor<'_> {
         loop {
             match self.next(Some(deadline))? {
                 Wake::CommandEnded(status) => return Ok(Some(status)),
-                Wake::Timeout => bail!("the command did not end when it was told to"),
+                Wake::Timeout => bail!("the command did not end when asked to"),
                 Wake::Stop(_) | Wake::Ready(_) | Wake::Ended(..) => {}
             }
         }

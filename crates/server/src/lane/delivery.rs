@@ -216,7 +216,7 @@ impl Lane {
                 tracing::error!("an answer to {} cannot be sent: {error}", connection.peer());
                 let body = AnswerBody::Shard(Err(Refusal::Fs(FsError::Io)));
                 if let Err(error) = connection.unsent.push(&AnswerFrame { id, body }) {
-                    tracing::error!("and its replacement neither: {error}");
+                    tracing::error!("nor can the error in its place: {error}");
                 }
             }
             Err(error) => tracing::error!("an answer cannot be sent: {error}"),

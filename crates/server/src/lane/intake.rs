@@ -173,7 +173,10 @@ impl Lane {
             }
             Taken::Unexpected => {
                 if let Some(connection) = self.connections.get_mut(key) {
-                    tracing::warn!("closing the connection of {}: it talks", connection.peer());
+                    tracing::warn!(
+                        "closing the connection of {}: unexpected data on an outgoing link",
+                        connection.peer()
+                    );
                 }
                 self.close(key, now);
             }

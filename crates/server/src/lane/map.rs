@@ -128,7 +128,9 @@ impl Lane {
             match self.fits(&next) {
                 Ok(()) => self.go_by(*next, overlay)?,
                 Err(why) => {
-                    tracing::warn!("a cluster map was brought that cannot be taken up: {why}");
+                    tracing::warn!(
+                        "cannot take up the cluster map that an administrator sent: {why}"
+                    );
                     AdminReply::Failed(why)
                 }
             }
@@ -206,7 +208,7 @@ fn find(
                     best = best.filter(|best| best.epoch >= map.epoch).or(Some(map));
                 }
                 Ok(_) => {}
-                Err(why) => tracing::debug!("no cluster map there: {why}"),
+                Err(why) => tracing::debug!("no newer cluster map found: {why}"),
             }
         }
     }

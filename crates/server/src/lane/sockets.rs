@@ -107,7 +107,7 @@ impl Lane {
                         // The peer went away before it was its turn.
                         ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
                         _ => {
-                            tracing::warn!("cannot take a connection: {error}");
+                            tracing::warn!("cannot accept a connection: {error}");
                             self.accept_failed = true;
                             break;
                         }
@@ -122,12 +122,12 @@ impl Lane {
             Ok(user) if may_connect(user, rustix::process::geteuid().as_raw()) => {}
             Ok(user) => {
                 tracing::warn!(
-                    "turned away a program of user {user:?}, which may not use the socket"
+                    "refused a connection of user {user:?}, which may not use the socket"
                 );
                 return;
             }
             Err(error) => {
-                tracing::warn!("cannot tell whose program connects: {error}");
+                tracing::warn!("refused a connection: cannot find out its user: {error}");
                 return;
             }
         }
@@ -136,7 +136,7 @@ impl Lane {
             return;
         }
         if let Err(error) = self.add_connection(stream, Role::Unknown, now) {
-            tracing::warn!("cannot take a connection: {error}");
+            tracing::warn!("cannot accept a connection: {error}");
         }
     }
 
@@ -167,7 +167,10 @@ impl Lane {
         };
         let fd = connection.stream.as_raw_fd();
         if let Err(error) = self.poll.registry().deregister(&mut SourceFd(&fd)) {
-            tracing::warn!("cannot forget the socket of {}: {error}", connection.peer());
+            tracing::warn!(
+                "cannot stop polling the socket of {}: {error}",
+                connection.peer()
+            );
         }
         if let Role::Link { server } = connection.role {
             self.link_lost(server, now);
@@ -229,7 +232,9 @@ impl Lane {
     /// Lets go of sessions that are silent, and of connections that do not say who they are.
     pub(super) fn drop_silent(&mut self, now: Instant) {
         for session in self.sessions.expire(now) {
-            tracing::info!("client {session} has been silent for too long; its opens are let go");
+            tracing::info!(
+                "client {session} has been silent for too long; its open files are released"
+            );
             self.session_gone(session, false);
             self.close_all(now, |connection| connection.is_of(session));
         }
@@ -257,14 +262,14 @@ impl Lane {
     }
 }
 
-/// Whether a program of this user may connect to a server of `own`: root's and its own. Over TCP nobody knows whose it is.
+/// Whether a program of this user may connect to a server of `own`: root's and its own. Over TCP the user is not known.
 fn may_connect(user: Option<u32>, own: u32) -> bool {
     user.is_none_or(|user| user == 0 || user == own)
 }
 
-/// Tells a connection that there are too many, if it takes the few bytes at once.
+/// Refuses a connection, as there are too many, with a reason if it takes the few bytes at once.
 fn turn_away(mut stream: Stream, limit: usize) {
-    tracing::warn!("turned a connection away: there are {limit}");
+    tracing::warn!("refused a connection: all {limit} allowed ones are in use");
     let refusal = HelloRefusal::TooManyConnections {
         limit: limit as u32,
     };
@@ -273,7 +278,7 @@ fn turn_away(mut stream: Stream, limit: usize) {
         && unsent.push(&HelloAnswer::Refused(refusal)).is_ok()
         && matches!(unsent.write_to(&mut stream), Ok(Progress::Done));
     if !sent {
-        tracing::debug!("it could not be told why");
+        tracing::debug!("the reason for a refused connection could not be sent");
     }
 }
 

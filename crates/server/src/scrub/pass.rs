@@ -80,7 +80,7 @@ impl Shared {
     fn keep(&self, subject: &Subject, record: &Record) {
         // Not to know how far it was costs another pass.
         if let Err(error) = record.write(&subject.holdings.root) {
-            tracing::warn!("scrub: cannot note how far it is: {error}");
+            tracing::warn!("scrub: cannot save its progress: {error}");
         }
     }
 
