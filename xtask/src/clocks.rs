@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::source::{Source, paths};
 
-/// Modules of the client that believe something for a while.
+/// Modules of the client that use leases.
 const BELIEVING: [&str; 4] = [
     "crates/client/src/beliefs.rs",
     "crates/client/src/beliefs",

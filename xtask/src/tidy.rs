@@ -37,7 +37,7 @@ const NOUN_HEADERS: [&str; 12] = [
     "crates/wire",
     "xtask",
 ];
-/// Macros that say the same, or that nobody wants printed.
+/// Macros that say the same, or that print for debugging.
 const MACROS: [&str; 3] = [
     concat!("to", "do"),
     concat!("unimple", "mented"),

@@ -38,7 +38,7 @@ pub struct Dependency {
     /// The package's name, whatever the manifest calls it.
     pub name: String,
     pub kind: Kind,
-    /// Where the manifest names it; 0 if it cannot be told.
+    /// Where the manifest names it; 0 if it is not found.
     pub line: usize,
 }
 

@@ -30,7 +30,7 @@ pub struct Lasting {
     /// Found each time, in the same words.
     pub problems: Vec<Problem>,
     /// Found each time about the same thing, but in other words: it changed all the while, and whether
-    /// something is wrong with it cannot be told.
+    /// something is wrong with it is not known.
     pub changing: Vec<Problem>,
 }
 

@@ -375,7 +375,7 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     }
     assert_eq!(joined, decoded);
 
-    // Planted: garbage of every kind is told, and hides nothing else.
+    // Planted: garbage of every kind is reported, and hides nothing else.
     let pairs = dump.shards.get_mut(&ShardId(0)).unwrap();
     pairs.push((vec![200, 0, 0], vec![]));
     pairs.push((vec![keys::Kind::Inode as u8, 0, 0, 1], vec![]));

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_long};
 
-/// `mi_option_purge_delay` of mimalloc 2 and 3: after how many milliseconds memory that nobody uses goes back to the system.
+/// `mi_option_purge_delay` of mimalloc 2 and 3: milliseconds after which unused memory goes back to
+/// the system.
 const PURGE_DELAY: c_int = 15;
 
 // SAFETY: as mimalloc.h declares it.

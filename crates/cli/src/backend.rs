@@ -309,7 +309,7 @@ fn watch(mounted: Mounted, sender: mpsc::Sender<Event>) -> Result<()> {
     std::thread::Builder::new()
         .name("mount".into())
         .spawn(move || {
-            // Nobody listens when the process is about to end.
+            // The channel has no receiver when the process is about to end.
             let _ = sender.send(Event::Ended(mounted.join()));
         })
         .context("cannot start a thread")?;
@@ -354,7 +354,7 @@ fn wait_for_end(
             );
         }
         if unmount(point, give_up)? == Unmounted::Done {
-            // From here on nobody new can use it; those who do get errors instead of waiting for
+            // From here on no new program can use it; those who do get errors instead of waiting for
             // servers that may be away.
             if give_up {
                 client.close();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Data objects asked for at once.
 const OBJECTS_AT_ONCE: u32 = 10_000;
-/// How often the progress is told.
+/// Interval between two reports of progress.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A server whose part is missing.

@@ -172,7 +172,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
         .collect()
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough.
+/// Writes to standard output. Its reader may have seen enough.
 ///
 /// # Errors
 /// When it cannot be written for another reason.
@@ -180,7 +180,7 @@ fn print(text: &str) -> Result<()> {
     print_on(text).map(|_| ())
 }
 
-/// The same; whether somebody still reads.
+/// The same; returns whether there is still a reader.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

@@ -44,7 +44,7 @@ const NOTHING: [&str; 35] = [
     // Lists and users' attributes there are always.
     "acl",
     "user_xattr",
-    // Times of access are always told lazily.
+    // Times of access are always reported lazily.
     "lazytime",
     "nolazytime",
     // A FUSE mount of other programs: what this one does.

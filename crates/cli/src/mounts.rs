@@ -16,7 +16,7 @@ use std::time::Duration;
 /// another; its cluster map follows, or the directory of a cluster made by `up`.
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
 
-/// The source that a mount of the file system with this cluster map is to have, unless it is told.
+/// The source that a mount of the file system with this cluster map is to have, unless it is given.
 pub fn source_of(cluster_map: &Path) -> OsString {
     let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
     source.push(cluster_map);
@@ -134,7 +134,7 @@ pub fn is_dead(point: &Path) -> bool {
     let asking = std::thread::Builder::new()
         .name("probe".into())
         .spawn(move || {
-            // Nobody listens once the time is over.
+            // The channel has no receiver once the time is over.
             let _ = sender.send(rustix::fs::statfs(&point).err());
         });
     let gone = [Some(Errno::NOTCONN), Some(Errno::CONNABORTED)];
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(mount.source, source_of(Path::new(r"/d\x/cluster.json")));
         let other = parse_line(b"36 35 0:41 / /mnt rw - ext4 pandofs:/x rw").unwrap();
         assert!(!other.is_pandofs());
-        // As somebody has told mount(8), which knows by it what is mounted.
+        // As it was given to mount(8), which knows by it what is mounted.
         let told = parse_line(b"36 35 0:41 / /mnt rw - fuse.pandofs /etc/map.json rw").unwrap();
         let map = Path::new("/etc/map.json");
         assert_eq!(told.cluster_map().as_deref(), Some(map));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmounted {
     Done,
-    /// Somebody has a file or a working directory there.
+    /// A program has a file or its working directory there.
     Busy,
 }
 

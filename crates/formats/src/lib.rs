@@ -1,7 +1,7 @@
 //! Formats of bytes that are stored, logged and sent: golden files, samples and decoders. For
 //! tests.
 //!
-//! Invariant: a golden file changes only when somebody asks for it with [`BLESS`]; a test that finds
+//! Invariant: a golden file changes only when it is asked for with [`BLESS`]; a test that finds
 //! other bytes fails and says which format changed.
 //!
 //! [`check`] compares named encodings with a file; [`samples`] has one of everything that shards,

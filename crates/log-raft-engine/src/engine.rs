@@ -86,8 +86,8 @@ impl RaftEngineLog {
     /// it once.
     ///
     /// # Errors
-    /// [`LogError::InUse`] when somebody has it open, [`LogError::WrongFormat`] when it is not
-    /// a log of this version, [`LogError::Corrupt`] as the crate's documentation says.
+    /// [`LogError::InUse`] when another process has it open, [`LogError::WrongFormat`] when it is
+    /// not a log of this version, [`LogError::Corrupt`] as the crate's documentation says.
     pub fn open(dir: &Path, options: Options) -> Result<RaftEngineLog, LogError> {
         let io = |error: io::Error| io_error(dir, &error);
         let in_use = format::claim(dir)?;

@@ -233,7 +233,7 @@ impl Handle for SharedFile {
     }
 
     /// Answers success also when it failed, because raft-engine panics otherwise. The failure has
-    /// closed the log: whoever made raft-engine do this asks [`Forces::check`] afterwards.
+    /// closed the log: callers of raft-engine ask [`Forces::check`] afterwards.
     fn sync(&self) -> io::Result<()> {
         let _closed = self.0.force();
         Ok(())
@@ -476,7 +476,7 @@ mod tests {
             forces: Arc::clone(&files.forces),
         });
         files.open.lock().insert(id, Arc::clone(&file));
-        // raft-engine is told nothing, but everybody else is.
+        // raft-engine gets no error, but all other callers do.
         Handle::sync(&SharedFile(file)).unwrap();
         let failure = files.forces.check().unwrap_err();
         assert!(matches!(&failure, LogError::Failed { path, .. } if *path == id.path(dir.path())));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// One variant for each reaction of whoever meets it.
+/// One variant for each reaction of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The system refused something. What was appended before stands; what was being appended is

@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 
 /// One version of a file system's cluster map. As a file: [`ClusterMap::to_json`].
 ///
-/// A map that was decoded, or made by [`ClusterMap::create`], is valid. Whoever changes a field
-/// calls [`ClusterMap::validate`].
+/// A map that was decoded, or made by [`ClusterMap::create`], is valid. A caller that changes a
+/// field calls [`ClusterMap::validate`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ClusterFile", into = "ClusterFile")]
 pub struct ClusterMap {

@@ -67,7 +67,7 @@ impl<T> Gather<T> {
         }
         self.parts.remove(&shard);
         if !share(&self.map, shard).is_empty() {
-            // What it had was merged, the home has heard of it, and nobody who was asked had: the home
+            // What it had was merged, the home has heard of it, and no shard that was asked had: the home
             // says where it is now.
             self.parts.clear();
         }

@@ -3,9 +3,9 @@
 //! A [`Placer`] decides from them where the next directories and files go. It knows of three kinds:
 //!
 //! - what its own server has: exactly, and now ([`Placer::holds`]);
-//! - what all servers told each other: now and then, and late ([`Placer::hear`]);
+//! - what all servers reported to each other: now and then, and late ([`Placer::hear`]);
 //! - what a server had that sent it a message about something that both do together ([`Placer::learn`]). A busy cluster
-//!   makes thousands of objects between two tellings, and this is all that anybody hears meanwhile. It takes no message
+//!   makes thousands of objects between two reports, and this is all that is known meanwhile. It takes no message
 //!   of its own.
 //!
 //! (That a server which gives something has at least as much as the one that gets it was taken for granted once. It has
@@ -56,10 +56,11 @@ pub const TOO_MUCH_PERCENT: u128 = 30;
 /// writes, when something is made there and when it is removed; with the paper's costs as many directories and files are made
 /// and removed meanwhile.
 pub const OBJECTS_OF_A_BORDER: u64 = 64 * OBJECTS_OF_A_DIRECTORY;
-/// Until a server has so many objects for its weight it has all directories elsewhere that are made in its own. What is made
-/// first is mostly what is highest in the tree, above all if many make parts of it at once; if that is on one server, then
-/// all that follows below it is a border there once it has too much, and its disk is what everybody waits for. The price
-/// is a dozen borders for each server, once.
+/// Until a server has so many objects for its weight it has all directories elsewhere that are made
+/// in its own. What is made first is mostly what is highest in the tree, above all if many make
+/// parts of it at once; if that is on one server, then all that follows below it is a border there
+/// once it has too much, and its disk is what all wait for. The price is a dozen borders for each
+/// server, once.
 pub const OBJECTS_OF_THE_TOP: u64 = 12 * OBJECTS_OF_A_DIRECTORY;
 /// Of what a server has on the average, the files of one directory may be one part in so many.
 pub const DIRECTORY_FRACTION: u128 = 16;
@@ -94,12 +95,12 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Of a shard that has so many objects as it starts. As nobody has told anything yet, all servers are taken to have as
-    /// much for their weight as this shard lets expect.
+    /// Of a shard that has so many objects as it starts. As there are no reports yet, all servers
+    /// are taken to have as much for their weight as this shard lets expect.
     pub fn new(map: &ClusterMap, shard: ShardId, objects: u64) -> Placer {
         let here = map.server_of(shard);
         let led = map.shards_of(here).len() as u64;
-        // Who has the root alone is of a new file system, in which nobody has anything.
+        // A server with the root alone is of a new file system, in which none has anything.
         let is_new = objects <= OBJECTS_OF_A_DIRECTORY;
         let held = objects.saturating_mul(if is_new { 1 } else { led });
         let mut placer = Placer {
@@ -158,8 +159,9 @@ impl Placer {
         (of_all(objects), of_all(with_requests))
     }
 
-    /// Whether the shard's server has too much: objects, or objects and requests together. (By both together alone a server
-    /// that nobody asks much could have twice its part of the objects, of which others would then have too little.)
+    /// Whether the shard's server has too much: objects, or objects and requests together. (By both
+    /// together alone a server that gets few requests could have twice its part of the objects, of
+    /// which others would then have too little.)
     fn has_too_much(&self) -> bool {
         let border = u128::from(OBJECTS_OF_A_BORDER) * self.servers.len() as u128;
         let is_over =
@@ -256,7 +258,7 @@ impl Placer {
                 false => self.load(server).1 < self.load(self.here).1,
             }
         };
-        // Most of what is made stays, also where nothing adapts: nobody else is looked at for that.
+        // Most of what is made stays, also where nothing adapts: no other server is looked at for that.
         let less = (is_first || has_too_much).then(|| self.less_loaded(map, random));
         Placing {
             granularity: self.of_size(has_too_much || is_first || is_away),

@@ -91,7 +91,7 @@ impl DirPolicy {
                 dir_width,
             } => dir_depth > 0 && dir_width > 0,
             DirPolicy::Random | DirPolicy::Subtree => true,
-            // It would act as `Random`: nobody computes the shard from the path yet.
+            // It would act as `Random`: nothing computes the shard from the path yet.
             DirPolicy::CrushPath => false,
             DirPolicy::Adaptive(bounds) => bounds.is_valid(),
         }

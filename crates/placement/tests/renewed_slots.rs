@@ -172,7 +172,7 @@ impl Directory {
         self.truth.merge(known);
     }
 
-    /// Asks who the map says, and whoever that leads to.
+    /// Asks the shard that the map says, and those that it leads to.
     fn ask(&mut self, client: usize, position: Position) {
         let owner = self.truth.partition_of(position);
         for _ in 0..64 {
@@ -224,7 +224,7 @@ proptest! {
             directory.act(act);
             directory.check();
         }
-        // Whoever has heard of all knows all, in whatever order it came.
+        // A client that has heard of all knows all, in whatever order it came.
         let mut all = directory.known[&directory.truth.home()].clone();
         for known in directory.known.values().rev() {
             all.merge(known);

@@ -25,7 +25,7 @@ impl Directory {
     }
 
     /// The shard of a partition splits it without asking anyone; the shard of the new partition is
-    /// handed the map with the entries, and the home is told when `tell_home`.
+    /// handed the map with the entries, and the home gets a report when `tell_home`.
     fn split(&mut self, choice: u16, tell_home: bool) {
         let active: Vec<PartitionIndex> = self.truth.active().collect();
         let index = active[usize::from(choice) % active.len()];
@@ -165,7 +165,8 @@ proptest! {
         }
     }
 
-    /// Once the home was told of every split, two probes are enough however stale the client is.
+    /// Once every split was reported to the home, two probes are enough however stale the client
+    /// is.
     #[test]
     fn two_probes_when_the_home_knows(
         (slots, splits) in directories(),

@@ -31,7 +31,7 @@ pub(crate) enum Role {
     Link {
         server: ServerId,
     },
-    /// It was refused: the connection is closed once it has been told why.
+    /// It was refused: the connection is closed once the reason was sent.
     Refused,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Connection {
     pub awaits_room: bool,
     /// Nothing is taken from it until it has read some of its answers.
     pub is_paused: bool,
-    /// The client is told of recalls here, and says that it has let go.
+    /// The client gets recalls here, and answers that it has given the leases up.
     pub hears_recalls: bool,
     /// The system has said that the peer closed its end: only a read that finds the end may stop.
     pub end_announced: bool,

@@ -1,7 +1,7 @@
 //! Open files, of which the system lets a process have only so many.
 //!
-//! What a server opens is counted and limited: were it to open files until it is refused, it would be refused
-//! in the middle of something.
+//! All that a server opens is counted and limited: were it to open files until it is refused, it
+//! would be refused in the middle of something.
 
 use crate::error::StartError;
 use crate::limits::{DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MIN_SERVER_OPEN_FILES};

@@ -85,7 +85,7 @@ pub(crate) struct Need {
     pub bytes: u64,
     /// Files are made.
     pub files: bool,
-    /// It was promised to somebody: it may have half of the reserve.
+    /// It was promised to a client: it may have half of the reserve.
     pub promised: bool,
 }
 

@@ -13,7 +13,7 @@ pub const MAX_UNSENT_BYTES: usize = 64 << 20;
 /// takes up no more of its requests until some have gone out.
 pub const MAX_OWED_BYTES: usize = 16 << 20;
 /// Bytes of messages kept for a server that cannot be reached; beyond, the oldest are dropped, and
-/// whoever sent them sends them again.
+/// their shards send them again.
 pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
 /// Data objects that one thread has removed and remembers, so that no request that comes late makes one anew.
 pub const MAX_REMEMBERED_REMOVALS: usize = 16_384;
@@ -79,7 +79,7 @@ pub const MAX_DISK_RESERVE_BYTES: u64 = 1 << 30;
 pub const DISK_INODE_RESERVE_SHARE: u64 = 20;
 /// Inodes of a disk that are kept back at most.
 pub const MAX_DISK_INODE_RESERVE: u64 = 4_096;
-/// How long a server that writes little believes what it knows of a disk's room.
+/// Time after which a server that writes little looks at a disk's space again.
 pub const DISK_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of a disk that a server takes in one step when it is asked for much at once: others may be using
 /// the disk, and it looks again before each step.
@@ -87,7 +87,7 @@ pub const MAX_ALLOCATION_STEP_BYTES: u64 = 256 << 20;
 /// A step takes no more than one in so many bytes of the disk's reserve: that many servers on a disk may
 /// take one at the same time.
 pub const ALLOCATION_STEP_SHARE: u64 = 8;
-/// Recalls told to one session of which it has not said that it has let go: of some it says so when writes have ended.
+/// Recalls sent to one session that it has not answered: some it answers when writes have ended.
 pub const MAX_RECALLS_UNDER_WAY: usize = 256;
 
 const _: () = {

@@ -12,7 +12,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Takes what a server has told.
+    /// Takes a server's report.
     pub fn told(&mut self, server: ServerId, load: ServerLoad) {
         self.told.insert(server, load);
     }

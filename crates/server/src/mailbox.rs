@@ -86,7 +86,7 @@ impl Mailbox {
             waiting.push(mail);
             waiting.len() == 1
         };
-        // Whoever found the box full leaves the waking to whoever filled it: the lane takes all.
+        // A sender that finds the box full leaves the waking to the one that filled it: the lane takes all.
         if was_empty && let Err(error) = self.shared.waker.wake() {
             // It looks into the box by itself when its next timer runs out.
             tracing::error!("cannot wake the lane: {error}");

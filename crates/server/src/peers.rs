@@ -2,7 +2,7 @@
 //!
 //! Each server opens a connection to each other one that it has something to say to, when it first
 //! has; what is said back comes over the other's own. A link may lose messages, when it breaks or when
-//! too many wait for a server that is away: whoever sent them sends them again.
+//! too many wait for a server that is away: their shards send them again.
 
 use crate::connection::ConnectionKey;
 use crate::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
@@ -221,7 +221,7 @@ pub(crate) fn push_frames(unsent: &mut WriteBuffer, messages: Vec<PeerMessage>) 
                 parts.push(second);
                 parts.push(frame.messages);
             }
-            // Whoever makes messages bounds them: this is a defect.
+            // Messages are bounded where they are made: this is a defect.
             Err(error) => tracing::error!("a message to another server cannot be sent: {error}"),
         }
     }

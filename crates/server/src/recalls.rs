@@ -134,7 +134,8 @@ impl<A> Recalls<A> {
         Said::LetGo { recalls, answer }
     }
 
-    /// A shard has this told to a session. One that is not known has gone, and what it had goes by itself.
+    /// A shard has a recall sent to a session. One that is not known has gone, and its leases go by
+    /// themselves.
     pub fn tell(&mut self, shard: ShardId, recall: Recall) -> Option<Answer<A>> {
         let session = self.sessions.get_mut(&recall.session)?;
         session.queue.push_back((shard, recall.number, recall.keys));
@@ -153,7 +154,7 @@ impl<A> Recalls<A> {
             .collect()
     }
 
-    /// The session is gone; who waits in its name is told that there is nothing more.
+    /// The session is gone; requests that wait in its name are answered with nothing more.
     pub fn forget(&mut self, session: SessionId) -> Option<Answer<A>> {
         let mut session = self.sessions.remove(&session)?;
         session.queue.clear();

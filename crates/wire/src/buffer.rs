@@ -193,7 +193,7 @@ impl ReadBuffer {
         let Some(begun) = self.begun.take_if(is_there) else {
             return Ok(None);
         };
-        // Whoever sent it may have counted the tail all the same.
+        // The sender may have counted the tail all the same.
         let is_bare = self.covered == Covered::AllButTail
             && begun.header.check_parts(&begun.head, &[]).is_ok();
         if !is_bare {
@@ -258,7 +258,7 @@ impl ReadBuffer {
     }
 
     /// Gives back the memory if it is empty and less than a quarter of it was used since the last call.
-    /// To be called every few seconds by whoever owns many connections.
+    /// To be called every few seconds by an owner of many connections.
     pub fn trim(&mut self) {
         let unread = self.unread();
         let used = mem::replace(&mut self.peak, unread);
@@ -309,7 +309,7 @@ impl ReadBuffer {
     }
 
     /// Bytes that the next frame still lacks; a read's worth when a frame is complete, or broken
-    /// (then `next_frame` says so and nobody reads on).
+    /// (then `next_frame` says so and the caller does not read on).
     fn lacking(&self) -> usize {
         let unread = &self.storage[self.start..self.end];
         let frame_bytes = match Header::peek(unread) {

@@ -161,9 +161,9 @@ pub fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
     }
 }
 
-/// Decodes the beginning of a body of `body_bytes` bytes whose tail has not been looked at: the value without
-/// its tail, and how many bytes that has; `None` if `start` ends before that can be told, or there is no
-/// tail that is worth it.
+/// Decodes the beginning of a body of `body_bytes` bytes whose tail has not been looked at: the
+/// value without its tail, and how many bytes that has; `None` if `start` ends before that is
+/// known, or there is no tail that is worth it.
 pub(crate) fn decode_start<T: Tailed>(start: &[u8], body_bytes: usize) -> Option<(T, usize)> {
     if !T::may_have_tail(start) {
         return None;
@@ -282,7 +282,7 @@ impl Header {
 }
 
 /// Where postcard puts a body: appended to `out` up to the limit, only counted beyond it, so that
-/// a value far too large costs no memory and its length can still be told.
+/// a value far too large costs no memory and its length is still known.
 struct BoundedBody<'a> {
     out: &'a mut Vec<u8>,
     /// Of the body so far, those only counted included.

@@ -61,8 +61,9 @@ pub enum HelloAnswer {
     Refused(HelloRefusal),
 }
 
-/// In which start of its machine a server runs: another value than last time means that what it was told before and has
-/// not forced may be lost. A server that is killed and started again has the same one, and has lost nothing.
+/// In which start of its machine a server runs: another value than last time means that what it
+/// acknowledged before and has not forced may be lost. A server that is killed and started again
+/// has the same one, and has lost nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Machine(pub u64);
 
@@ -232,7 +233,7 @@ fn split_preamble(body: &[u8]) -> Result<(u16, &[u8]), HelloRefusal> {
 }
 
 fn decode_rest<'a, T: Deserialize<'a>>(body: &[u8], rest: &'a [u8]) -> Result<T, HelloRefusal> {
-    // Why it cannot be read helps nobody who cannot see the bytes; how many there were may.
+    // Why it cannot be read does not help without the bytes; how many there were may.
     let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
     crate::frame::decode(rest).map_err(|_| HelloRefusal::Malformed { bytes })
 }

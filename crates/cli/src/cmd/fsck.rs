@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Checks of a file system in use before a problem is believed.
+/// Checks of a file system in use before a problem is reported.
 const PASSES: usize = 5;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -314,7 +314,7 @@ pub fn check_online(
             let (reports, mut away) = damage::reports(&cluster.map);
             let places = || Places::new(&picture.tables);
             problems.extend(damage::problems(&reports, places));
-            // What was found is told nevertheless.
+            // What was found is shown nevertheless.
             match problems.is_empty() {
                 true if !away.is_empty() => return Err(away.swap_remove(0).into()),
                 _ => say_untold(&away),

@@ -197,7 +197,8 @@ struct Progress {
     bar: ProgressBar,
     /// Of each server: thousandths, bytes, and whether it is paused.
     parts: Mutex<Vec<(u64, u64, bool)>>,
-    /// Whether whoever sees no bar was told that it waits for others to let servers go on.
+    /// Whether it was printed, where there is no bar, that it waits for others to let servers go
+    /// on.
     told: AtomicBool,
 }
 

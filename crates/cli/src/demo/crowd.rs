@@ -225,7 +225,7 @@ impl Crowd {
             .spawn(move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
                     if let Ok(count) = line.parse() {
-                        // Nobody listens after a failure.
+                        // The channel has no receiver after a failure.
                         let _ = sender.send(Said::Done { process, count });
                     }
                 }

@@ -110,7 +110,7 @@ impl Running {
             .try_wait()
             .context("cannot ask for a child's end")?;
         if ended.is_some() {
-            // Removed by somebody else is removed.
+            // Removed by another process is removed, too.
             let _ = fs::remove_file(&self.pid_file);
         }
         Ok(ended)

@@ -285,7 +285,7 @@ impl Supervisor<'_> {
         }
         let pause = match member.failures {
             0 => Duration::ZERO,
-            // For ever: a disk may be well again, or somebody puts a copy in the place of what is damaged.
+            // For ever: a disk may be well again, or a copy may be put in the place of what is damaged.
             failures => FIRST_PAUSE
                 .saturating_mul(2_u32.saturating_pow(failures - 1))
                 .min(LONGEST_PAUSE),
@@ -336,7 +336,7 @@ impl Supervisor<'_> {
         member.started_at = Instant::now();
         member.ready = None;
         let (role, start, sender) = (member.recipe.role, member.starts, self.sender.clone());
-        // Nobody listens once everything has stopped.
+        // The channel has no receiver once everything has stopped.
         let ready = move || drop(sender.send(Event::Ready { role, start }));
         member.running = Some(member.recipe.start(ready)?);
         Ok(())
@@ -500,8 +500,8 @@ fn has_failed(status: ExitStatus, served: Option<Duration>) -> bool {
     served.is_none_or(|served| served < PROBATION && status.code().is_some())
 }
 
-/// Whether a child that was told to stop ended as it should: by itself, or of the signal that told it, which it does not
-/// catch before it serves.
+/// Whether a child that was ordered to stop ended as it should: by itself, or of the signal that
+/// ordered it, which it does not catch before it serves.
 fn stopped_well(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
     status.success() || status.signal() == Some(Kill::TERM.as_raw())

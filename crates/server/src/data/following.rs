@@ -26,7 +26,7 @@ impl Objects {
                 .filter(|_| followed >= wanted)
                 .map(|object| Outcome::Force(Work::Header(object))));
         }
-        // Of an object that was made by a write nobody has said so.
+        // That was not said of an object that was made by a write.
         let cuts = followed.max(FIRST_CUTS);
         Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
     }

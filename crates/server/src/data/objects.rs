@@ -397,7 +397,7 @@ impl Objects {
     }
 
     /// Opens files, and once more after it has closed those that are only kept open: it may have been
-    /// told that there are too many.
+    /// refused as too many.
     fn with_files<T>(&mut self, open: impl Fn(&Objects) -> io::Result<T>) -> io::Result<T> {
         match open(self) {
             Err(error) if is_out_of_files(&error) && self.open.close_all() => open(self),

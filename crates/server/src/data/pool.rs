@@ -100,7 +100,7 @@ impl DataPool {
         })
     }
 
-    /// For whoever looks after the objects.
+    /// For the scrubber.
     pub fn workers(&self) -> Workers {
         self.workers.clone()
     }
@@ -153,7 +153,8 @@ impl DataPool {
     }
 }
 
-/// Threads have their own way to give themselves orders, so they do not end when nobody else has one.
+/// Threads have their own way to give themselves orders, so they do not end when all others are
+/// dropped.
 impl Drop for DataPool {
     fn drop(&mut self) {
         self.end();

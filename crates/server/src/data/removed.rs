@@ -2,7 +2,7 @@
 //!
 //! An inode's number is given out once, so nothing is ever to be done to its objects after their removal. But a request
 //! may come after that: by another connection than the removal, when the inode has moved to another shard in between and
-//! nobody waits for the request any more.
+//! no client waits for the request any more.
 //!
 //! ```text
 //! old shard:  cut 2 (late) ................................................ makes an empty object, which stays

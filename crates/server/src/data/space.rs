@@ -82,7 +82,7 @@ impl Objects {
     }
 
     /// Gives an object the space that it has not, step by step: the local file system would give all it has
-    /// before it says that it has no more, and whoever else uses the disk would be left without any. When it
+    /// before it says that it has no more, and other users of the disk would have none. When it
     /// is not to be had after all, what was taken is given back.
     fn take(&self, object: &OpenObject, missing: &[Range<u64>]) -> Result<(), FsError> {
         let data = object.checked.data();

@@ -58,7 +58,7 @@ impl Work {
         match self {
             Work::Object(object) => force_object(holdings, object),
             Work::Settling(object) => force_bytes(holdings, object, OpenObject::force_all),
-            // Its page is written again by whoever tries again.
+            // Its page is written again by the next attempt.
             Work::Header(object) => object.force_header().map_err(|error| {
                 failed(
                     holdings,

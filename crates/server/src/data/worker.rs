@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is ordered to stop.
     pub fn run(mut self, received: &Receiver<Job>) {
         let mut stops = false;
         while !(stops && self.held.is_empty() && !self.is_settling) {
@@ -239,7 +239,8 @@ impl Worker {
         self.go_on(ino, held);
     }
 
-    /// That an object is unsettled is on disk, or that failed: whoever wanted to change it learns that.
+    /// That an object is unsettled is on disk, or that failed: the requests that would change it go
+    /// on or fail.
     fn unsettled(&mut self, object: &OpenObject, result: Result<(), FsError>) {
         let ino = object.ino;
         let Some(mut held) = self.held.remove(&ino) else {

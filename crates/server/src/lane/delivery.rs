@@ -91,7 +91,7 @@ impl Lane {
     /// its checksum is what was written.
     pub(super) fn unreadable(&mut self, shard: ShardId, ticket: Ticket, error: &StoreError) {
         let error = error.to_string();
-        // Each place once: whoever walks a tree comes to it again and again.
+        // Each place once: a walk of the tree meets it again and again.
         if self.damage_told.len() < MAX_DAMAGE_LISTED && !self.damage_told.contains(&error) {
             tracing::error!("damage: a request to shard {shard} cannot be answered: {error}");
             self.damage_told.insert(error);

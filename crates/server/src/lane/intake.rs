@@ -114,7 +114,7 @@ impl Lane {
             let Some(connection) = self.connections.get_mut(key) else {
                 break Pause::Stopped;
             };
-            // Data waits for the disk and for nobody else, so that this ends. What other servers say, and that a
+            // Data waits for the disk alone, so that this ends. What other servers say, and that a
             // client has let go of a lease, may be what others wait for.
             let may_wait = matches!(connection.role, Role::Client { .. });
             if may_wait && !connection.hears_recalls && self.owed > self.max_owed {

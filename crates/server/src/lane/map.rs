@@ -4,10 +4,10 @@
 //! epoch, or speaks of shards that are not in the map) and looks for it in the file it was started with and at the
 //! other servers.
 //!
-//! What a record does may follow from the map, and a replay must come to the same. So before the map changes the
-//! store takes up all that was applied, and the map is kept in the server's directory: records of before are not
-//! replayed any more, and those of after are replayed by the new map. The lane waits for that flush, as it happens
-//! only when servers are added.
+//! The effect of a record may follow from the map, and a replay must have the same. So before the
+//! map changes the store takes up all that was applied, and the map is kept in the server's
+//! directory: records of before are not replayed any more, and those of after are replayed by the
+//! new map. The lane waits for that flush, as it happens only when servers are added.
 
 use super::Lane;
 use crate::connection::ConnectionKey;
@@ -80,7 +80,8 @@ impl Lane {
         }
     }
 
-    /// Somebody goes by another map, perhaps a newer one: looks for it, on a thread that may wait for others.
+    /// A peer or client goes by another map, perhaps a newer one: looks for it, on a thread that
+    /// may wait for others.
     pub(super) fn look_for_map(&mut self, now: Instant) {
         if self.next_map.is_looking || now < self.next_map.next_look {
             return;

@@ -2,10 +2,11 @@
 //!
 //! It never waits for the log to be forced.
 //!
-//! Each round takes what has arrived, gives it to the shards, appends what they propose with one write,
-//! applies it to an overlay of the store, and answers each connection with one write. What has to wait for
-//! the disk waits in a queue, and a helper thread reports when it need not wait any more. The overlay is
-//! written to the store when it has become large, or when somebody else is to look at the store.
+//! Each round takes what has arrived, gives it to the shards, appends what they propose with one
+//! write, applies it to an overlay of the store, and answers each connection with one write. What
+//! has to wait for the disk waits in a queue, and a helper thread reports when it need not wait any
+//! more. The overlay is written to the store when it has become large, or when something other than
+//! the lane is to read the store.
 
 mod admin;
 mod delivery;
@@ -152,7 +153,7 @@ pub(crate) struct Lane {
     /// When to look at the loads.
     next_loads: Instant,
     loads: Loads,
-    /// When what nobody waits for is forced, if there is something.
+    /// When changes that no request waits for are forced, if there are any.
     next_force: Instant,
     /// How long that may wait; 0 for not at all.
     force_interval: Duration,
@@ -162,7 +163,7 @@ pub(crate) struct Lane {
     damage_told: BTreeSet<String>,
 }
 
-/// The time of the clock that nobody sets. It begins where a server that recovers its shards has it begin.
+/// The time of the monotonic clock. It begins where a server that recovers its shards has it begin.
 fn steady(started: Instant) -> Steady {
     Steady(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
@@ -326,7 +327,7 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is ordered to stop.
     ///
     /// # Errors
     /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
@@ -350,7 +351,7 @@ impl Lane {
         }
     }
 
-    /// Until it is told to stop, and how.
+    /// Runs until it is ordered to stop; returns how.
     fn serve(&mut self, overlay: &mut Overlay<'_>) -> Result<Stop, ServerError> {
         let mut events = Events::with_capacity(EVENTS);
         self.look_at_disks();
@@ -415,7 +416,7 @@ impl Lane {
             self.next_look = now + LOOK_INTERVAL;
             self.drop_silent(now);
             self.answer_waiting(now);
-            // After an error the system does not announce again that somebody waits.
+            // After an error the system does not announce again that a connection waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
         }
         if self.next_loads <= now {
@@ -550,8 +551,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces and flushes everything and lets go of the whole log. Whoever waits for the disk is
-    /// answered; whoever waits for a lock asks again after the next start.
+    /// Forces and flushes everything and lets go of the whole log. Requests that wait for the disk
+    /// are answered; those that wait for a lock are sent again after the next start.
     fn finish(mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
         let answered = self.answer_all(overlay);
@@ -564,7 +565,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces everything, and answers whoever waits for that.
+    /// Forces everything, and answers the requests that wait for that.
     fn answer_all(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         // A force under way covers less than this one; its report is not needed.
         self.log.sync()?;
@@ -588,7 +589,7 @@ impl Lane {
     }
 }
 
-/// Passes a fault point; what it is called is only asked for when somebody wants to know.
+/// Passes a fault point; its name is only made when fault points are in use.
 ///
 /// # Errors
 /// When it cannot be noted.

@@ -66,7 +66,7 @@ impl Lane {
         }
     }
 
-    /// The session is gone; who waits in its name is told that there is nothing more.
+    /// The session is gone; requests that wait in its name are answered with nothing more.
     pub(super) fn forget_recalls(&mut self, session: SessionId) {
         let answer = self.recalls.forget(session);
         self.tell_recalls(answer);

@@ -156,7 +156,7 @@ mod tests {
         ]
     }
 
-    /// Its place in the table; whoever adds a request finds that this does not compile.
+    /// Its place in the table; without a line for a new request this does not compile.
     fn place(body: &RequestBody) -> usize {
         match body {
             RequestBody::Shard(_) => 0,

@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Faults that are told; of more there is no need to know.
+/// Faults that are reported; of more there is no need to know.
 const MAX_FAULTS: usize = 64;
 /// Time owed to the limit of the rate before it is waited for.
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
@@ -248,7 +248,7 @@ impl Shared {
             return None;
         }
         // Rather at once: until then damage to what was not forced before the machine was started anew
-        // cannot be told from what was lost.
+        // cannot be distinguished from what was lost.
         // A pass that could not read everything is not followed by another one at once.
         if record.next > 0 || (is_first && subject.holdings.generations.any_lost()) {
             return Some(Duration::ZERO);

@@ -79,7 +79,7 @@ impl Shared {
                 block = next + BLOCKS_AT_ONCE;
             }
         } else {
-            // Whoever has to judge makes them anew, if they may be missing.
+            // The judging thread makes them anew, if they may be missing.
             let blocks = data.buffered().metadata()?.len().div_ceil(data::BLOCK);
             for block in (0..blocks).step_by(BLOCKS_AT_ONCE as usize) {
                 self.judge(subject, ino, block)?;

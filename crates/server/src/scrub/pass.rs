@@ -183,7 +183,7 @@ impl Shared {
             }
         }
         for ino in names.sums_alone {
-            // Whoever makes and removes the object looks whether there is none.
+            // The thread that makes and removes the object looks whether there is none.
             let job = Job::SumsAlone { ino };
             subject.workers.order(ino, job).map_err(|_| Cut::Ends)?;
         }

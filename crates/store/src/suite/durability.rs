@@ -82,7 +82,7 @@ pub fn flush_from_another_thread_covers_what_came_before(store: Box<dyn Reopenab
     );
 }
 
-/// The `i`th of a row of batches, counted from 1, whose prefixes can be told apart: every state
+/// The `i`th of a row of batches, counted from 1, whose prefixes can be distinguished: every state
 /// between two of them, and every half of one, differs from what [`after`] gives.
 pub fn numbered(i: u32) -> Batch {
     let number = i.to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Contents that can be told from any other.
+//! Contents of files, each different from all others.
 
 use crate::cluster::CALLER;
 use anyhow::{Context, Result};

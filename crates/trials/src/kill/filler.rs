@@ -25,7 +25,7 @@ pub enum Grain {
     Large,
 }
 
-/// One client and its files, which nobody else uses.
+/// One client and its files, which no other client uses.
 pub struct Filler {
     client: Client,
     random: StdRng,

@@ -87,7 +87,7 @@ enum Due {
 struct Kill {
     server: ServerId,
     log_bytes: u64,
-    /// From the kill until the new process told its status.
+    /// From the kill until the new process answered with its status.
     answers: Duration,
     /// From the kill until it had carried out a change.
     serves: Duration,
@@ -95,14 +95,14 @@ struct Kill {
     busy: Option<Duration>,
     /// How long it was ready to run and did not.
     crowded: Duration,
-    /// In which forced writes of anybody were held up.
+    /// In which forced writes were held up.
     disk: Duration,
 }
 
 /// Signals between the threads of a round.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// Everybody is to stop after the operation at hand.
+    /// All threads are to stop after the operation at hand.
     stop: AtomicBool,
     /// The fillers are to stop.
     full: AtomicBool,
@@ -279,7 +279,7 @@ impl<'o> Trial<'o> {
         bail!("no directory came to be on server {server}")
     }
 
-    /// Lets all loose, kills the server when it is due, and waits until everybody has gone on.
+    /// Lets all loose, kills the server when it is due, and waits until all have gone on.
     fn work(
         &mut self,
         victim: ServerId,
@@ -328,7 +328,7 @@ impl<'o> Trial<'o> {
         })
     }
 
-    /// Compares everything with what clients were told, all at once.
+    /// Compares everything with the answers that clients got, all at once.
     fn verify(&mut self, home: Ino, fillers: &[Filler]) -> Result<()> {
         let mut wrong: Vec<String> = Vec::new();
         let client = &self.client;

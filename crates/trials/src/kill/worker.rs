@@ -1,4 +1,4 @@
-//! A client with all kinds of work, which remembers what it was told.
+//! A client with all kinds of work, which remembers the answers it got.
 
 use super::Signals;
 use super::files::Content;
@@ -63,7 +63,7 @@ struct Known {
     changed: u64,
 }
 
-/// One client and its names, which nobody else uses.
+/// One client and its names, which no other client uses.
 pub struct Worker {
     client: Client,
     random: StdRng,

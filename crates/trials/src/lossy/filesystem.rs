@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel believes anything.
+/// Time-out of the kernel's cache.
 const TIMEOUT: Duration = Duration::ZERO;
 const NO_GENERATION: Generation = Generation(0);
 /// Pages and inodes that the disk is said to have.

@@ -1,4 +1,4 @@
-//! A file system in memory that loses what was not forced when it is told that the power is lost.
+//! A file system in memory that loses what was not forced when it gets the order `cut`.
 //!
 //! It is for trials of what stands on it.
 //!
@@ -23,17 +23,17 @@ use std::sync::{Arc, Mutex};
 
 /// A file system whose disk forgets what was not forced.
 ///
-/// Runs until it is unmounted. Whoever connects to the socket and sends the line `cut` takes the power away and
-/// gives it back: of what was not forced a part is there, by chance, and the answer, one line, says how much
-/// there was. Nothing may use it meanwhile. The line `sync` forces everything, as sync(2) does elsewhere: Linux
-/// does not pass that on.
+/// Runs until it is unmounted. A program that connects to the socket and sends the line `cut` takes
+/// the power away and gives it back: of what was not forced a part is there, by chance, and the
+/// answer, one line, says how much there was. Nothing may use it meanwhile. The line `sync` forces
+/// everything, as sync(2) does elsewhere: Linux does not pass that on.
 #[derive(Parser)]
 #[command(name = "pandofs-lossy")]
 struct Arguments {
     /// Where to mount it
     #[arg(value_name = "DIR")]
     mountpoint: PathBuf,
-    /// The socket to be made for what it is told
+    /// The socket to be made for its orders
     #[arg(long, value_name = "PATH")]
     control: PathBuf,
     /// Seed of chances

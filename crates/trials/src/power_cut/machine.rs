@@ -66,7 +66,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Also of one that nobody has waited for yet.
+/// Also of one that was not waited for yet.
 fn has_ended(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status"));
     status.map_or(true, |status| {
@@ -304,7 +304,8 @@ impl Drop for Cluster {
 /// Where the kernel shows the connections of FUSE.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// Ends what waits for a mount whose process does not answer: else it stays, and so does whoever looks at it in `/proc`.
+/// Ends what waits for a mount whose process does not answer: else it stays, and so does a process
+/// that looks at it in `/proc`.
 fn abort(connection: u32) -> Result<()> {
     if !is_mounted(Path::new(CONNECTIONS))? {
         let flags = MountFlags::empty();

@@ -22,7 +22,8 @@ const SHOWN: usize = 20;
 /// How checks end that tell of what is wrong: it failed, a server is away, something in the file system is wrong.
 const HONEST: [&str; 3] = ["exit status: 1", "exit status: 3", "exit status: 4"];
 
-/// What was forced is there when a machine has lost its power, and programs are told of what is not
+/// Loses the power of a server's machine: what was forced is there, and programs get errors for the
+/// rest
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// The `pandofs` program
@@ -178,7 +179,7 @@ fn lose_power(
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let result = worker.run(&lost);
-                // Nobody waits any more: the trial has failed.
+                // The channel has no receiver: the trial has failed.
                 let _ = ended.send((number, worker, result));
             })?;
     }

@@ -15,7 +15,7 @@ const STAMP: usize = 32;
 pub struct Uncertain<T> {
     /// The value that it was set to last.
     newest: T,
-    /// It is one of these: one, unless something was lost and nobody has looked.
+    /// It is one of these: one, unless something was lost and it was not looked at.
     live: Vec<T>,
     /// It may be any of these when what was not forced is lost.
     possible: Vec<T>,
@@ -70,7 +70,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         self.live.contains(found)
     }
 
-    /// Somebody has looked after a force.
+    /// It was looked at after a force.
     pub fn found(&mut self, found: T) {
         *self = Uncertain::certain(found);
     }
@@ -191,8 +191,8 @@ impl Contents {
         self.sectors.iter_mut().for_each(Uncertain::failed);
     }
 
-    /// Somebody has read it whole after a force; what is wrong with it. `believes`: it is to be what was forced,
-    /// and not only something that was once written there.
+    /// It was read whole after a force; returns what is wrong with it. `believes`: it is to be what
+    /// was forced, and not only something that was once written there.
     pub fn found(&mut self, bytes: &[u8], newest: u64, believes: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let size = (bytes.len() / SECTOR) as u64;
@@ -280,7 +280,7 @@ mod tests {
         let mut lost = value.clone();
         lost.failed();
         assert!([1, 2, 3].iter().all(|value| lost.may_be(value)));
-        // Nobody has looked: what is forced now is one of those.
+        // It was not looked at: what is forced now is one of those.
         lost.forced();
         assert!(lost.may_be(&1) && *lost.newest() == 3);
         lost.found(2);

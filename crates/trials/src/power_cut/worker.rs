@@ -269,7 +269,8 @@ impl Worker {
         self.renamed(which, removed.map(|()| Renaming::Remove(name)), lost)
     }
 
-    /// Forces everything, so that it is told what was lost, and compares what there is with that; what is wrong.
+    /// Forces everything, so that it gets an error for what was lost, and compares what there is
+    /// with that; what is wrong.
     ///
     /// # Errors
     /// What cannot be done at all.

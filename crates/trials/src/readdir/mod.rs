@@ -141,7 +141,8 @@ pub struct Signals {
     pub partitions: AtomicU32,
     /// Listers that have the first page of their first listing.
     pub listers_begun: AtomicUsize,
-    /// The directory has had all partitions and has one again, or somebody failed: begin no new listing.
+    /// The directory has had all partitions and has one again, or a thread failed: begin no new
+    /// listing.
     pub over: AtomicBool,
     /// The churners are to stop.
     pub enough: AtomicBool,
@@ -366,7 +367,7 @@ impl<'o> Trial<'o> {
         Ok(())
     }
 
-    /// Nobody works there any more: everything is exactly known.
+    /// No thread works there any more: everything is exactly known.
     fn judge_the_end(&self) -> Result<()> {
         let begun = self.clock.now();
         let mut entries = Vec::new();

@@ -184,7 +184,7 @@ impl<F: Raw> Checked<F> {
         self.sums.put_header(&header)
     }
 
-    /// Says that all of it is on disk, as whoever calls this knows.
+    /// Says that all of it is on disk, as the caller knows.
     ///
     /// # Errors
     /// The system's.

@@ -52,7 +52,7 @@ impl Raw for File {
         Ok(filled)
     }
 
-    /// Into memory that nobody has filled with zeros before, as that costs as much as the reading.
+    /// Into memory that was not filled with zeros before, as that costs as much as the reading.
     fn read_up_to(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {

@@ -445,7 +445,7 @@ fn missing_and_broken_checksums_are_no_reason_to_believe_everything() {
     assert_eq!(damaged(object.read(0, LONGEST)), [0]);
 }
 
-/// A settled object is believed nothing after a loss of power, and one that is changed says so before.
+/// A settled object is not doubtful after a loss of power, and one that is changed says so before.
 #[test]
 fn a_settled_object_is_not_doubtful_and_an_unsettled_one_is() {
     let (machine, object) = with_damage();
