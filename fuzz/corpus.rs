@@ -1,7 +1,8 @@
-//! Writes what each fuzz target begins with, the golden bytes of its decoder, to `FOLDER/TARGET/`, and prints the
-//! targets.
+//! Writer of the fuzz targets' corpora.
+//!
+//! It writes the golden bytes of each target's decoder to `FOLDER/TARGET/`, and prints the targets.
 
-use pandofs_decoders::{ALL, samples};
+use pandofs_formats::decoders::{ALL, samples};
 use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};

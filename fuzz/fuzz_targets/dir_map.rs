@@ -1,6 +1,6 @@
 #![no_main]
 
-use pandofs_decoders::find;
+use pandofs_formats::decoders::find;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     (find("dir_map").decode)(bytes);

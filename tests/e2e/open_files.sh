@@ -55,7 +55,7 @@ processor_time() {
 crowd 120 1
 crowd 120 2
 is_told() {
-    grep -q 'turned a connection away' "$DATA/server-0/log.txt"
+    grep -q 'refused a connection: all' "$DATA/server-0/log.txt"
 }
 wait_until 'the server to turn somebody away' is_told
 before=$(processor_time)

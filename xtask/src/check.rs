@@ -39,8 +39,20 @@ pub fn run() -> ExitCode {
 /// Everything that is wrong with the workspace, in order of files and lines.
 pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
     let mut found = dependencies::check(&workspace.packages);
+    found.extend(dependencies::unused(&workspace.packages));
     for package in &workspace.packages {
         check_package(&workspace.root, package, &mut found)?;
+    }
+    // This program is no part of the workspace that the other rules are about.
+    let own = Package {
+        dir: PathBuf::from("xtask"),
+        ..Package::default()
+    };
+    if workspace.root.join(&own.dir).is_dir() {
+        for path in own.rust_files(&workspace.root)? {
+            let text = workspace.text(&path)?.unwrap_or_default();
+            found.extend(tidy::header(&path, &text));
+        }
     }
     if let Some(map) = workspace.text(Path::new("ARCHITECTURE.md"))? {
         found.extend(documents::architecture_names(&map, &workspace.packages));
@@ -57,6 +69,7 @@ fn check_package(root: &Path, package: &Package, found: &mut Vec<Finding>) -> Re
             .map_err(|e| Problem::Read(path.clone(), e))?;
         let in_src = path.starts_with(&src);
         found.extend(tidy::text(&path, &text, in_src));
+        found.extend(tidy::header(&path, &text));
         match Source::parse(&path, &text) {
             Ok(source) => {
                 found.extend(tidy::code(&source));
@@ -123,9 +136,12 @@ mod tests {
             concat!("// TO", "DO: more\n"),
         );
         write("crates/wire/Cargo.toml", &package("pandofs-wire", ""));
+        write("crates/leases/Cargo.toml", &package("pandofs-leases", ""));
+        write("crates/leases/src/lib.rs", "//! Invariant: none.\n");
         write("crates/wire/src/lib.rs", "//! No promise.\n");
         write("crates/wire/tests/t.rs", "#[test]\n#[ignore]\nfn t() {}\n");
-        write("ARCHITECTURE.md", "`types`\n");
+        write("xtask/src/main.rs", "//! How it is done.\n");
+        write("ARCHITECTURE.md", "`types`, `leases`\n");
 
         let workspace = Workspace::load(dir.path()).unwrap();
         let found: Vec<(String, usize, &str)> = check(&workspace)
@@ -135,11 +151,16 @@ mod tests {
             .collect();
         let expected = [
             ("ARCHITECTURE.md", 0, "architecture-names-crates"),
+            ("crates/leases/Cargo.toml", 0, "unused-permission"),
             ("crates/types/Cargo.toml", 6, "dependency-direction"),
             ("crates/types/src/fixtures.rs", 1, "unfinished"),
             ("crates/types/src/lib.rs", 7, "pure-source"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/wire/Cargo.toml", 0, "unused-permission"),
             ("crates/wire/src/lib.rs", 1, "header-invariant"),
             ("crates/wire/tests/t.rs", 2, "ignored-test"),
+            ("xtask/src/main.rs", 1, "header-clause"),
         ];
         let expected: Vec<(String, usize, &str)> = expected
             .into_iter()

@@ -1,9 +1,9 @@
-//! The clock by which beliefs of the client are measured.
+//! Rule about the clock by which the client measures its leases.
 
 use crate::finding::Finding;
 use crate::source::{Source, paths};
 
-/// Modules of the client that believe something for a while.
+/// Modules of the client that use leases.
 const BELIEVING: [&str; 4] = [
     "crates/client/src/beliefs.rs",
     "crates/client/src/beliefs",

@@ -1,10 +1,12 @@
-//! Which crate may depend on which. What is inside knows nothing of what is outside, so that it can be
-//! tested, replaced and reasoned about alone.
+//! Allowed dependencies between crates: the one table of them, and its check.
+//!
+//! Inner crates know nothing of outer ones, so that they can be tested, replaced and reasoned about
+//! alone.
 
 use crate::finding::Finding;
 use crate::workspace::{Dependency, Kind, PREFIX, Package};
 
-/// What a crate may use of the workspace.
+/// Crates of the workspace that a crate may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uses {
     Only(&'static [&'static str]),
@@ -57,28 +59,27 @@ const fn tests(name: &'static str) -> Rule {
     }
 }
 
-/// The whole table, from the inside out.
+/// The whole table, from the inside out. `ARCHITECTURE.md` has a picture of it.
 #[rustfmt::skip]
-const RULES: [Rule; 35] = [
+const RULES: [Rule; 33] = [
     inner("types", &[]),
     inner("placement", &["types"]),
     inner("api", &["types", "placement"]),
     inner("locks", &["types"]),
     inner("leases", &["types"]),
-    outer("store", &["types"]),
+    outer("store", &[]),
     outer("store-rocksdb", &["store", "types"]),
     outer("log", &["types"]),
     outer("log-raft-engine", &["log", "types"]),
     inner("namespace", &["types", "placement", "api", "store"]),
     inner("commit", &["types", "api"]),
     inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks", "leases"]),
-    inner("check", &["types", "placement", "api", "namespace", "commit", "store"]),
-    inner("settle", &["types", "placement", "store", "shard", "check"]),
+    inner("check", &["types", "placement", "api", "store", "namespace", "commit", "shard"]),
     outer("wire", &["types", "placement", "api"]),
     outer("client", &["types", "placement", "api", "wire", "locks"]),
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
-        "namespace", "commit", "shard", "wire"]),
-    outer("fuse", &["types", "placement", "api", "client"]),
+        "shard", "wire"]),
+    outer("fuse", &["types", "api", "client"]),
     inner("walk", &["types"]),
     outer("walk-sim", &["walk"]),
     outer("report", &[]),
@@ -94,8 +95,7 @@ const RULES: [Rule; 35] = [
     outer("posix", &[]),
     tests("testkit"),
     tests("sim"),
-    tests("golden"),
-    tests("decoders"),
+    tests("formats"),
 ];
 
 /// Libraries that few crates may name, so that replacing them touches one crate; the first is what the system
@@ -132,6 +132,30 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
     packages.iter().flat_map(check_package).collect()
 }
 
+/// Allowed dependencies that no crate has: the table says what is so, not what might be.
+pub fn unused(packages: &[Package]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for package in packages {
+        let Some(Uses::Only(allowed)) = rule(&package.name).map(|rule| rule.uses) else {
+            continue;
+        };
+        for name in allowed {
+            let uses = package.dependencies.iter().any(|dependency| {
+                dependency.kind != Kind::Dev && dependency.name.strip_prefix(PREFIX) == Some(name)
+            });
+            if !uses {
+                let why = format!(
+                    "`{}` may use `{name}` and does not: take it from the table of allowed \
+                     dependencies (xtask/src/dependencies.rs)",
+                    package.name
+                );
+                found.push(Finding::new(&package.manifest, 0, "unused-permission", why));
+            }
+        }
+    }
+    found
+}
+
 fn check_package(package: &Package) -> Vec<Finding> {
     let Some(rule) = rule(&package.name) else {
         return vec![Finding::new(
@@ -161,7 +185,7 @@ fn check_package(package: &Package) -> Vec<Finding> {
         .collect()
 }
 
-/// What is wrong with using another crate of the workspace.
+/// A finding about the use of another crate of the workspace.
 fn check_inside(user: &Rule, dependency: &Dependency, name: &str) -> Option<String> {
     // What only tests are built with does not bind the crate to anything.
     if dependency.kind == Kind::Dev {
@@ -188,7 +212,7 @@ fn check_inside(user: &Rule, dependency: &Dependency, name: &str) -> Option<Stri
     }
 }
 
-/// What is wrong with using a library.
+/// A finding about the use of a library.
 fn check_library(user: &Rule, dependency: &Dependency) -> Option<(&'static str, String)> {
     let library = dependency.name.as_str();
     if let Some((_, owners)) = ONLY_IN.iter().find(|(name, _)| *name == library)
@@ -297,9 +321,29 @@ mod tests {
     }
 
     #[test]
+    fn an_allowed_dependency_that_is_not_used_is_found() {
+        let unused_of = |dependencies: &[(&str, Kind)]| -> Vec<String> {
+            unused(&[package("api", dependencies)])
+                .iter()
+                .map(Finding::to_string)
+                .collect()
+        };
+        let types = ("pandofs-types", Kind::Normal);
+        assert!(unused_of(&[types, ("pandofs-placement", Kind::Normal)]).is_empty());
+        assert_eq!(
+            unused_of(&[types, ("pandofs-placement", Kind::Dev)]),
+            [
+                "crates/api/Cargo.toml: unused-permission: `api` may use `placement` and does \
+                 not: take it from the table of allowed dependencies (xtask/src/dependencies.rs)"
+            ]
+        );
+        assert!(unused(&[package("cli", &[]), package("types", &[])]).is_empty());
+    }
+
+    #[test]
     fn test_helpers_are_for_tests() {
         assert_eq!(found("shard", &[("pandofs-testkit", Kind::Dev)]), []);
-        assert_eq!(found("testkit", &[("pandofs-golden", Kind::Normal)]), []);
+        assert_eq!(found("testkit", &[("pandofs-formats", Kind::Normal)]), []);
         assert_eq!(
             found("shard", &[("pandofs-testkit", Kind::Normal)]),
             [("dependency-direction", 10)]
@@ -340,7 +384,6 @@ mod tests {
             "commit",
             "shard",
             "check",
-            "settle",
             "walk",
         ] {
             assert!(is_pure(name), "{name}");

@@ -1,4 +1,4 @@
-//! What is written about crates.
+//! Rules about documents: headers of crates, and the map of them.
 
 use crate::finding::Finding;
 use crate::source::Source;

@@ -1,4 +1,4 @@
-//! What a rule has to say.
+//! Findings of the rules.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Finding {
     /// From 1; 0 when the rule is about the file as a whole.
     pub line: usize,
     pub rule: &'static str,
-    /// What is wrong, and why that is not allowed.
+    /// The fault, and why it is not allowed.
     pub why: String,
 }
 

@@ -18,7 +18,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// What is wrong with naming it.
+/// Reason why it must not be named.
 fn forbidden(path: &WrittenPath) -> Option<&'static str> {
     let segments: Vec<&str> = path.segments.iter().map(String::as_str).collect();
     let has = |wanted: &[&str]| {

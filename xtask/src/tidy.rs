@@ -1,4 +1,4 @@
-//! How sources are kept.
+//! Rules about the text of sources.
 
 use crate::finding::Finding;
 use crate::source::{Source, attribute, inside, is_ident, is_punct, line};
@@ -16,14 +16,35 @@ const NOTES: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("XX", "X"),
 ];
-/// Macros that say the same, or that nobody wants printed.
+/// Words with which a clause begins. A module's header begins with a noun instead: the name of what
+/// is in it.
+const CLAUSE_WORDS: [&str; 13] = [
+    "What", "Who", "Whom", "How", "Whether", "Where", "When", "Which", "That", "By", "If", "To",
+    "Whose",
+];
+/// Folders whose headers keep to that; a crate is added when its headers do.
+const NOUN_HEADERS: [&str; 12] = [
+    "crates/check",
+    "crates/cli",
+    "crates/formats",
+    "crates/log",
+    "crates/log-raft-engine",
+    "crates/placement",
+    "crates/server",
+    "crates/store",
+    "crates/store-rocksdb",
+    "crates/trials",
+    "crates/wire",
+    "xtask",
+];
+/// Macros that say the same, or that print for debugging.
 const MACROS: [&str; 3] = [
     concat!("to", "do"),
     concat!("unimple", "mented"),
     concat!("d", "bg"),
 ];
 
-/// What the text alone shows, comments included.
+/// Findings in the text alone, comments included.
 pub fn text(path: &Path, text: &str, in_src: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     let lines = text.lines().count();
@@ -42,7 +63,24 @@ pub fn text(path: &Path, text: &str, in_src: bool) -> Vec<Finding> {
     found
 }
 
-/// What the tokens show.
+/// A module header that begins with a clause, in a folder of [`NOUN_HEADERS`].
+pub fn header(path: &Path, text: &str) -> Option<Finding> {
+    if !NOUN_HEADERS.iter().any(|folder| path.starts_with(folder)) {
+        return None;
+    }
+    let begin = text.lines().next()?.strip_prefix("//!")?;
+    let word = begin
+        .trim_start()
+        .split(|c: char| !c.is_alphanumeric())
+        .next()?;
+    if !CLAUSE_WORDS.contains(&word) {
+        return None;
+    }
+    let why = format!("a module's header begins with a noun that names it, not with `{word}`");
+    Some(Finding::new(path, 1, "header-clause", why))
+}
+
+/// Findings in the tokens.
 pub fn code(source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(source, &source.tokens, &mut found);
@@ -142,6 +180,25 @@ mod tests {
             text(Path::new(PATH), &"\n".repeat(MAX_LINES + 1), false),
             []
         );
+    }
+
+    #[test]
+    fn a_header_that_begins_with_a_clause_is_found() {
+        let found = |path: &str, text: &str| header(Path::new(path), text).map(|it| it.line);
+        for word in CLAUSE_WORDS {
+            let text = format!("//! {word} is told.\n");
+            assert_eq!(found("crates/wire/src/a.rs", &text), Some(1));
+            assert_eq!(found("xtask/src/a.rs", &text), Some(1));
+            assert_eq!(found("fuzz/a.rs", &text), None, "not on the list");
+            let noun = format!("//! {word}ever.\n//! {word} is told.\n");
+            assert_eq!(found("crates/wire/src/a.rs", &noun), None);
+        }
+        assert_eq!(
+            found("crates/log-raft-engine/tests/a.rs", "//! How, of old.\n"),
+            Some(1)
+        );
+        assert_eq!(found("crates/wire/src/a.rs", "// What\nfn f() {}\n"), None);
+        assert_eq!(found("crates/wire/src/a.rs", ""), None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Dependency {
     /// The package's name, whatever the manifest calls it.
     pub name: String,
     pub kind: Kind,
-    /// Where the manifest names it; 0 if it cannot be told.
+    /// Where the manifest names it; 0 if it is not found.
     pub line: usize,
 }
 
@@ -52,7 +52,7 @@ pub enum Kind {
     Dev,
 }
 
-/// What every package of the workspace is called first.
+/// Prefix of the name of every package of the workspace.
 pub const PREFIX: &str = "pandofs-";
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! What is checked.
+//! Dump of a file system: the input of the checks.
 
 use pandofs_placement::ClusterMap;
 use pandofs_types::{Ino, ServerId, ShardId};

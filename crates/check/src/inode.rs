@@ -1,5 +1,7 @@
-//! What is kept of an inode: what oracles ask for. The bytes of a small file, a link's target and the times are not, so that
-//! millions of them fit in the memory of whoever checks.
+//! Fields of an inode that oracles ask for.
+//!
+//! The bytes of a small file, a link's target and the times are left out, so that millions of
+//! inodes fit in the memory of the program that checks.
 
 use pandofs_api::Layout;
 use pandofs_namespace::records::{Body, InodeRecord};
@@ -18,7 +20,7 @@ pub struct Inode {
     pub holds: Holds,
 }
 
-/// What an inode holds.
+/// Contents of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// A link's target, or nothing.

@@ -1,12 +1,13 @@
-//! What must hold of a whole file system, checked on what its shards have stored: the oracles behind
-//! `pandofs fsck`, which a simulator can ask too.
+//! Oracles of a whole file system: checks of what its shards have stored, behind `pandofs fsck`.
 //!
 //! Invariant: pure functions of a [`ClusterDump`], or of [`Tables`] that were filled as it was read; nothing in here
-//! reads a store, a socket or a clock, and nothing is ever repaired.
+//! reads a server's store, a socket or a clock, and nothing on a server is ever repaired.
 //!
-//! One oracle, one file in `oracles`, with a planted problem for each that it must catch. A dump taken
-//! while the file system is in use is no picture of one moment: an operation over two shards may be seen
-//! on one of them only. Whoever takes such dumps takes several, and believes what [`lasting`] finds.
+//! One oracle, one file in `oracles`, with a planted problem for each that it must catch. A dump
+//! taken while the file system is in use is no picture of one moment: an operation over two shards
+//! may be seen on one of them only. One takes several such dumps and reports only what [`lasting`]
+//! finds. In a dump of stopped servers operations that were under way are finished first, in
+//! memory: [`recovery`].
 
 mod branches;
 mod dump;
@@ -14,6 +15,7 @@ mod inode;
 mod oracles;
 mod places;
 mod problem;
+pub mod recovery;
 mod tables;
 #[cfg(test)]
 mod testing;
@@ -33,8 +35,8 @@ pub fn check(dump: &ClusterDump) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with a picture of one moment, in which operations may be under way: what two shards both have that only
-/// one may have.
+/// Problems of a picture of one moment, in which operations may be under way: things that two
+/// shards both have and only one may have.
 pub fn check_moment(tables: &Tables) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (oracle, check) in oracles::ALWAYS {

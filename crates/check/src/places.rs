@@ -1,4 +1,4 @@
-//! Where in the name space something is of which only the number is known.
+//! Path names of inodes of which only the number is known.
 
 use crate::Tables;
 use pandofs_api::Layout;

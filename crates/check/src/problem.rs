@@ -1,4 +1,4 @@
-//! What an oracle says.
+//! Problems that oracles report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,9 +9,9 @@ use std::time::Duration;
 pub struct Problem {
     /// The oracle that found it.
     pub oracle: &'static str,
-    /// What it is about, the same each time it is found.
+    /// The thing it is about, the same each time it is found.
     pub subject: String,
-    /// What is wrong with it, figures included.
+    /// The fault, figures included.
     pub text: String,
     /// How long it may last in a sound file system whose servers run, after a crash say: until then it
     /// is none. In the data of stopped servers it may be forever.
@@ -24,18 +24,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What several checks of a file system in use come to.
+/// Result of several checks of a file system in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lasting {
     /// Found each time, in the same words.
     pub problems: Vec<Problem>,
     /// Found each time about the same thing, but in other words: it changed all the while, and whether
-    /// something is wrong with it cannot be told.
-    pub unsettled: Vec<Problem>,
+    /// something is wrong with it is not known.
+    pub changing: Vec<Problem>,
 }
 
-/// What was found every time. An operation under way looks like a problem in one dump, and not in the
-/// next: created at its first shard and not yet at its second, copied and not yet deleted.
+/// Returns the problems that were found every time. An operation under way looks like a problem in
+/// one dump, and not in the next: created at its first shard and not yet at its second, copied and
+/// not yet deleted.
 pub fn lasting(checks: &[Vec<Problem>]) -> Lasting {
     let Some((last, earlier)) = checks.split_last() else {
         return Lasting::default();
@@ -51,7 +52,7 @@ pub fn lasting(checks: &[Vec<Problem>]) -> Lasting {
         if same.iter().all(|check| check.contains(problem)) {
             lasting.problems.push(problem.clone());
         } else if about.iter().all(|check| check.contains_key(&key(problem))) {
-            lasting.unsettled.push(problem.clone());
+            lasting.changing.push(problem.clone());
         }
     }
     lasting
@@ -82,7 +83,7 @@ mod tests {
         ];
         let lasting = lasting(&checks);
         assert_eq!(lasting.problems, [problem("a", "1")]);
-        assert_eq!(lasting.unsettled, [problem("b", "2")]);
+        assert_eq!(lasting.changing, [problem("b", "2")]);
     }
 
     #[test]

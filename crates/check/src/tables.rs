@@ -240,7 +240,7 @@ impl Tables {
         all
     }
 
-    /// What shards have of each directory.
+    /// Returns the partitions that shards have of each directory.
     pub fn holders(&self) -> BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> {
         let mut holders: BTreeMap<Ino, Vec<(ShardId, &PartsRecord)>> = BTreeMap::new();
         for (&(shard, dir), parts) in &self.parts {

@@ -280,7 +280,7 @@ pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) 
     (key.clone(), entry.clone())
 }
 
-/// What an oracle reports, as text.
+/// Reports of an oracle, as text.
 pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
     let mut problems = Vec::new();
     crate::check_tables(tables, &mut problems);
@@ -291,7 +291,7 @@ pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
         .collect()
 }
 
-/// What an oracle reports about `subject`.
+/// Reports of an oracle about `subject`.
 ///
 /// # Panics
 /// When that is nothing.
@@ -375,7 +375,7 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     }
     assert_eq!(joined, decoded);
 
-    // Planted: garbage of every kind is told, and hides nothing else.
+    // Planted: garbage of every kind is reported, and hides nothing else.
     let pairs = dump.shards.get_mut(&ShardId(0)).unwrap();
     pairs.push((vec![200, 0, 0], vec![]));
     pairs.push((vec![keys::Kind::Inode as u8, 0, 0, 1], vec![]));

@@ -134,7 +134,7 @@ impl AdminConnection {
     }
 }
 
-/// What was asked for and what came instead.
+/// Error for an answer of another kind than asked for.
 pub fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
     let kind = match got {
         AdminReply::Done => "Done",
@@ -233,7 +233,7 @@ fn no_answer(limit: Duration) -> io::Error {
     )
 }
 
-/// What is known of one server.
+/// State of one server, as far as it is known.
 #[derive(Debug)]
 pub struct ServerView {
     pub info: ServerInfo,

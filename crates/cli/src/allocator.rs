@@ -1,8 +1,9 @@
-//! What the program's allocator keeps of memory that was let go of.
+//! Bounds of the freed memory that the program's allocator keeps.
 
 use std::ffi::{c_int, c_long};
 
-/// `mi_option_purge_delay` of mimalloc 2 and 3: after how many milliseconds memory that nobody uses goes back to the system.
+/// `mi_option_purge_delay` of mimalloc 2 and 3: milliseconds after which unused memory goes back to
+/// the system.
 const PURGE_DELAY: c_int = 15;
 
 // SAFETY: as mimalloc.h declares it.

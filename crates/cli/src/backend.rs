@@ -1,4 +1,4 @@
-//! What is started and asked: servers, mounts and clients, by the libraries that are them.
+//! Servers, mounts and clients, started and asked through their libraries.
 
 use crate::daemon::StartedBy;
 use crate::mount_options::{AtimeWord, MountOptions};
@@ -13,7 +13,7 @@ use pandofs_client::Client;
 use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
-use pandofs_types::limits::{MAX_MOUNT_FILES, OTHER_OPEN_FILES};
+use pandofs_types::limits::OTHER_OPEN_FILES;
 use pandofs_types::{AtimeRule, Credentials, ServerId};
 use pandofs_workload::{Recorded, Recording};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getgroups, getrlimit, setrlimit};
@@ -22,6 +22,9 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+/// Files that a mount may have open, if the system lets it: its connections, most of which it can do without.
+const MAX_MOUNT_FILES: u64 = 65_536;
 
 /// How long a mount that is to end waits for programs that use it.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,7 +86,7 @@ pub fn serve(
     Ok(())
 }
 
-/// Who runs this program.
+/// Credentials of the user who runs this program.
 pub fn caller() -> Credentials {
     let groups = getgroups().unwrap_or_default();
     Credentials {
@@ -297,7 +300,7 @@ fn raise_file_limit() -> Result<()> {
 /// few pages.
 fn decline_huge_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!("the kernel does as it likes with huge pages: {error}");
+        tracing::debug!("cannot switch off huge pages: {error}");
     }
 }
 
@@ -306,7 +309,7 @@ fn watch(mounted: Mounted, sender: mpsc::Sender<Event>) -> Result<()> {
     std::thread::Builder::new()
         .name("mount".into())
         .spawn(move || {
-            // Nobody listens when the process is about to end.
+            // The channel has no receiver when the process is about to end.
             let _ = sender.send(Event::Ended(mounted.join()));
         })
         .context("cannot start a thread")?;
@@ -351,7 +354,7 @@ fn wait_for_end(
             );
         }
         if unmount(point, give_up)? == Unmounted::Done {
-            // From here on nobody new can use it; those who do get errors instead of waiting for
+            // From here on no new program can use it; those who do get errors instead of waiting for
             // servers that may be away.
             if give_up {
                 client.close();
@@ -361,7 +364,7 @@ fn wait_for_end(
     }
 }
 
-/// What of the options the kernel sees to.
+/// Options that the kernel carries out.
 pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
     KernelFlags {
         read_only: options.read_only,

@@ -1,4 +1,4 @@
-//! What `pandofs status --branch-points` shows.
+//! Output of `pandofs status --branch-points`.
 
 use crate::admin::ServerView;
 use crate::dump;

@@ -1,4 +1,4 @@
-//! What a process that goes on running owes to the one that started it.
+//! Daemons: duties of a process that goes on running to the one that started it.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -39,8 +39,8 @@ impl StartedBy {
             return Ok(());
         };
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .context("cannot ask to be told of the parent's end")?;
-        // It may have ended before the call, and then nothing is told any more.
+            .context("cannot ask for a signal at the parent's end")?;
+        // It may have ended before the call, and then no signal comes any more.
         if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
             bail!("the process {parent} that started this one is gone");
         }
@@ -57,7 +57,7 @@ impl StartedBy {
             tell_systemd_ready();
         }
         if self.silent_once_ready {
-            // The other end of the pipe goes away with the parent, and whoever writes to it then fails.
+            // The other end of the pipe goes away with the parent, and a write to it then fails.
             let nowhere = OpenOptions::new()
                 .write(true)
                 .open("/dev/null")

@@ -63,7 +63,7 @@ fn object_of(inode: u64) -> String {
     format!("the data object of inode {}", Ino(inode))
 }
 
-/// What is wrong with data objects, of all servers.
+/// Damage of data objects, of all servers.
 #[derive(Debug, Default)]
 pub struct Damage {
     pub blocks: Vec<Damaged>,
@@ -71,7 +71,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// What servers report; `places` is asked for when there is something whose place is to be told.
+    /// Collects the servers' reports; `places` is called if there is damage whose place is to be
+    /// shown.
     pub fn of<'r>(
         reports: impl Iterator<Item = (ServerId, &'r ScrubReport)>,
         places: impl FnOnce() -> Places,
@@ -109,7 +110,7 @@ impl Damage {
     }
 }
 
-/// What all servers know of now, but for those that are away; nothing is read for it.
+/// Damage that all servers know of now, but for those that are away; nothing is read for it.
 pub fn reports(map: &ClusterMap) -> (Vec<(ServerId, ScrubReport)>, Vec<ServerAway>) {
     let look = |server: &pandofs_placement::ServerInfo| {
         let report = AdminConnection::open(map.fs, server)

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// What is where:
+/// Files of a data directory:
 ///
 /// ```text
 /// DIR/cluster.json       the cluster map
@@ -79,8 +79,8 @@ impl DataDir {
         self.server(id).join("log.txt")
     }
 
-    /// Something in the directory that is no cluster's: somebody took another directory for one that may be used.
-    /// Empty directories harm nobody, and a new file system on a disk has its own.
+    /// Something in the directory that is no cluster's: the wrong directory was named.
+    /// Empty directories do no harm, and a new file system on a disk has its own.
     ///
     /// # Errors
     /// The system's, with the path.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Data objects asked for at once.
 const OBJECTS_AT_ONCE: u32 = 10_000;
-/// How often the progress is told.
+/// Interval between two reports of progress.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A server whose part is missing.
@@ -35,11 +35,11 @@ pub struct Unreadable {
     pub why: String,
 }
 
-/// What was read. It is decoded as it comes: the bytes of millions of records take several times as much memory as what
-/// there is to know of them.
+/// Contents of the servers' stores. They are decoded as they come: the bytes of millions of records
+/// take several times as much memory as the decoded tables.
 pub struct Picture {
     pub tables: Tables,
-    /// What could not be decoded.
+    /// Records that could not be decoded.
     pub unreadable: Vec<Problem>,
     pub records: u64,
 }

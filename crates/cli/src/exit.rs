@@ -1,6 +1,6 @@
-//! What the command's exit codes mean.
+//! Exit codes of the command.
 
-use crate::told::told;
+use crate::error_text::error_text;
 use std::process::ExitCode;
 
 /// How a command ended. A wrong command line ends with 2, mostly before any command runs.
@@ -16,7 +16,7 @@ pub enum Outcome {
     ServerAway,
     /// The file system holds something that it must not.
     ProblemsFound,
-    /// What a command that was run on our behalf ended with.
+    /// Exit code of a command that was run on our behalf.
     Other(u8),
 }
 
@@ -29,7 +29,7 @@ Exit codes:
   3  a server is away (status, fsck, scrub)
   4  something is wrong in the file system (fsck, scrub, demo)";
 
-/// What is wrong with a command line.
+/// Fault of a command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongLine(pub String);
@@ -37,7 +37,7 @@ pub struct WrongLine(pub String);
 impl WrongLine {
     /// That the command line is wrong, in the words of an error.
     pub fn because(error: &anyhow::Error) -> anyhow::Error {
-        WrongLine(told(error)).into()
+        WrongLine(error_text(error)).into()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Mounts that were killed and cannot end, and how they are set free.
 //!
-//! A thread of a mount may wait in the kernel, where no signal reaches it, for the lock of a directory that a program
-//! holds while it waits for the mount's answer. Once the mount is killed nobody answers, and the thread, which still
-//! has `/dev/fuse` open, keeps the kernel from telling the program so: both stay for ever. Aborting the connection
-//! tells the program, which lets go of the lock.
+//! A thread of a mount may wait in the kernel, where no signal reaches it, for the lock of a
+//! directory that a program holds while it waits for the mount's answer. Once the mount is killed
+//! no answer comes, and the thread, which still has `/dev/fuse` open, keeps the kernel from telling
+//! the program so: both stay for ever. Aborting the connection tells the program, which lets go of
+//! the lock.
 
 use crate::mounts;
 use crate::processes::names_mount;

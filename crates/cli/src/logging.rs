@@ -1,4 +1,4 @@
-//! Where events go: standard error, filtered by PANDOFS_LOG.
+//! Log of events: standard error, filtered by PANDOFS_LOG.
 
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;

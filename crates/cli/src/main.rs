@@ -12,6 +12,7 @@ mod damage;
 mod datadir;
 mod demo;
 mod dump;
+mod error_text;
 mod exit;
 mod killed;
 mod logging;
@@ -30,7 +31,6 @@ mod signals;
 mod source;
 mod status_report;
 mod table;
-mod told;
 mod units;
 mod unmount;
 mod up;
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     match run(&cli.command, &matches) {
         Ok(outcome) => outcome.into(),
         Err(error) => {
-            eprintln!("pandofs: {}", told::told(&error));
+            eprintln!("pandofs: {}", error_text::error_text(&error));
             exit::of_failure(&error).into()
         }
     }
@@ -172,7 +172,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
         .collect()
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough.
+/// Writes to standard output. Its reader may have seen enough.
 ///
 /// # Errors
 /// When it cannot be written for another reason.
@@ -180,7 +180,7 @@ fn print(text: &str) -> Result<()> {
     print_on(text).map(|_| ())
 }
 
-/// The same; whether somebody still reads.
+/// The same; returns whether there is still a reader.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

@@ -1,4 +1,4 @@
-//! What `pandofs bench --json` wrote, as far as the model has the same.
+//! Output of `pandofs bench --json`, as far as the model has the same.
 
 use crate::new_cluster::{parse_file_policy, parse_policy};
 use anyhow::{Context, Result, ensure};
@@ -23,7 +23,7 @@ struct Line {
     operations: f64,
     #[serde(default)]
     seconds: f64,
-    /// What the servers did, of all phases, in a line of its own.
+    /// Work of the servers, in all phases, on a line of its own.
     #[serde(default)]
     requests: Vec<u64>,
     #[serde(default)]
@@ -32,7 +32,7 @@ struct Line {
     messages: u64,
 }
 
-/// What a line is a part of.
+/// The kind of measurement that a line is a part of.
 enum Part {
     /// One of [`Bench::phases`].
     Phase(usize),
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-/// What is known of one setting so far.
+/// Sums of one setting so far.
 struct Sums {
     /// Without figures.
     live: Live,

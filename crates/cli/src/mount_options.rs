@@ -1,4 +1,4 @@
-//! How a mount behaves: options of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
+//! Options of a mount: those of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
 use crate::exit::WrongLine;
 use crate::mount_words::{self, Word};
@@ -16,21 +16,21 @@ use std::time::Duration;
 /// The least that a soft mount waits for a server: with less, programs get errors of servers that are well.
 const LEAST_SOFT: Duration = Duration::from_secs(1);
 
-/// How a mount behaves.
+/// Options of a mount.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
 pub struct MountOptions {
-    /// By what names and attributes are believed without asking servers [default: leases, or timeouts if one
+    /// How names and attributes are cached [default: leases, or timeouts if one
     /// is given]
     #[arg(long, value_name = "HOW", value_enum)]
     pub cache: Option<CacheWord>,
-    /// How long the kernel may believe that a name leads to an inode [default with time-outs: 1s]
+    /// How long the kernel may cache the inode that a name leads to [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub entry_timeout: Option<Time>,
-    /// How long the kernel may believe attributes [default with time-outs: 1s]
+    /// How long the kernel may cache attributes [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub attr_timeout: Option<Time>,
-    /// How long the kernel may believe that there is no such name [default with time-outs: 1s]
+    /// How long the kernel may cache that there is no such name [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub negative_timeout: Option<Time>,
     /// Threads that take requests from the kernel: programs that are served at once
@@ -67,15 +67,15 @@ pub struct MountOptions {
     /// Change what is mounted already (`remount`).
     #[arg(skip)]
     pub remount: bool,
-    /// What SELinux makes of the mount (`context=LABEL` and the like).
+    /// Labels of SELinux for the mount (`context=LABEL` and the like).
     #[arg(long = "label", value_name = "NAME=LABEL", hide = true)]
     pub labels: Vec<String>,
-    /// What the system is to show as the mount's source; it leads to the cluster map.
+    /// Source of the mount as the system is to show it; it leads to the cluster map.
     #[arg(long, value_name = "SOURCE", hide = true)]
     pub shown_as: Option<String>,
 }
 
-/// What the kernel sees to by itself.
+/// Options that the kernel carries out by itself.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Set-user-id and set-group-id bits of programs have effect
@@ -90,7 +90,7 @@ pub struct Flags {
     /// Each write is on disk before it is answered
     #[arg(long, hide = true)]
     pub sync: bool,
-    /// What reading does to times of access
+    /// Effect of reading on times of access
     #[arg(long, hide = true, value_enum, default_value_t)]
     pub atime: AtimeWord,
     /// Reading directories does not change their times of access
@@ -104,7 +104,7 @@ pub struct Flags {
     pub nosymfollow: bool,
 }
 
-/// By what names and attributes are believed.
+/// Ways to cache names and attributes.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheWord {
     /// Until servers recall it, which they do before it changes
@@ -125,7 +125,7 @@ impl CacheWord {
     }
 }
 
-/// What a mount caches, and how long its kernel may believe what.
+/// Caching of a mount: what is cached, and the time-outs of the kernel's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caching {
     pub word: CacheWord,
@@ -135,7 +135,7 @@ pub struct Caching {
     pub negative: Duration,
 }
 
-/// What reading does to times of access, in mount(8)'s words.
+/// Effect of reading on times of access, in mount(8)'s words.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtimeWord {
     /// It changes those that are older than the last change, or than a day
@@ -286,7 +286,7 @@ impl MountOptions {
         Ok(resolved)
     }
 
-    /// What is cached, and how.
+    /// Returns what is cached, and for how long.
     ///
     /// # Errors
     /// When a time-out is given that is of no use.
@@ -351,7 +351,8 @@ impl MountOptions {
         Ok(settings)
     }
 
-    /// What was said of them. Nothing tells whether what is by default was said.
+    /// Settings that were given, as far as they differ: a default that was given cannot be told
+    /// from one that was not.
     pub fn given(&self) -> Vec<Setting> {
         let time = |time: &Time| time.to_string();
         let label = |label: &String| {
@@ -450,7 +451,7 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("'{text}' is no number of threads: 1 to {MAX_MOUNT_THREADS}"))
 }
 
-/// What a word of `-o` stands for.
+/// Value that a word of `-o` stands for.
 fn one_of<T: ValueEnum>(word: &str) -> Result<T> {
     T::from_str(word, false).map_err(|_| {
         let known: Vec<String> = T::value_variants()

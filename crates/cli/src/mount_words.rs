@@ -1,7 +1,9 @@
-//! Options of other file systems and of mount(8) that there is nothing to do about, because they are so anyway or not
-//! for the file system, and those that would be a lie.
+//! Mount options that are ignored, and those that are refused.
+//!
+//! Ignored are options of other file systems and of mount(8) that hold anyway or are not for the
+//! file system; refused are those whose promise would not be kept.
 
-/// What becomes of an option.
+/// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// It is as it says, or not for the file system.
@@ -42,7 +44,7 @@ const NOTHING: [&str; 35] = [
     // Lists and users' attributes there are always.
     "acl",
     "user_xattr",
-    // Times of access are always told lazily.
+    // Times of access are always reported lazily.
     "lazytime",
     "nolazytime",
     // A FUSE mount of other programs: what this one does.

@@ -1,4 +1,4 @@
-//! What is mounted, from `/proc/self/mountinfo`.
+//! Mounted file systems, from `/proc/self/mountinfo`.
 
 use crate::datadir::DataDir;
 use anyhow::{Context, Result};
@@ -12,18 +12,19 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What the source of a PandoFS mount begins with in the system's list, unless `mount(8)` was given another; its cluster map
-/// follows, or the directory of a cluster made by `up`.
+/// Prefix of the source of a PandoFS mount in the system's list, unless `mount(8)` was given
+/// another; its cluster map follows, or the directory of a cluster made by `up`.
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
 
-/// The source that a mount of the file system with this cluster map is to have, unless it is told.
+/// The source that a mount of the file system with this cluster map is to have, unless it is given.
 pub fn source_of(cluster_map: &Path) -> OsString {
     let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
     source.push(cluster_map);
     source
 }
 
-/// What a source names, with the prefix or without: a cluster map, or the directory of a cluster made by `up`.
+/// Path that a source names, with the prefix or without: a cluster map, or the directory of a
+/// cluster made by `up`.
 pub fn named_by(source: &OsStr) -> &Path {
     let bytes = source.as_bytes();
     Path::new(OsStr::from_bytes(
@@ -36,7 +37,7 @@ pub fn named_by(source: &OsStr) -> &Path {
 pub struct Mount {
     pub point: PathBuf,
     pub fs_type: String,
-    /// What was mounted.
+    /// The source that was mounted.
     pub source: OsString,
     /// The minor number of its device, which for file systems without a disk is all of it.
     pub device: u32,
@@ -47,7 +48,7 @@ impl Mount {
         self.named().is_some()
     }
 
-    /// What the source of a PandoFS mount names.
+    /// Path that the source of a PandoFS mount names.
     fn named(&self) -> Option<&Path> {
         let named = named_by(&self.source);
         let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");
@@ -133,7 +134,7 @@ pub fn is_dead(point: &Path) -> bool {
     let asking = std::thread::Builder::new()
         .name("probe".into())
         .spawn(move || {
-            // Nobody listens once the time is over.
+            // The channel has no receiver once the time is over.
             let _ = sender.send(rustix::fs::statfs(&point).err());
         });
     let gone = [Some(Errno::NOTCONN), Some(Errno::CONNABORTED)];
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(mount.source, source_of(Path::new(r"/d\x/cluster.json")));
         let other = parse_line(b"36 35 0:41 / /mnt rw - ext4 pandofs:/x rw").unwrap();
         assert!(!other.is_pandofs());
-        // As somebody has told mount(8), which knows by it what is mounted.
+        // As it was given to mount(8), which knows by it what is mounted.
         let told = parse_line(b"36 35 0:41 / /mnt rw - fuse.pandofs /etc/map.json rw").unwrap();
         let map = Path::new("/etc/map.json");
         assert_eq!(told.cluster_map().as_deref(), Some(map));

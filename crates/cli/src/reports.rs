@@ -107,7 +107,7 @@ impl Directory {
     }
 }
 
-/// What this runs on.
+/// Description of the machine that this runs on.
 pub fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));

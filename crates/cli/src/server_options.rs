@@ -1,4 +1,4 @@
-//! How servers are to run.
+//! Options of servers.
 
 use crate::units::{self, Time};
 use anyhow::{Result, bail};

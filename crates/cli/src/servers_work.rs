@@ -1,4 +1,4 @@
-//! What servers did while something was measured.
+//! Counts of the servers' work during a measurement.
 
 use crate::admin;
 use pandofs_placement::ClusterMap;

@@ -1,4 +1,4 @@
-//! What each server has of the whole, beside the part that its weight gives it.
+//! Shares of the servers in the whole, beside the part that its weight gives each.
 
 use crate::admin::ServerView;
 use crate::table::{Align, Table};

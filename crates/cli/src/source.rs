@@ -1,4 +1,4 @@
-//! Which cluster a command is about.
+//! Choice of the cluster that a command is about.
 
 use crate::datadir::DataDir;
 use crate::mounts;
@@ -15,7 +15,7 @@ pub const CLUSTER_VARIABLE: &str = "PANDOFS_CLUSTER";
 /// Names the directory of a cluster made by `up`.
 pub const DATA_VARIABLE: &str = "PANDOFS_DATA";
 
-/// How a command is told its cluster.
+/// Options that name a command's cluster.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which file system")]
 pub struct Source {

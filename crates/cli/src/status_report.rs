@@ -1,4 +1,4 @@
-//! What `pandofs status --json` prints.
+//! Output of `pandofs status --json`.
 
 use crate::admin::ServerView;
 use crate::branch_points::BranchReport;
@@ -10,7 +10,7 @@ use pandofs_api::{ScrubReport, ScrubState, ShardStatus};
 use pandofs_placement::Granularity;
 use serde::Serialize;
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
 pub struct Report {
     name: String,
@@ -81,7 +81,8 @@ struct UpReport {
     log_records: u64,
     log_batches: u64,
     store_bytes: u64,
-    /// What is placed by at present where the policy adapts; missing while nothing was.
+    /// Granularity by which is placed at present, where the policy adapts; missing while nothing
+    /// was placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     granularity: Option<Granularity>,
     #[serde(flatten)]

@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What became of an attempt to unmount.
+/// Outcome of an attempt to unmount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmounted {
     Done,
-    /// Somebody has a file or a working directory there.
+    /// A program has a file or its working directory there.
     Busy,
 }
 

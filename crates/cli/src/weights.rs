@@ -1,4 +1,4 @@
-//! What somebody says of the servers of a cluster: how much each is to have, and which may fail together.
+//! Weights and failure domains of servers, as given on the command line.
 
 use crate::units;
 use anyhow::{Result, ensure};
@@ -20,7 +20,8 @@ impl Weight {
         (u64::from(self.0) * u64::from(SERVER_WEIGHT_STEPS) + one / 2) / one
     }
 
-    /// As a number: what was written, or of a map that somebody wrote the exact one where it is less than can be written.
+    /// As a number: what was written, or of a map written by hand the exact one where it is less
+    /// than can be written.
     pub fn number(self) -> f64 {
         match self.steps() {
             0 => f64::from(self.0) / f64::from(ServerInfo::WEIGHT_ONE),
@@ -71,7 +72,7 @@ impl fmt::Display for Weight {
 pub struct Domain(String);
 
 impl Domain {
-    /// Of a server of which nobody said any: it fails alone.
+    /// Of a server that was given none: it fails alone.
     pub fn of_its_own(server: ServerId) -> Domain {
         Domain(format!("server-{server}"))
     }
@@ -99,7 +100,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// Whether somebody gave the server another weight or domain than it has by itself.
+/// Whether the server was given another weight or domain than it has by itself.
 pub fn is_set(server: &ServerInfo) -> bool {
     server.weight != ServerInfo::WEIGHT_ONE
         || server.domain != Domain::of_its_own(server.id).to_string()

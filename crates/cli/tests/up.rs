@@ -66,7 +66,7 @@ impl Up {
             }
             before.push(line);
         }
-        // Somebody must read what it says from now on.
+        // Its output must be read from now on.
         std::thread::spawn(move || lines.for_each(drop));
         up
     }
@@ -124,7 +124,7 @@ fn a_cluster_comes_back_with_its_data_and_restarts_killed_servers() {
         assert!(servers[0][field].is_u64(), "{field}");
     }
 
-    // Nobody else may have it, and what it is cannot be changed.
+    // No other process may have it, and what it is cannot be changed.
     let text = data.to_str().unwrap();
     let second = run(&["up", "--no-mount", "--data", text]);
     assert_eq!(second.status.code(), Some(1));

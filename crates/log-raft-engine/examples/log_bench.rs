@@ -1,8 +1,8 @@
-//! What appending to the log costs.
+//! Benchmark of appending to the log.
 //!
 //! `cargo run --release -p pandofs-log-raft-engine --example log_bench -- [--ops N] [--dir DIR]`
 //!
-//! The log is made in a new directory under DIR (the current directory unless told, because the
+//! The log is made in a new directory under DIR (the current directory unless given, because the
 //! system's temporary directory may be in memory, where forcing costs nothing) and removed again.
 
 use pandofs_log::{Entry, Log, LogError};

@@ -1,14 +1,13 @@
 //! [`RaftEngineLog`]: the log port over raft-engine.
 
+use crate::errors::{engine_error, io_error};
 use crate::files::LogFiles;
 use crate::forced::Forces;
 use crate::format;
 use crate::scan;
 use crate::streams::{Stream, Streams};
 use pandofs_log::{Entry, Log, LogError, Visit};
-use pandofs_types::limits::{
-    LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, LOG_READ_CHUNK_RECORDS, MAX_LOG_APPEND_BYTES,
-};
+use pandofs_types::limits::{LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, MAX_LOG_APPEND_BYTES};
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{
     Command, Config, Engine, Error, LogBatch, MessageExt, ReadableSize, RecoveryMode, Version,
@@ -19,6 +18,9 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+/// Records that reading the log keeps in memory at once.
+const LOG_READ_CHUNK_RECORDS: u64 = 4_096;
 
 /// The key of a stream's first index.
 const FIRST_KEY: &[u8] = b"first";
@@ -57,7 +59,7 @@ pub struct RaftEngineLog {
     _in_use: File,
 }
 
-/// What an append needs, one at a time.
+/// State of an append, one at a time.
 struct Appender {
     streams: Streams,
     batch: LogBatch,
@@ -84,8 +86,8 @@ impl RaftEngineLog {
     /// it once.
     ///
     /// # Errors
-    /// [`LogError::InUse`] when somebody has it open, [`LogError::WrongFormat`] when it is not
-    /// a log of this version, [`LogError::Corrupt`] as the crate's documentation says.
+    /// [`LogError::InUse`] when another process has it open, [`LogError::WrongFormat`] when it is
+    /// not a log of this version, [`LogError::Corrupt`] as the crate's documentation says.
     pub fn open(dir: &Path, options: Options) -> Result<RaftEngineLog, LogError> {
         let io = |error: io::Error| io_error(dir, &error);
         let in_use = format::claim(dir)?;
@@ -207,7 +209,7 @@ impl Log for RaftEngineLog {
             .and_then(|()| self.engine.write(&mut appender.batch, false));
         match written {
             Ok(_) => {
-                appender.streams.settle();
+                appender.streams.confirm();
                 // Beginning a new file forces the last one.
                 self.forces.check()
             }
@@ -384,32 +386,6 @@ fn load(engine: &Engine<LogFiles>, dir: &Path) -> Result<Streams, LogError> {
         streams.insert(number, Stream { first, next });
     }
     Ok(streams)
-}
-
-pub(crate) fn io_error(path: &Path, error: &io::Error) -> LogError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full {
-            path: path.to_owned(),
-        },
-        _ => LogError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        },
-    }
-}
-
-fn engine_error(dir: &Path, error: Error) -> LogError {
-    match error {
-        Error::Io(error) => io_error(dir, &error),
-        Error::Corruption(_) | Error::Codec(_) | Error::Protobuf(_) => LogError::Corrupt {
-            path: dir.to_owned(),
-            what: error.to_string(),
-        },
-        _ => LogError::Io {
-            path: dir.to_owned(),
-            reason: error.to_string(),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The file system that raft-engine is given: plain files, of which it is known how much was written
-//! and how much was forced.
+//! Plain files for raft-engine, with counts of what was written and what was forced.
 //!
 //! Through it the log is forced without raft-engine's locks. raft-engine's own force holds the lock
 //! that every append takes, so that a lane would wait for the disk.
@@ -153,7 +152,7 @@ impl FileSystem for LogFiles {
 
     /// Removes a file whose entries were all pruned or rewritten.
     ///
-    /// What says that they were pruned is in the log too and must not be lost after them: the
+    /// The record that they were pruned is in the log too and must not be lost after them: the
     /// stream would seem to lack its first entries. So it is forced first. And the removal is
     /// forced before the next one, so that no crash leaves a gap in the numbers, which would
     /// seem to be a lost file.
@@ -221,7 +220,7 @@ impl LogFile {
     }
 }
 
-/// What raft-engine holds of a file.
+/// A file as raft-engine holds it.
 pub struct SharedFile(Arc<LogFile>);
 
 impl Handle for SharedFile {
@@ -234,7 +233,7 @@ impl Handle for SharedFile {
     }
 
     /// Answers success also when it failed, because raft-engine panics otherwise. The failure has
-    /// closed the log: whoever made raft-engine do this asks [`Forces::check`] afterwards.
+    /// closed the log: callers of raft-engine ask [`Forces::check`] afterwards.
     fn sync(&self) -> io::Result<()> {
         let _closed = self.0.force();
         Ok(())
@@ -270,10 +269,11 @@ impl Write for Cursor {
     /// Writes all of `buffer`, or nothing that counts: raft-engine goes back to where it was after an
     /// error.
     ///
-    /// What is rewritten begins where its stream was pruned to. Forces the prunes first. Otherwise:
-    /// entries 1 to 9 were rewritten, 10 to 19 are in an append file, the stream is pruned to 15, 15 to
-    /// 19 are rewritten, and the power fails. The prune is lost and the rewritten entries are not.
-    /// raft-engine finds 1 to 9 and then 15, takes the gap for a prune and drops 1 to 9.
+    /// Rewritten entries begin where their stream was pruned to. Forces the prunes first.
+    /// Otherwise: entries 1 to 9 were rewritten, 10 to 19 are in an append file, the stream is
+    /// pruned to 15, 15 to 19 are rewritten, and the power fails. The prune is lost and the
+    /// rewritten entries are not. raft-engine finds 1 to 9 and then 15, takes the gap for a prune
+    /// and drops 1 to 9.
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         if self.file.id.queue == Queue::Rewrite {
             self.open.sync_appends().map_err(io::Error::other)?;
@@ -476,7 +476,7 @@ mod tests {
             forces: Arc::clone(&files.forces),
         });
         files.open.lock().insert(id, Arc::clone(&file));
-        // raft-engine is told nothing, but everybody else is.
+        // raft-engine gets no error, but all other callers do.
         Handle::sync(&SharedFile(file)).unwrap();
         let failure = files.forces.check().unwrap_err();
         assert!(matches!(&failure, LogError::Failed { path, .. } if *path == id.path(dir.path())));

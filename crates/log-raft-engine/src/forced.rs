@@ -1,4 +1,4 @@
-//! How far the files of a log were forced: the file `FORCED`.
+//! Forced lengths of the files of a log: the file `FORCED`.
 
 use crate::names::{FileId, Queue};
 use pandofs_log::LogError;
@@ -71,7 +71,7 @@ impl Marks {
     }
 }
 
-/// What all forces of a log have in common: the marks they leave, and whether one of them failed.
+/// State that all forces of a log share: the marks they leave, and whether one of them failed.
 #[derive(Debug)]
 pub struct Forces {
     path: PathBuf,

@@ -1,5 +1,6 @@
-//! Whether a directory holds a log that this program reads: the file `FORMAT`.
+//! Format version of a log's directory: the file `FORMAT`.
 
+use crate::errors::io_error;
 use pandofs_log::LogError;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ const MAX_SHOWN_BYTES: usize = 64;
 /// # Errors
 /// [`LogError::InUse`], [`LogError::WrongFormat`] or the system's.
 pub fn claim(dir: &Path) -> Result<File, LogError> {
-    let io = |error: io::Error| crate::engine::io_error(dir, &error);
+    let io = |error: io::Error| io_error(dir, &error);
     fs::create_dir_all(dir).map_err(io)?;
     let lock = File::open(dir).map_err(io)?;
     match lock.try_lock() {
@@ -33,7 +34,7 @@ pub fn claim(dir: &Path) -> Result<File, LogError> {
     let found = match fs::read(&path) {
         Ok(found) => Some(found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(crate::engine::io_error(&path, &error)),
+        Err(error) => return Err(io_error(&path, &error)),
     };
     let wrong = |found: String| LogError::WrongFormat {
         path: path.clone(),

@@ -63,6 +63,7 @@
 //!   from a helper thread keeps that short.
 
 mod engine;
+mod errors;
 mod files;
 mod forced;
 mod format;

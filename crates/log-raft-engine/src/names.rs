@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 /// Which of raft-engine's two rows of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queue {
-    /// What is appended.
+    /// Appended entries.
     Append,
-    /// What was moved out of old append files.
+    /// Entries that were moved out of old append files.
     Rewrite,
 }
 

@@ -6,7 +6,7 @@
 //! (u32, little-endian; not there without entries) | items | their CRC-32 exclusive-or the file's
 //! number (u32, little-endian)`. Other numbers are big-endian.
 
-use crate::engine::io_error;
+use crate::errors::io_error;
 use crate::forced::Marks;
 use crate::format::sync_dir;
 use crate::names::{FileId, Queue};

@@ -1,4 +1,4 @@
-//! Where each stream begins and how it continues.
+//! First and next indexes of each stream.
 
 use pandofs_log::Entry;
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Streams {
         self.streams.insert(number, stream);
     }
 
-    /// Moves the streams past `entries`; [`Streams::release`] or [`Streams::settle`] follows.
+    /// Moves the streams past `entries`; [`Streams::release`] or [`Streams::confirm`] follows.
     ///
     /// # Panics
     /// When an entry does not continue its stream. Then no stream has moved.
@@ -73,8 +73,8 @@ impl Streams {
             .map(|stream| (*stream, self.streams[stream].first))
     }
 
-    /// The claimed entries are in the log.
-    pub fn settle(&mut self) {
+    /// Confirms the claim: the entries are in the log.
+    pub fn confirm(&mut self) {
         self.begun.clear();
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let mut streams = Streams::default();
         streams.claim(&entries(&[(1, 5), (2, 1), (1, 6)]));
         assert_eq!(streams.begun().collect::<Vec<_>>(), [(1, 5), (2, 1)]);
-        streams.settle();
+        streams.confirm();
         let before = [
             Some(Stream { first: 5, next: 7 }),
             Some(Stream { first: 1, next: 2 }),

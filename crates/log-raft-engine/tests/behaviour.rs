@@ -1,4 +1,4 @@
-//! What raft-engine would get wrong if it were left alone, and the edges of the system.
+//! Mistakes that raft-engine would make by itself, and the edges of the system.
 
 // Test code throughout.
 #![allow(clippy::unwrap_used)]

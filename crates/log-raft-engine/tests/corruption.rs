@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Bytes of each payload; with [`common::open`]'s small files a few dozen appends fill one.
 const PAYLOAD_BYTES: usize = 500;
 
-/// What a killed process leaves that forced all but the last appends.
+/// Files that a killed process leaves that forced all but the last appends.
 fn log_of_several_files(synced: u64, unsynced: u64) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let log = open(dir.path()).unwrap();

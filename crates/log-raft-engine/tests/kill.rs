@@ -1,5 +1,6 @@
-//! A process is killed with SIGKILL while it appends, prunes, forces and reclaims; all that it said
-//! was appended is there when the log is opened again.
+//! A process killed with SIGKILL while it appends, prunes, forces and reclaims.
+//!
+//! All that it said was appended is there when the log is opened again.
 
 // Test code throughout.
 #![allow(clippy::unwrap_used)]

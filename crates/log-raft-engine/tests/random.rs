@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// What is read of `log`.
+/// Contents of `log` as they are read.
 fn observed(log: &dyn Log) -> Model {
     let mut model = Model::new();
     for stream in 0..STREAMS {

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// What happens to the files when the log crashes.
+/// Effect of a crash on the log's files.
 type Damage = fn(&Path);
 
 struct Subject {

@@ -1,8 +1,8 @@
-//! What can go wrong with a log.
+//! Errors of a log.
 
 use std::path::PathBuf;
 
-/// One variant for each reaction of whoever meets it.
+/// One variant for each reaction of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The system refused something. What was appended before stands; what was being appended is
@@ -13,7 +13,7 @@ pub enum LogError {
         /// The system's or the engine's own words.
         reason: String,
     },
-    /// What the file holds is not what was written to it.
+    /// The file's contents are not those that were written to it.
     #[error("corrupt log: {}: {what}", path.display())]
     Corrupt {
         path: PathBuf,

@@ -1,11 +1,11 @@
-//! What a log promises.
+//! The log port and its promises.
 
 use crate::LogError;
 
 /// A record to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Whose record it is: the shard's number.
+    /// The record's stream: the shard's number.
     pub stream: u64,
     /// The stream's last index plus one. A stream that was never written begins at any index.
     pub index: u64,
@@ -13,7 +13,7 @@ pub struct Entry<'a> {
     pub payload: &'a [u8],
 }
 
-/// Told each entry's index and payload; an error ends the reading.
+/// Called with each entry's index and payload; an error ends the reading.
 pub type Visit<'a> = dyn FnMut(u64, &[u8]) -> Result<(), LogError> + 'a;
 
 /// An append-only log of many streams.
@@ -65,7 +65,7 @@ pub trait Log: Send + Sync {
     /// counted in the span any more, but a crash before the next force may bring them back.
     ///
     /// When `upto` is beyond the last entry, the stream continues at `upto + 1`. That is how a
-    /// stream is told that its store is ahead of a log that lost unforced records.
+    /// stream finds that its store is ahead of a log that lost unforced records.
     ///
     /// # Errors
     /// Nothing was let go of.

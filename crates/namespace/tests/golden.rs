@@ -1,8 +1,8 @@
 //! Keys and values of the store, pinned byte by byte; `docs/data-layout.md` describes them.
 
 use pandofs_api::Refusal;
-use pandofs_golden::samples::{self, DIR, FILE, TIME, name};
-use pandofs_golden::{Golden, check, variants};
+use pandofs_formats::samples::{self, DIR, FILE, TIME, name};
+use pandofs_formats::{Golden, check, variants};
 use pandofs_namespace::Meta;
 use pandofs_namespace::keys::{self, FORMAT_VERSION, Kind, Role};
 use pandofs_namespace::records::{

@@ -1,4 +1,4 @@
-//! Dynamic Dir-Grain whose granularity follows the name space and the load: between which bounds it is adjusted.
+//! Dynamic Dir-Grain whose granularity follows the name space and the load: its bounds.
 //!
 //! Xiong et al. find the best granularity by trying (section 5.1.3) and name finding it automatically as the
 //! preferable way (section 3). What their trials come to is: units as large as can be, because each border between
@@ -7,7 +7,7 @@
 //! see [`crate::placer`], which knows that. What has been placed stays where it is; the next objects are placed
 //! otherwise.
 
-use crate::ddg::{DirPlacement, DirPolicy, FilePolicy, GrainState, place_directory};
+use crate::ddg::{DirPlacement, GrainState, place_within};
 use pandofs_types::ShardId;
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ impl Granularity {
     };
 }
 
-/// Between which granularities it is adjusted.
+/// Bounds within which the granularity is adjusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     pub least: Granularity,
@@ -56,21 +56,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Those of a file system; of what does not adapt there the default ones, for the directories where it does.
-    pub fn of(directories: DirPolicy, files: FilePolicy) -> Bounds {
-        let mut bounds = Bounds::default();
-        let Bounds { least, most } = &mut bounds;
-        if let DirPolicy::Adaptive(dirs) = directories {
-            (least.dir_depth, most.dir_depth) = (dirs.least_depth, dirs.most_depth);
-            (least.dir_width, most.dir_width) = (dirs.least_width, dirs.most_width);
-        }
-        if let FilePolicy::Adaptive(files) = files {
-            (least.file_width, most.file_width) = (files.least, files.most);
-        }
-        bounds
-    }
-
-    fn directories(&self) -> DirBounds {
+    pub(crate) fn directories(&self) -> DirBounds {
         DirBounds {
             least_depth: self.least.dir_depth,
             most_depth: self.most.dir_depth,
@@ -89,7 +75,7 @@ impl Bounds {
     }
 }
 
-/// Between which depths and widths the units of a directory's subdirectories are.
+/// Bounds of the depths and widths of the units of a directory's subdirectories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirBounds {
@@ -112,27 +98,26 @@ impl DirBounds {
             && (1..=self.most_width).contains(&self.least_width)
     }
 
-    /// Places a new child directory as [`place_directory`] does, in units of the size within the bounds that is
-    /// nearest to `size`, but for one thing: the files of a directory begin where the directory is. (By the paper's
-    /// figure 2 they begin where the last file of its parent went. That is another shard than the directory's own
-    /// as soon as its parent's children have begun a new unit, and then all its files are branch files.)
+    /// Places a new child directory as [`place_within`] does, in units of the size within the
+    /// bounds that is nearest to `size`, but for one thing: the files of a directory begin where
+    /// the directory is. (By the paper's figure 2 they begin where the last file of its parent
+    /// went. That is another shard than the directory's own as soon as its parent's children have
+    /// begun a new unit, and then all its files are branch files.)
     pub fn place_directory(
         &self,
         size: Granularity,
         parent: &GrainState,
         random: ShardId,
     ) -> DirPlacement {
-        let policy = DirPolicy::Ddg {
-            dir_depth: size.dir_depth.clamp(self.least_depth, self.most_depth),
-            dir_width: size.dir_width.clamp(self.least_width, self.most_width),
-        };
-        let mut placement = place_directory(policy, parent, false, random);
+        let depth = size.dir_depth.clamp(self.least_depth, self.most_depth);
+        let width = size.dir_width.clamp(self.least_width, self.most_width);
+        let mut placement = place_within(depth, width, parent, random);
         placement.child.file_shard = placement.shard;
         placement
     }
 }
 
-/// Between which numbers of a directory's files are kept together.
+/// Bounds of the number of a directory's files that are kept together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileBounds {
@@ -204,19 +189,5 @@ mod tests {
         assert_eq!(place(smallest, parent(1, 0)).shard, ShardId(5));
         let files = FileBounds { least: 2, most: 9 };
         assert_eq!((files.width(smallest), files.width(large)), (2, 9));
-    }
-
-    #[test]
-    fn what_does_not_adapt_in_the_file_system_has_the_default_bounds() {
-        let fixed = Bounds::of(DirPolicy::default(), FilePolicy::WithEntry);
-        assert_eq!(fixed, Bounds::default());
-        let dirs = DirBounds {
-            least_depth: 3,
-            ..DirBounds::default()
-        };
-        let files = FileBounds { least: 1, most: 7 };
-        let both = Bounds::of(DirPolicy::Adaptive(dirs), FilePolicy::Adaptive(files));
-        assert_eq!(both.directories(), dirs);
-        assert_eq!((both.least.file_width, both.most.file_width), (1, 7));
     }
 }

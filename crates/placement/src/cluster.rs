@@ -1,9 +1,10 @@
-//! The cluster map: the servers of a file system, which of them leads each shard, and the settings
-//! that all of them share.
+//! The cluster map: the servers of a file system and the shards that each leads.
+//!
+//! It also has the settings that all of them share.
 
 use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
 use crate::crush::crush_map;
-use crate::ddg::{DirPolicy, FilePolicy};
+use crate::policy::{DirPolicy, FilePolicy};
 use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
@@ -17,15 +18,15 @@ use std::sync::OnceLock;
 
 /// One version of a file system's cluster map. As a file: [`ClusterMap::to_json`].
 ///
-/// A map that was decoded, or made by [`ClusterMap::create`], is valid. Whoever changes a field
-/// calls [`ClusterMap::validate`].
+/// A map that was decoded, or made by [`ClusterMap::create`], is valid. A caller that changes a
+/// field calls [`ClusterMap::validate`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ClusterFile", into = "ClusterFile")]
 pub struct ClusterMap {
     /// Version of the format, 1.
     pub format: u32,
     pub fs: FsId,
-    /// What people call the file system.
+    /// The file system's name, for people.
     pub name: String,
     /// Version of the map; every change makes it larger.
     pub epoch: Epoch,
@@ -80,7 +81,7 @@ impl ServerInfo {
     pub const WEIGHT_ONE: u32 = 1 << 16;
 }
 
-/// What every server and client of a file system goes by.
+/// Settings of a file system that every server and client goes by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -122,7 +123,7 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with a cluster map.
+/// Fault of a cluster map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     #[error("not a cluster map: {0}")]

@@ -10,7 +10,7 @@
 //! `tests/golden/cluster-map-1.json` is one.
 
 use crate::cluster::{ClusterMap, Derived, MapError, ServerInfo, Settings};
-use crate::ddg::DirPolicy;
+use crate::policy::DirPolicy;
 use pandofs_types::{Epoch, FsId, HashKey, ServerId};
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +193,7 @@ mod tests {
         assert!(postcard::from_bytes::<ClusterMap>(&bytes).is_err());
     }
 
-    /// What is said about the golden file with one text replaced by another.
+    /// Error text for the golden file with one text replaced by another.
     fn refusal(from: &str, to: &str) -> String {
         assert!(GOLDEN.contains(from), "{from}");
         let read = ClusterMap::from_json(&GOLDEN.replacen(from, to, 1));

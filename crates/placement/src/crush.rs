@@ -1,4 +1,4 @@
-//! Which server leads a shard: CRUSH with straw2 buckets.
+//! Leading servers of shards: CRUSH with straw2 buckets.
 //!
 //! From the published algorithm: S. Weil et al., "CRUSH: Controlled, Scalable, Decentralized
 //! Placement of Replicated Data", SC 2006, for the hierarchy; straw2 as Ceph has documented it

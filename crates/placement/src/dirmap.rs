@@ -6,31 +6,36 @@
 //! active and has an array of their shards, as in OrangeFS (section 3.2.1). Depths are not stored:
 //! which partitions are active implies them.
 //!
-//! Maps may be stale: they lack splits and merges that have happened, and never hold one that has not.
-//! A bitmap, as the papers have it, can be reconciled by union while partitions are only made. As they
-//! are merged, too, each has a counter of how often it was made or merged instead: odd while it is
-//! active. What happens to one partition is decided by the shard of the one that it is split from, one
-//! after the other, so of two counters the larger one knows more, and two maps are reconciled by the
-//! larger of each two. The result is one that could be: whoever makes a change knows all that had to
-//! happen before it, and maps are passed on whole, so every map holds with each change those that came
-//! before it, and so does what two of them hold together. (A merge is of two shards, and each has to
-//! know what the other does: the one, that all that was split from the merged partition has come back;
-//! the other, that all that it split off after that partition has. If the first did not know of 2,
-//! which 0 had split off after 1 and got back, it would say that 1 is gone; somebody who has only heard
-//! that 2 was made would then have a 2 without the 1 that has to be there before.)
+//! Maps may be stale: they lack splits and merges that have happened, and never hold one that has
+//! not. A bitmap, as the papers have it, can be reconciled by union while partitions are only made.
+//! As they are merged, too, each has a counter of how often it was made or merged instead: odd
+//! while it is active. What happens to one partition is decided by the shard of the one that it is
+//! split from, one after the other, so of two counters the larger one knows more, and two maps are
+//! reconciled by the larger of each two. The result is one that could be: the shard that makes a
+//! change knows all that had to happen before it, and maps are passed on whole, so every map holds
+//! with each change those that came before it, and so does what two of them hold together. (A merge
+//! is of two shards, and each has to know what the other does: the one, that all that was split
+//! from the merged partition has come back; the other, that all that it split off after that
+//! partition has. If the first did not know of 2, which 0 had split off after 1 and got back, it
+//! would say that 1 is gone; a client that has only heard that 2 was made would then have a 2
+//! without the 1 that has to be there before.)
 //!
-//! Where a partition is follows from its counter as well: the shard that splits it off chooses its shard, once, and
-//! whoever hears that it was made hears where. So the slot of an active partition is a fact that goes with its counter,
-//! and the slot of any other is a proposal of the home, of which the home's latest counts (`version`). When servers join,
-//! the home proposes other slots. Somebody who has not heard of that splits to where was proposed before, which costs
-//! evenness and nothing else: two partitions are never made for one counter, and nobody looks for names by a proposal,
-//! since only active partitions hold any.
+//! Where a partition is follows from its counter as well: the shard that splits it off chooses its
+//! shard, once, and news that it was made says where. So the slot of an active partition is a fact
+//! that goes with its counter, and the slot of any other is a proposal of the home, of which the
+//! home's latest counts (`version`). When servers join, the home proposes other slots. A shard that
+//! has not heard of that splits to where was proposed before, which costs evenness and nothing
+//! else: two partitions are never made for one counter, and no client looks for names by a
+//! proposal, since only active partitions hold any.
 
-use pandofs_types::limits::{MAX_PARTITION_CHANGES, MAX_PARTITIONS, MAX_SHARDS};
+use pandofs_types::limits::{MAX_PARTITIONS, MAX_SHARDS};
 use pandofs_types::{Position, ShardId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
+
+/// Times that one partition may be split off and merged back, each counted, before it stays as it is.
+const MAX_PARTITION_CHANGES: u32 = 1 << 30;
 
 /// A partition of a directory.
 #[derive(
@@ -113,7 +118,7 @@ pub struct DirMap {
     changes: Vec<u32>,
 }
 
-/// What a [`DirMap`] is decoded into before it is checked.
+/// Fields that a [`DirMap`] is decoded into before it is checked.
 #[derive(Deserialize)]
 struct UncheckedDirMap {
     version: u32,

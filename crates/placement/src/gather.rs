@@ -1,5 +1,7 @@
-//! Gathering what is kept in parts with the partitions of a directory: whom to ask, so that every name is
-//! counted once although partitions split and merge meanwhile.
+//! Gathering of values that are kept in parts with the partitions of a directory.
+//!
+//! It says which shard to ask, so that every name is counted once although partitions split and
+//! merge meanwhile.
 //!
 //! Each shard answers for the partitions that it has when it is asked, and with all that it knows of the
 //! map. Were the answers simply added up, names that move from one shard to another in between would be
@@ -8,11 +10,13 @@
 //! learnt since says that the shard still has the same partitions, of the same depths.
 
 use crate::{DirMap, PartitionIndex};
-use pandofs_types::limits::MAX_GATHER_ROUNDS;
 use pandofs_types::{Position, ShardId};
 use std::collections::BTreeMap;
 
-/// What has been gathered of one directory.
+/// Times that the shards of a directory are asked for its attributes, while it splits and merges.
+const MAX_GATHER_ROUNDS: u32 = 8;
+
+/// Values gathered of one directory.
 #[derive(Clone, Debug)]
 pub struct Gather<T> {
     map: DirMap,
@@ -63,7 +67,7 @@ impl<T> Gather<T> {
         }
         self.parts.remove(&shard);
         if !share(&self.map, shard).is_empty() {
-            // What it had was merged, the home has heard of it, and nobody who was asked had: the home
+            // What it had was merged, the home has heard of it, and no shard that was asked had: the home
             // says where it is now.
             self.parts.clear();
         }

@@ -19,20 +19,19 @@ pub mod dirmap;
 pub mod gather;
 pub mod made;
 pub mod placer;
+pub mod policy;
 pub mod requests;
 pub mod slots;
 
 pub use adaptive::{Bounds, DirBounds, FileBounds, Granularity};
 pub use cluster::{ClusterMap, MapError, ServerInfo, Settings};
 pub use crush::crush_map;
-pub use ddg::{
-    DirPlacement, DirPolicy, FilePlacement, FilePolicy, GrainState, crush_path_shard,
-    place_directory, place_file,
-};
+pub use ddg::{DirPlacement, FilePlacement, GrainState, place_file, place_within};
 pub use dirmap::{DirMap, DirMapError, PartitionIndex, range};
 pub use gather::Gather;
 pub use made::{Drawn, place_new_directory, place_new_file};
 pub use placer::{OBJECTS_OF_A_DIRECTORY, Placer, Placing, ServerLoad, objects};
+pub use policy::{DirPolicy, FilePolicy, crush_path_shard, place_directory};
 pub use requests::RecentRequests;
 pub use slots::{
     default_max_partitions, extended_slots, is_to_spread, is_to_stay, least_to_spread,

@@ -1,20 +1,20 @@
-//! Where what is made goes, under whatever policy holds: the one decision that a running shard takes, and that the
-//! model takes in its place.
+//! Placement of a new directory or file under any policy.
+//!
+//! The one decision that a running shard takes, and that the model takes in its place.
 
 use crate::adaptive::Granularity;
-use crate::ddg::{
-    DirPlacement, DirPolicy, FilePlacement, FilePolicy, GrainState, place_directory, place_file,
-};
+use crate::ddg::{DirPlacement, FilePlacement, GrainState, place_file};
 use crate::placer::Placing;
+use crate::policy::{DirPolicy, FilePolicy, place_directory};
 use pandofs_types::ShardId;
 
-/// What was drawn, and what was known, when something was asked to be made.
+/// Numbers drawn, and loads known, when something was asked to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     pub random: u64,
     /// Shards of the file system.
     pub shards: u16,
-    /// What is placed by where the policy follows the load, if anything is known.
+    /// The choice of placement where the policy follows the load, if any load is known.
     pub placing: Option<Placing>,
 }
 
@@ -27,7 +27,7 @@ impl Drawn {
         ShardId((self.random % u64::from(self.shards)) as u16)
     }
 
-    /// What is placed by; without knowledge of any load in the smallest units.
+    /// The choice of placement; without knowledge of any load the smallest units.
     fn placing(&self) -> Placing {
         self.placing.unwrap_or_else(|| Placing {
             granularity: Granularity::SMALLEST,

@@ -1,12 +1,11 @@
-//! What a server needs for the policies that adapt: what all servers have, as far as it knows, and what follows from
-//! that for what is made next.
+//! Loads of all servers as far as one knows them, for the policies that adapt.
 //!
-//! It knows of three kinds:
+//! A [`Placer`] decides from them where the next directories and files go. It knows of three kinds:
 //!
 //! - what its own server has: exactly, and now ([`Placer::holds`]);
-//! - what all servers told each other: now and then, and late ([`Placer::hear`]);
+//! - what all servers reported to each other: now and then, and late ([`Placer::hear`]);
 //! - what a server had that sent it a message about something that both do together ([`Placer::learn`]). A busy cluster
-//!   makes thousands of objects between two tellings, and this is all that anybody hears meanwhile. It takes no message
+//!   makes thousands of objects between two reports, and this is all that is known meanwhile. It takes no message
 //!   of its own.
 //!
 //! (That a server which gives something has at least as much as the one that gets it was taken for granted once. It has
@@ -15,11 +14,12 @@
 
 use crate::adaptive::{Bounds, Granularity};
 use crate::cluster::ClusterMap;
+use crate::policy::bounds_of;
 use pandofs_types::{ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What a server tells the others of itself.
+/// Load that a server reports of itself to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerLoad {
     /// As [`objects`] counts them.
@@ -28,8 +28,8 @@ pub struct ServerLoad {
     pub requests: u64,
 }
 
-/// What is drawn and known when something is made, fixed in its record: what is made where must not depend on who
-/// applies the record, or when.
+/// Choice drawn, and knowledge used, when something is made; fixed in its record: the place must
+/// not depend on which server applies the record, or when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
     /// Before it is brought within the bounds of the directory.
@@ -38,13 +38,14 @@ pub struct Placing {
     pub shard: ShardId,
 }
 
-/// What a directory, or a part of one that has split, counts as: itself, and files that are still to be made in it. Where
-/// all directories are made before any file, and some before others, who has the later ones has little for a long time; if
-/// they counted as what they are, it would be given all that follows. (The papers' name spaces have 28 files for each
-/// directory; Agrawal et al., FAST 2007, have a dozen.)
+/// Objects that a directory, or a part of one that has split, counts as: itself, and files that are
+/// still to be made in it. Where all directories are made before any file, and some before others,
+/// who has the later ones has little for a long time; if they counted as what they are, it would be
+/// given all that follows. (The papers' name spaces have 28 files for each directory; Agrawal et
+/// al., FAST 2007, have a dozen.)
 pub const OBJECTS_OF_A_DIRECTORY: u64 = 16;
 
-/// What is compared: so many inodes, and partitions of directories.
+/// The count that is compared: so many inodes, and partitions of directories.
 pub fn objects(inodes: u64, partitions: u64) -> u64 {
     inodes.saturating_add(partitions.saturating_mul(OBJECTS_OF_A_DIRECTORY - 1))
 }
@@ -55,10 +56,11 @@ pub const TOO_MUCH_PERCENT: u128 = 30;
 /// writes, when something is made there and when it is removed; with the paper's costs as many directories and files are made
 /// and removed meanwhile.
 pub const OBJECTS_OF_A_BORDER: u64 = 64 * OBJECTS_OF_A_DIRECTORY;
-/// Until a server has so many objects for its weight it has all directories elsewhere that are made in its own. What is made
-/// first is mostly what is highest in the tree, above all if many make parts of it at once; if that is on one server, then
-/// all that follows below it is a border there once it has too much, and its disk is what everybody waits for. The price
-/// is a dozen borders for each server, once.
+/// Until a server has so many objects for its weight it has all directories elsewhere that are made
+/// in its own. What is made first is mostly what is highest in the tree, above all if many make
+/// parts of it at once; if that is on one server, then all that follows below it is a border there
+/// once it has too much, and its disk is what all wait for. The price is a dozen borders for each
+/// server, once.
 pub const OBJECTS_OF_THE_TOP: u64 = 12 * OBJECTS_OF_A_DIRECTORY;
 /// Of what a server has on the average, the files of one directory may be one part in so many.
 pub const DIRECTORY_FRACTION: u128 = 16;
@@ -66,7 +68,7 @@ pub const DIRECTORY_FRACTION: u128 = 16;
 /// spread.
 const REQUESTS_THAT_COUNT: u64 = 1_000;
 
-/// What is known of a server.
+/// Load of a server, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// 0 for the shard's own server.
@@ -93,18 +95,18 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Of a shard that has so many objects as it starts. As nobody has told anything yet, all servers are taken to have as
-    /// much for their weight as this shard lets expect.
+    /// Of a shard that has so many objects as it starts. As there are no reports yet, all servers
+    /// are taken to have as much for their weight as this shard lets expect.
     pub fn new(map: &ClusterMap, shard: ShardId, objects: u64) -> Placer {
         let here = map.server_of(shard);
         let led = map.shards_of(here).len() as u64;
-        // Who has the root alone is of a new file system, in which nobody has anything.
+        // A server with the root alone is of a new file system, in which none has anything.
         let is_new = objects <= OBJECTS_OF_A_DIRECTORY;
         let held = objects.saturating_mul(if is_new { 1 } else { led });
         let mut placer = Placer {
             shard,
             here,
-            bounds: Bounds::of(map.policy, map.settings.file_policy),
+            bounds: bounds_of(map.policy, map.settings.file_policy),
             held,
             servers: servers(map),
             objects: 0,
@@ -129,12 +131,12 @@ impl Placer {
         self.weights = self.servers.values().map(|known| known.weight).sum();
     }
 
-    /// What the shard's server has now.
+    /// Sets the objects that the shard's server has now.
     pub fn holds(&mut self, objects: u64) {
         self.held = objects;
     }
 
-    /// What it had when it was last asked.
+    /// Objects that it had when it was last asked.
     pub fn held(&self) -> u64 {
         self.held
     }
@@ -157,8 +159,9 @@ impl Placer {
         (of_all(objects), of_all(with_requests))
     }
 
-    /// Whether the shard's server has too much: objects, or objects and requests together. (By both together alone a server
-    /// that nobody asks much could have twice its part of the objects, of which others would then have too little.)
+    /// Whether the shard's server has too much: objects, or objects and requests together. (By both
+    /// together alone a server that gets few requests could have twice its part of the objects, of
+    /// which others would then have too little.)
     fn has_too_much(&self) -> bool {
         let border = u128::from(OBJECTS_OF_A_BORDER) * self.servers.len() as u128;
         let is_over =
@@ -236,8 +239,8 @@ impl Placer {
         }
     }
 
-    /// What the next directory or file is placed by; `random` is drawn by the caller. `near`: the shard of its
-    /// parent's unit, if it is a directory.
+    /// Returns the choice for the next directory or file; `random` is drawn by the caller. `near`:
+    /// the shard of its parent's unit, if it is a directory.
     ///
     /// As long as this server has no more than its part, what is made here stays here, in units as large as can be, and a
     /// new unit begins here. Once it has too much units are as small as can be, and a new one begins on the less loaded
@@ -255,7 +258,7 @@ impl Placer {
                 false => self.load(server).1 < self.load(self.here).1,
             }
         };
-        // Most of what is made stays, also where nothing adapts: nobody else is looked at for that.
+        // Most of what is made stays, also where nothing adapts: no other server is looked at for that.
         let less = (is_first || has_too_much).then(|| self.less_loaded(map, random));
         Placing {
             granularity: self.of_size(has_too_much || is_first || is_away),

@@ -1,4 +1,4 @@
-//! How many requests a server had of late.
+//! Count of the requests that a server had of late.
 
 /// Of the requests of late this part is forgotten each time that the new ones are counted: with `LOADS_INTERVAL` half
 /// of them in about 20 s.

@@ -1,15 +1,22 @@
-//! Which shards a directory spreads over, and into how many partitions at most.
+//! Slot arrays: the shards that a directory spreads over, and its largest number of partitions.
 
 use crate::cluster::ClusterMap;
 use crate::dirmap::{DirMap, PartitionIndex};
 use pandofs_types::limits::{
-    MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT, MERGE_FRACTION, SPREAD_FRACTION,
+    MAX_PARTITIONS, MAX_SERVER_OVERLOAD_PERCENT, MERGE_FRACTION, MERGED_FRACTION,
 };
 use pandofs_types::{ServerId, ShardId};
 use siphasher::sip::SipHasher24;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hasher;
+
+/// A partition with more than the threshold over this splits before it is full, where it is to spread to servers that
+/// joined and a rebalance has asked for it.
+const SPREAD_FRACTION: u64 = 4;
+
+// The halves of what was split to spread are no candidates for a merge.
+const _: () = assert!(2 * SPREAD_FRACTION < MERGE_FRACTION && SPREAD_FRACTION <= MERGED_FRACTION);
 
 /// The shard of each of a directory's `max_partitions` partitions.
 ///
@@ -133,8 +140,8 @@ pub fn partitions_allowed(map: &ClusterMap, set: Option<u32>, directory: &DirMap
 /// unless that server has more than its share: then it goes to the one that has least. So entries move from servers
 /// that have too much to those that have too little, and not otherwise.
 ///
-/// `set` are the partitions that the directory may have, if somebody has set them (for it or for all), `initial` how many
-/// it has whatever its size, and `salt` is to be its own, as for [`slot_array`].
+/// `set` are the partitions that the directory may have, if they were set (for it or for all),
+/// `initial` how many it has whatever its size, and `salt` is to be its own, as for [`slot_array`].
 pub fn renewed_slots(
     map: &ClusterMap,
     directory: &DirMap,
@@ -311,8 +318,9 @@ pub fn is_to_spread(
         && still_to_split(directory, index, most).any(elsewhere)
 }
 
-/// Whether an active partition is not to split though it is full, as all that it would split off is to stay on its shard:
-/// where slots were made anew for servers that joined, and nobody has `set` how many partitions there may be.
+/// Whether an active partition is not to split though it is full, as all that it would split off is
+/// to stay on its shard: where slots were made anew for servers that joined, and no one has `set`
+/// how many partitions there may be.
 ///
 /// # Panics
 /// When `index` is not active.

@@ -1,4 +1,4 @@
-//! Servers join a cluster in which a directory is large: who has how much of it afterwards, and what moved for that.
+//! Servers that join a cluster with a large directory: shares afterwards, and what moved for them.
 
 use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, PartitionIndex, ServerInfo, Settings, is_to_spread, is_to_stay,
@@ -47,7 +47,7 @@ fn directory(map: &ClusterMap, active: u32) -> DirMap {
     )
 }
 
-/// What each server has of the hash space.
+/// Shares of the servers in the hash space.
 fn shares(map: &ClusterMap, directory: &DirMap) -> Vec<f64> {
     let mut shares = vec![0.0; map.servers.len()];
     for (index, start, end) in directory.in_order() {
@@ -57,10 +57,10 @@ fn shares(map: &ClusterMap, directory: &DirMap) -> Vec<f64> {
     shares
 }
 
-/// What becomes of a directory.
+/// A directory after servers have joined.
 struct Grown {
     directory: DirMap,
-    /// What went to another server, of the whole.
+    /// Part of the whole that went to another server.
     moved: f64,
     /// Splits that made two partitions of one on its shard.
     in_place: u32,
@@ -116,7 +116,7 @@ fn by_use(map: &ClusterMap, directory: DirMap) -> Grown {
     })
 }
 
-/// None is, and somebody has it spread.
+/// None is, and an administrator has it spread.
 fn by_rebalancing(map: &ClusterMap, directory: DirMap) -> Grown {
     grow(map, directory, |directory, index, most| {
         is_to_spread(map, directory, index, most)
@@ -228,7 +228,7 @@ fn slots_that_nobody_uses_go_to_the_server_that_joined() {
     }
 }
 
-/// As many partitions as somebody has set: the new servers get those that are not there yet.
+/// As many partitions as were set: the new servers get those that are not there yet.
 #[test]
 fn a_set_number_of_partitions_is_kept() {
     let old = cluster(2);
@@ -248,7 +248,7 @@ fn a_set_number_of_partitions_is_kept() {
     assert_eq!(renewed_slots(&new, &full, Some(4), (0, SALT)), None);
     let two = DirMap::with_slots(slot_array(&old, ShardId(3), 2, SALT), 1);
     assert_eq!(renewed_slots(&new, &two, Some(2), (0, SALT)), None);
-    // Somebody sets more: the servers take turns.
+    // More are set: the servers take turns.
     let more = renewed_slots(&old, &small, Some(8), (0, SALT)).unwrap();
     assert_eq!(more.len(), 8);
 }
@@ -256,7 +256,7 @@ fn a_set_number_of_partitions_is_kept() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever makes them anew comes to the same ones, and nothing that is active changes its shard.
+    /// Making them anew gives the same ones, and nothing that is active changes its shard.
     #[test]
     fn slots_that_were_made_anew_stay(before in 1_u16..20, joins in 1_u16..20, active: prop::sample::Index, salt: u64) {
         let old = cluster(before);

@@ -1,5 +1,7 @@
-//! The home proposes other shards for partitions to come while shards split and merge by what was proposed before, and
-//! clients go by maps of any age: nobody is led to a partition that is not where it is asked for.
+//! Renewed slots: the home proposes other shards for partitions to come.
+//!
+//! Meanwhile shards split and merge by what was proposed before, and clients go by maps of any age:
+//! none is led to a partition that is not where it is asked for.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::{Position, ShardId};
@@ -43,7 +45,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 struct Directory {
     /// All that is the case and that was proposed; no one has it.
     truth: DirMap,
-    /// What each shard that ever had a partition knows.
+    /// Maps of the shards that ever had a partition.
     known: BTreeMap<ShardId, DirMap>,
     /// The partitions that each has.
     has: BTreeMap<ShardId, BTreeSet<PartitionIndex>>,
@@ -170,7 +172,7 @@ impl Directory {
         self.truth.merge(known);
     }
 
-    /// Asks who the map says, and whoever that leads to.
+    /// Asks the shard that the map says, and those that it leads to.
     fn ask(&mut self, client: usize, position: Position) {
         let owner = self.truth.partition_of(position);
         for _ in 0..64 {
@@ -222,7 +224,7 @@ proptest! {
             directory.act(act);
             directory.check();
         }
-        // Whoever has heard of all knows all, in whatever order it came.
+        // A client that has heard of all knows all, in whatever order it came.
         let mut all = directory.known[&directory.truth.home()].clone();
         for known in directory.known.values().rev() {
             all.merge(known);

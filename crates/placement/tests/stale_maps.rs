@@ -1,5 +1,7 @@
-//! Clients with stale maps find the owner: GIGA+'s way, by what each wrong shard knows, and
-//! OrangeFS's, by asking the home, which was told of every split.
+//! Clients with stale maps, on their way to a name's owner.
+//!
+//! GIGA+ goes by what each wrong shard knows, OrangeFS asks the home, to which every split was
+//! reported.
 
 use pandofs_placement::{DirMap, PartitionIndex};
 use pandofs_types::limits::MAX_PARTITION_DEPTH;
@@ -9,9 +11,9 @@ use std::collections::HashMap;
 
 /// A directory in which every shard knows only what went through it.
 struct Directory {
-    /// What is the case; no one has it.
+    /// The true map; no one has it.
     truth: DirMap,
-    /// What each shard knows: the history of the partitions it has.
+    /// Map of each shard: the history of the partitions it has.
     known: HashMap<ShardId, DirMap>,
 }
 
@@ -23,7 +25,7 @@ impl Directory {
     }
 
     /// The shard of a partition splits it without asking anyone; the shard of the new partition is
-    /// handed the map with the entries, and the home is told when `tell_home`.
+    /// handed the map with the entries, and the home gets a report when `tell_home`.
     fn split(&mut self, choice: u16, tell_home: bool) {
         let active: Vec<PartitionIndex> = self.truth.active().collect();
         let index = active[usize::from(choice) % active.len()];
@@ -163,7 +165,8 @@ proptest! {
         }
     }
 
-    /// Once the home was told of every split, two probes are enough however stale the client is.
+    /// Once every split was reported to the home, two probes are enough however stale the client
+    /// is.
     #[test]
     fn two_probes_when_the_home_knows(
         (slots, splits) in directories(),

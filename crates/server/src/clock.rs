@@ -1,4 +1,4 @@
-//! The one place where the server asks what time it is in the world.
+//! The server's wall clock: its one use of it.
 
 use pandofs_types::Time;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -6,7 +6,13 @@ use pandofs_wire::buffer::{Progress, READ_BYTES, ReadBuffer, WriteBuffer};
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-/// Who is at the other end.
+slotmap::new_key_type! {
+    /// A connection of a server, in its table. The key of a closed connection never finds the one
+    /// that took its place.
+    pub(crate) struct ConnectionKey;
+}
+
+/// The program at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has not said.
@@ -25,11 +31,11 @@ pub(crate) enum Role {
     Link {
         server: ServerId,
     },
-    /// It was refused: the connection is closed once it has been told why.
+    /// It was refused: the connection is closed once the reason was sent.
     Refused,
 }
 
-/// What a read from a connection brought.
+/// Result of a read from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// There may be more.
@@ -59,7 +65,7 @@ pub(crate) struct Connection {
     pub awaits_room: bool,
     /// Nothing is taken from it until it has read some of its answers.
     pub is_paused: bool,
-    /// The client is told of recalls here, and says that it has let go.
+    /// The client gets recalls here, and answers that it has given the leases up.
     pub hears_recalls: bool,
     /// The system has said that the peer closed its end: only a read that finds the end may stop.
     pub end_announced: bool,
@@ -86,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Who it is, for the log.
+    /// Name of the peer, for the log.
     pub fn peer(&self) -> String {
         match self.role {
             Role::Unknown => "a connection that has not said who it is".to_owned(),

@@ -45,10 +45,11 @@ impl DataTickets {
 
     /// Takes note that `shard` asks for something under `ticket`.
     ///
-    /// What is not [`Asked::First`] must not be kept until the disk has something: the answer may come
-    /// meanwhile, and then it would be sent under a new number and carried out once more. (A cuts an
-    /// object, the answer is late, A asks again, and that waits for the disk; the answer comes, a client
-    /// writes behind the cut; what has waited goes out now and takes the client's data away.)
+    /// A request other than [`Asked::First`] must not be kept until the disk has something: the
+    /// answer may come meanwhile, and then it would be sent under a new number and carried out once
+    /// more. (A cuts an object, the answer is late, A asks again, and that waits for the disk; the
+    /// answer comes, a client writes behind the cut; what has waited goes out now and takes the
+    /// client's data away.)
     pub fn ask(&mut self, shard: ShardId, ticket: u64) -> Asked {
         match self.numbers.get(&(shard, ticket)) {
             Some(Number { sent: true, .. }) => Asked::Again,
@@ -85,8 +86,8 @@ impl DataTickets {
         }
     }
 
-    /// Who asked under `number`; forgets it. `None` for an answer that came before, or to what was not
-    /// sent.
+    /// Returns the requester of `number`, and forgets it. `None` for an answer that came before, or
+    /// to a request that was not sent.
     pub fn done(&mut self, number: u64) -> Option<(ShardId, u64)> {
         let asker = *self.asked.get(&number)?;
         if !self.numbers.get(&asker).is_some_and(|found| found.sent) {

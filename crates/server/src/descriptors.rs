@@ -1,13 +1,11 @@
 //! Open files, of which the system lets a process have only so many.
 //!
-//! What a server opens is counted and limited: were it to open files until it is refused, it would be refused
-//! in the middle of something.
+//! All that a server opens is counted and limited: were it to open files until it is refused, it
+//! would be refused in the middle of something.
 
 use crate::error::StartError;
-use pandofs_types::limits::{
-    DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MAX_OPEN_TABLES, MIN_OPEN_TABLES,
-    MIN_SERVER_OPEN_FILES, OTHER_OPEN_FILES,
-};
+use crate::limits::{DATA_THREADS, MAX_CONNECTIONS, MAX_OPEN_OBJECTS, MIN_SERVER_OPEN_FILES};
+use pandofs_types::limits::{MAX_OPEN_TABLES, MIN_OPEN_TABLES, OTHER_OPEN_FILES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The data and the checksums.
@@ -50,8 +48,8 @@ impl Descriptors {
         }
     }
 
-    /// What the system grants when it is asked for as many as it may give, which is often more than it
-    /// gives at first.
+    /// Returns the limit that the system grants when it is asked for as many as it may give, which
+    /// is often more than it gives at first.
     ///
     /// # Errors
     /// When that is too little to serve with.

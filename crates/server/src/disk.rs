@@ -1,14 +1,15 @@
-//! How much room a disk has, and how much of it is kept back.
+//! Free space of a disk, and the part of it that is kept back.
 //!
 //! A disk that is full to its last block could not even take the records of what makes room again. So a
 //! server takes up nothing that needs space once a [`reserve`] is all that is left. Removals, cuts, and what
 //! was promised before go on out of it.
 
-use pandofs_types::limits::{
-    DISK_INODE_RESERVE_SHARE, DISK_LOOK_INTERVAL, DISK_RESERVE_SHARE, LOG_FILE_BYTES,
-    MAX_DISK_INODE_RESERVE, MAX_DISK_RESERVE_BYTES, MAX_LOG_BYTES, MIN_DISK_RESERVE_BYTES,
-    MIN_DISK_RESERVE_SHARE, MIN_LOG_FILE_BYTES, SMALL_DISK_LOG_SHARE,
+use crate::limits::{
+    DISK_INODE_RESERVE_SHARE, DISK_LOOK_INTERVAL, DISK_RESERVE_SHARE, MAX_DISK_INODE_RESERVE,
+    MAX_DISK_RESERVE_BYTES, MIN_DISK_RESERVE_BYTES, MIN_DISK_RESERVE_SHARE, MIN_LOG_FILE_BYTES,
+    SMALL_DISK_LOG_SHARE,
 };
+use pandofs_types::limits::{LOG_FILE_BYTES, MAX_LOG_BYTES};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,7 @@ pub(crate) fn log_file_bytes(total: u64) -> u64 {
     (log_bytes(total) / 4).min(LOG_FILE_BYTES)
 }
 
-/// What the system says of a disk.
+/// Space of a disk as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Bytes.
@@ -77,14 +78,14 @@ impl Room {
     }
 }
 
-/// What needs space.
+/// Use of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Bytes, checksums included.
     pub bytes: u64,
     /// Files are made.
     pub files: bool,
-    /// It was promised to somebody: it may have half of the reserve.
+    /// It was promised to a client: it may have half of the reserve.
     pub promised: bool,
 }
 
@@ -92,7 +93,7 @@ pub(crate) struct Need {
 #[derive(Debug)]
 pub(crate) struct Disk {
     path: PathBuf,
-    /// What is there, for the log.
+    /// Contents of the disk, for the log.
     holds: &'static str,
     seen: Mutex<Seen>,
 }
@@ -196,7 +197,7 @@ impl Disk {
         Ok(seen.is_low)
     }
 
-    /// What was seen last.
+    /// Space as it was seen last.
     pub fn room(&self) -> Room {
         self.seen().room
     }

@@ -1,4 +1,4 @@
-//! What a shard has stored, for `fsck`.
+//! Contents of a shard's store, for `fsck`.
 
 use pandofs_api::AdminReply;
 use pandofs_store::Store;

@@ -1,4 +1,4 @@
-//! What waits for the log to be forced.
+//! Answers and messages that wait for the log to be forced.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub struct Durable<T> {
     forced: u64,
     /// Appends that the force under way covers.
     under_way: Option<u64>,
-    /// What waits, and the number of the append it waits for; the numbers never fall.
+    /// Waiting items, each with the number of the append it waits for; the numbers never fall.
     waiting: VecDeque<(u64, T)>,
 }
 

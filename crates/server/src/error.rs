@@ -1,10 +1,10 @@
-//! What can go wrong with a server.
+//! Errors of a server.
 
+use crate::limits::MIN_SERVER_OPEN_FILES;
 use pandofs_log::LogError;
 use pandofs_placement::MapError;
 use pandofs_shard::ShardError;
 use pandofs_store::StoreError;
-use pandofs_types::limits::MIN_SERVER_OPEN_FILES;
 use pandofs_types::{FsId, ServerId, ShardId};
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! Fault points: steps of a server's work at which it can be told to die, so that a test can kill it at each of
-//! them in turn.
+//! Fault points: steps of a server's work at which a test has it die.
+//!
+//! A test can kill it at each of them in turn.
 //!
 //! They are in the server as it is delivered, not in a build of their own, and cost one comparison each. They
 //! work only in a server that was started with [`FOLDER_VARIABLE`] set, the path of a folder that is there. In
@@ -50,7 +51,7 @@ pub(crate) fn grace() -> Duration {
 pub(crate) enum Stage {
     /// The record is proposed, and nowhere but in memory.
     Appending,
-    /// The log has it; neither the store nor anybody else knows.
+    /// The log has it; the store and other processes do not.
     Appended,
     /// It is applied; its answers and messages have not left.
     Applied,
@@ -58,7 +59,7 @@ pub(crate) enum Stage {
     Sending,
     /// It has come, and nothing was done about it.
     Received,
-    /// The log is about to be forced, or was, and those who wait for it have not been told.
+    /// The log is about to be forced, or was, and those that wait for it have no answer.
     Forcing,
     Forced,
     /// The store is about to be flushed, or was, and the log still has what it has now.

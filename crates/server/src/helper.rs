@@ -5,8 +5,8 @@ use crate::mailbox::{Mail, Mailbox};
 use std::io;
 use std::thread::{self, JoinHandle};
 
-/// Starts a thread that runs `work`. If it panics, the lane is told and stops: what the thread was to
-/// do would otherwise be waited for without end.
+/// Starts a thread that runs `work`. If it panics, the lane gets a report and stops: what the
+/// thread was to do would otherwise be waited for without end.
 ///
 /// # Errors
 /// The system's.

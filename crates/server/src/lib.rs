@@ -26,6 +26,7 @@ mod flusher;
 mod forcer;
 mod helper;
 mod lane;
+pub mod limits;
 mod loads;
 mod mailbox;
 mod memory;
@@ -37,13 +38,12 @@ mod scrub;
 mod server;
 mod sessions;
 mod shards;
-mod slots;
 mod stored;
 #[cfg(test)]
 mod testing;
 mod unlogged;
 
-/// What a lane is made of that knows no threads, sockets or clock, for whoever drives shards in another way: a
+/// Parts of a lane that know no threads, sockets or clock, for another driver of shards: a
 /// simulator.
 pub mod parts {
     pub use crate::data::removed::Removed;

@@ -1,10 +1,10 @@
-//! What the servers have, as far as they have told.
+//! Loads of the servers, as far as they have reported them.
 
 use pandofs_placement::{RecentRequests, ServerLoad};
 use pandofs_types::ServerId;
 use std::collections::BTreeMap;
 
-/// What one server knows of itself and the others.
+/// Loads of one server and the others.
 #[derive(Debug, Default)]
 pub struct Loads {
     told: BTreeMap<ServerId, ServerLoad>,
@@ -12,12 +12,12 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Takes what a server has told.
+    /// Takes a server's report.
     pub fn told(&mut self, server: ServerId, load: ServerLoad) {
         self.told.insert(server, load);
     }
 
-    /// What each server has told last.
+    /// Last report of each server.
     pub fn all(&self) -> BTreeMap<ServerId, ServerLoad> {
         self.told.clone()
     }

@@ -1,9 +1,9 @@
-//! What helper threads and the server's handle tell a lane.
+//! Mailbox of a lane, for reports of helper threads and commands of the server's handle.
 
+use crate::connection::ConnectionKey;
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::peers::Opened;
-use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, DataReply};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
@@ -21,7 +21,7 @@ pub(crate) enum Mail {
     },
     /// An administrator's listing or dump is ready.
     AdminDone {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         reply: AdminReply,
     },
@@ -86,7 +86,7 @@ impl Mailbox {
             waiting.push(mail);
             waiting.len() == 1
         };
-        // Whoever found the box full leaves the waking to whoever filled it: the lane takes all.
+        // A sender that finds the box full leaves the waking to the one that filled it: the lane takes all.
         if was_empty && let Err(error) = self.shared.waker.wake() {
             // It looks into the box by itself when its next timer runs out.
             tracing::error!("cannot wake the lane: {error}");

@@ -1,9 +1,10 @@
-//! How a server shares out its memory.
+//! Division of a server's memory.
 //!
-//! What takes as much memory as it is given has a part of a sum that can be set: blocks of the store that are
-//! kept to be read again, what was read of them lately, writes that the store has not written to files, and what
-//! requests bring and answers take. The rest, an eighth, is for what follows from other limits: operations under way,
-//! sessions, opens, locks, maps of directories, the log's index.
+//! Each use that takes as much memory as it is given has a part of a sum that can be set: blocks of
+//! the store that are kept to be read again, what was read of them lately, writes that the store
+//! has not written to files, and what requests bring and answers take. The rest, an eighth, is for
+//! what follows from other limits: operations under way, sessions, opens, locks, maps of
+//! directories, the log's index.
 
 use pandofs_types::limits::{MIN_SERVER_MEMORY_BYTES, STORE_WRITE_BUFFERS};
 

@@ -2,12 +2,12 @@
 //!
 //! Each server opens a connection to each other one that it has something to say to, when it first
 //! has; what is said back comes over the other's own. A link may lose messages, when it breaks or when
-//! too many wait for a server that is away: whoever sent them sends them again.
+//! too many wait for a server that is away: their shards send them again.
 
-use crate::slots::SlotKey;
+use crate::connection::ConnectionKey;
+use crate::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
 use pandofs_api::{AdminReply, AdminRequest, PeerMessage};
 use pandofs_placement::ClusterMap;
-use pandofs_types::limits::{LINK_TIMEOUT, MAX_LINK_BACKLOG_BYTES, MAX_LINK_PAUSE, MIN_LINK_PAUSE};
 use pandofs_types::{Epoch, FsId, ServerId};
 use pandofs_wire::address::{self, Address, Stream};
 use pandofs_wire::buffer::{Progress, ReadBuffer, WriteBuffer};
@@ -20,7 +20,7 @@ use std::fmt::Display;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What is known of the links, without their sockets.
+/// State of the links, without their sockets.
 #[derive(Debug)]
 pub(crate) struct Peers {
     links: BTreeMap<ServerId, Link>,
@@ -44,7 +44,7 @@ struct Link {
 enum State {
     Closed { retry_at: Instant },
     Opening,
-    Open(SlotKey),
+    Open(ConnectionKey),
 }
 
 impl Peers {
@@ -98,7 +98,7 @@ impl Peers {
 
     /// New messages of open links, to be written to their connections. Those of other links are kept,
     /// up to a bound.
-    pub fn take_ready(&mut self) -> Vec<(SlotKey, Vec<PeerMessage>)> {
+    pub fn take_ready(&mut self) -> Vec<(ConnectionKey, Vec<PeerMessage>)> {
         let mut ready = Vec::new();
         for server in std::mem::take(&mut self.touched) {
             let link = self.link(server);
@@ -129,7 +129,7 @@ impl Peers {
     }
 
     /// The attempt has succeeded: gives what has been waiting for it.
-    pub fn opened(&mut self, server: ServerId, connection: SlotKey) -> Vec<PeerMessage> {
+    pub fn opened(&mut self, server: ServerId, connection: ConnectionKey) -> Vec<PeerMessage> {
         let link = self.link(server);
         assert_eq!(
             link.state,
@@ -221,7 +221,7 @@ pub(crate) fn push_frames(unsent: &mut WriteBuffer, messages: Vec<PeerMessage>) 
                 parts.push(second);
                 parts.push(frame.messages);
             }
-            // Whoever makes messages bounds them: this is a defect.
+            // Messages are bounded where they are made: this is a defect.
             Err(error) => tracing::error!("a message to another server cannot be sent: {error}"),
         }
     }
@@ -360,11 +360,11 @@ fn pull<T, E: Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slots::Slots;
     use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
     use pandofs_placement::ServerLoad;
     use pandofs_types::Ino;
     use pandofs_types::limits::MAX_IO_BYTES;
+    use slotmap::SlotMap;
 
     const OTHER: ServerId = ServerId(1);
 
@@ -388,8 +388,8 @@ mod tests {
         }
     }
 
-    fn key() -> SlotKey {
-        Slots::new().insert(())
+    fn key() -> ConnectionKey {
+        SlotMap::<ConnectionKey, ()>::with_key().insert(())
     }
 
     #[test]

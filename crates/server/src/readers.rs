@@ -1,14 +1,14 @@
 //! Threads that read the store where the lane would have to wait for the disk.
 
+use crate::connection::ConnectionKey;
 use crate::dump;
 use crate::error::ServerError;
 use crate::helper;
+use crate::limits::READ_THREADS;
 use crate::mailbox::{Mail, Mailbox};
-use crate::slots::SlotKey;
 use pandofs_shard::Input;
 use pandofs_store::Store;
 use pandofs_types::ShardId;
-use pandofs_types::limits::READ_THREADS;
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub(crate) enum ReadJob {
     },
     /// List a shard's stored pairs for an administrator.
     Dump {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         shard: ShardId,
         after: Vec<u8>,

@@ -1,6 +1,8 @@
-//! Telling clients that leases end. A client always has one request here, which is answered when there is
-//! something to tell; with the next one it says that it has done so, or, where that takes a while, waits for more
-//! and says so later: a further request takes the place of the one that is here.
+//! Recalls of leases, sent to clients.
+//!
+//! A client always has one request here, which is answered when there is a recall for it; with the
+//! next one it says that it has done so, or, where that takes a while, waits for more and says so
+//! later: a further request takes the place of the one that is here.
 //!
 //! Such a request costs nothing while it waits, neither a thread nor a slot. It is answered with nothing after
 //! [`RECALL_WAIT`], so that both sides notice when the other is gone.
@@ -9,8 +11,9 @@
 //! that, when the network was slow to bring it: it is not heard any more. (Were it, the session would be taken to
 //! have no leases of those that it was given since.)
 
+use crate::limits::MAX_RECALLS_UNDER_WAY;
 use pandofs_shard::Recall;
-use pandofs_types::limits::{MAX_KEYS_PER_RECALL, MAX_RECALLS_UNDER_WAY, RECALL_WAIT};
+use pandofs_types::limits::{MAX_KEYS_PER_RECALL, RECALL_WAIT};
 use pandofs_types::{LeaseKey, SessionId, ShardId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -43,7 +46,7 @@ pub struct Answer<A> {
     pub keys: Vec<LeaseKey>,
 }
 
-/// What a request says.
+/// Contents of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said<A> {
     /// The session takes leases anew. The request is answered at once: what is asked from then on is asked of who
@@ -131,7 +134,8 @@ impl<A> Recalls<A> {
         Said::LetGo { recalls, answer }
     }
 
-    /// A shard has this told to a session. One that is not known has gone, and what it had goes by itself.
+    /// A shard has a recall sent to a session. One that is not known has gone, and its leases go by
+    /// themselves.
     pub fn tell(&mut self, shard: ShardId, recall: Recall) -> Option<Answer<A>> {
         let session = self.sessions.get_mut(&recall.session)?;
         session.queue.push_back((shard, recall.number, recall.keys));
@@ -150,7 +154,7 @@ impl<A> Recalls<A> {
             .collect()
     }
 
-    /// The session is gone; who waits in its name is told that there is nothing more.
+    /// The session is gone; requests that wait in its name are answered with nothing more.
     pub fn forget(&mut self, session: SessionId) -> Option<Answer<A>> {
         let mut session = self.sessions.remove(&session)?;
         session.queue.clear();

@@ -2,16 +2,16 @@
 
 use crate::error::StartError;
 use crate::faults;
+use crate::limits::REPLAY_BATCH_BYTES;
 use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard, ShardConfig, ShardError};
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::limits::REPLAY_BATCH_BYTES;
 use pandofs_types::{ServerId, ShardId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was applied again at start.
+/// Counts of what was applied again at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     pub records: u64,
@@ -37,7 +37,7 @@ pub fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
 /// own recovery. The log is forced: what it holds may be acted on.
 ///
 /// # Errors
-/// What the store, the log or a shard cannot make sense of, or cannot do.
+/// Contents that the store, the log or a shard cannot make sense of, or a failure of one.
 pub fn recover(
     configs: Vec<ShardConfig>,
     environment: &mut Environment<'_>,
@@ -68,9 +68,9 @@ pub fn recover(
     Ok((shards, replayed))
 }
 
-/// Makes the log go on where the store is, if it lost records that the store has: they were not forced,
-/// but their effects had reached the disk with a flush. Nobody was told that they were durable, and all
-/// of the store is of one moment, so they may stand.
+/// Makes the log go on where the store is, if it lost records that the store has: they were not
+/// forced, but their effects had reached the disk with a flush. They were not acknowledged as
+/// durable, and all of the store is of one moment, so they may stand.
 fn align(log: &dyn Log, shard: ShardId, applied: u64) -> Result<(), StartError> {
     let stream = u64::from(shard.0);
     let Some(next) = log.next_index(stream) else {

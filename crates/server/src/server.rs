@@ -433,7 +433,7 @@ impl ServerHandle {
         &self.addresses
     }
 
-    /// What was replayed at start.
+    /// Counts of what was replayed at start.
     pub fn replayed(&self) -> Replayed {
         self.replayed
     }
@@ -458,7 +458,7 @@ impl ServerHandle {
     /// Waits until the server has ended.
     ///
     /// # Errors
-    /// Why it ended without being told to; the process should end with a non-zero exit code.
+    /// Why it ended without an order to stop; the process should end with a non-zero exit code.
     pub fn join(mut self) -> Result<(), ServerError> {
         self.wait()
     }

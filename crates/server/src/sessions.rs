@@ -1,4 +1,4 @@
-//! Which clients live.
+//! Sessions of clients that a server knows to be alive.
 
 use pandofs_types::SessionId;
 use pandofs_types::limits::SESSION_TIMEOUT;
@@ -77,7 +77,7 @@ impl Sessions {
 
     /// Forgets the sessions that have been silent for [`SESSION_TIMEOUT`], and gives them. To be called
     /// every second or so: a server that itself stood still (a stopped process, a suspended machine)
-    /// has heard nobody, and starts counting afresh.
+    /// has heard no client, and starts counting afresh.
     pub fn expire(&mut self, now: Instant) -> Vec<SessionId> {
         let stood_still = now.saturating_duration_since(self.last_look) >= SESSION_TIMEOUT / 4;
         self.last_look = now;

@@ -35,7 +35,7 @@ struct Led {
     is_touched: bool,
 }
 
-/// What went into the log.
+/// Counts of what went into the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
     pub records: u64,
@@ -112,8 +112,8 @@ impl Shards {
         Ok(())
     }
 
-    /// Lets [`Shards::settle`] and [`Shards::take_outputs`] ask every shard, not only those that were
-    /// given something.
+    /// Lets [`Shards::append_and_apply`] and [`Shards::take_outputs`] ask every shard, not only
+    /// those that were given something.
     pub fn touch_all(&mut self) {
         for id in self.ids() {
             let led = get(&mut self.led, id);
@@ -129,20 +129,20 @@ impl Shards {
     ///
     /// # Errors
     /// A shard's or the log's; what the shards hold in memory is in doubt then.
-    pub fn settle(
+    pub fn append_and_apply(
         &mut self,
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
         log: &dyn Log,
     ) -> Result<Appended, ServerError> {
-        self.settle_past(overlay, environment, log, &mut None)
+        self.append_and_apply_past(overlay, environment, log, &mut None)
     }
 
-    /// [`Shards::settle`], past the fault points of each record.
+    /// [`Shards::append_and_apply`], past the fault points of each record.
     ///
     /// # Errors
     /// Those too, and when a point cannot be noted.
-    pub(crate) fn settle_past(
+    pub(crate) fn append_and_apply_past(
         &mut self,
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
@@ -192,7 +192,7 @@ impl Shards {
         }
     }
 
-    /// What the shards that were given something want done, in the order in which they were.
+    /// Outputs of the shards that were given something, in the order in which they were.
     pub fn take_outputs(&mut self) -> Vec<(ShardId, Output)> {
         let mut outputs = Vec::new();
         for id in self.touched.drain(..) {
@@ -259,7 +259,8 @@ impl Shards {
         self.objects
     }
 
-    /// What is placed by, if a shard places by what all servers have. All of them have heard the same.
+    /// Granularity of placement, if a shard places by what all servers have. All of them have heard
+    /// the same.
     pub fn granularity(&self) -> Option<Granularity> {
         self.iter().find_map(|(_, led)| led.shard.granularity())
     }

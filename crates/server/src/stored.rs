@@ -1,8 +1,9 @@
-//! What a stopped server has stored, for `fsck`.
+//! Contents of a stopped server's directory, for `fsck`.
 
 use crate::data;
 use crate::directory::ServerDirectory;
 use crate::error::StartError;
+use crate::limits::MAX_OBJECTS_LISTED;
 use crate::recovery::configs;
 use crate::server::{check_map, log_options};
 use pandofs_api::AdminReply;
@@ -12,7 +13,6 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::{Shard, ShardConfig};
 use pandofs_store::{KvRead, Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
-use pandofs_types::limits::MAX_OBJECTS_LISTED;
 use pandofs_types::{Ino, ServerId, ShardId};
 use std::io;
 use std::ops::ControlFlow;
@@ -90,7 +90,7 @@ fn pairs(config: ShardConfig, store: &dyn Store, log: &dyn Log) -> Result<Pairs,
     Ok(pairs)
 }
 
-/// What every key of that kind begins with, see `docs/data-layout.md`.
+/// Prefix of every key of that kind, see `docs/data-layout.md`.
 fn keys_of(kind: u8, shard: ShardId) -> [u8; 3] {
     let [high, low] = shard.0.to_be_bytes();
     [kind, high, low]

@@ -1,4 +1,4 @@
-//! What several tests of this crate need.
+//! Helpers of several tests of this crate.
 
 use crate::mailbox::{Mail, Mailbox};
 use std::cell::RefCell;

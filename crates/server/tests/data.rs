@@ -8,7 +8,8 @@ use common::link::Shards;
 use common::{Connection, FS, ID, Memory, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS};
 use pandofs_placement::ClusterMap;
-use pandofs_types::limits::{MAX_IO_BYTES, MAX_OWED_BYTES};
+use pandofs_server::limits::MAX_OWED_BYTES;
+use pandofs_types::limits::MAX_IO_BYTES;
 use pandofs_types::{FsError, Ino, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody};
 

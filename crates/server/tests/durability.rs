@@ -1,4 +1,4 @@
-//! What is answered before and after the disk has it, and what a restart finds.
+//! Answers before and after the disk has a change, and the state after a restart.
 
 #![allow(clippy::unwrap_used)]
 

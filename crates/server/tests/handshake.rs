@@ -1,4 +1,4 @@
-//! Who is let in, and what happens to who is not, or misbehaves.
+//! Admission of connections, and the end of those that are refused or misbehave.
 
 #![allow(clippy::unwrap_used)]
 
@@ -135,7 +135,7 @@ fn servers_that_are_not_in_the_map_are_not_let_in() {
     Connection::admin(server.address()).status();
 }
 
-/// What must not disturb anybody: each closes its own connection without an answer.
+/// Bad peers, each of which closes its own connection without an answer and disturbs no other.
 #[test]
 fn malformed_frames_harm_nobody_else() {
     let memory = Memory::new();

@@ -86,7 +86,7 @@ fn a_map_is_taken_up_at_once_and_kept() {
     assert_eq!(take(&server, &new), AdminReply::Done);
     assert_eq!(take(&server, &old), AdminReply::Done);
     assert_eq!(epoch(&server), Epoch(2));
-    // The same connection goes on; who goes by the old map is told so.
+    // The same connection goes on; a client with the old map gets an error that says so.
     let answer = getattr(&mut client, Epoch(1));
     let epoch_2 = Refusal::WrongServer { epoch: Epoch(2) };
     assert_eq!(answer, AnswerBody::Shard(Err(epoch_2)));

@@ -161,7 +161,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
     assert_eq!(ask(&mut admin, ScrubOrder::Look).failing, []);
 }
 
-/// What is written meanwhile is no damage.
+/// Changes during a scrub are no damage.
 #[test]
 fn a_scrub_while_objects_are_written_finds_nothing() {
     let memory = Memory::new();
@@ -210,7 +210,7 @@ fn a_scrub_keeps_to_its_rate_pauses_and_goes_on() {
     server.join().unwrap();
 }
 
-/// After a loss of power, what was not forced is believed once, and what was settled is not.
+/// After a loss of power, what was not forced is trusted once, and what was settled is not.
 #[test]
 fn a_start_of_the_machine_is_followed_by_a_scrub_that_ends_all_doubt() {
     let memory = Memory::new();

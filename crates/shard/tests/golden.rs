@@ -4,8 +4,8 @@ use pandofs_api::{Ask, CommitMessage, Refused, Step, StepNumber, StepResult, ste
 use pandofs_commit::{
     Coordination, Decision, Participation, ParticipationState, StepEntry, StepState,
 };
-use pandofs_golden::samples::{self, DIR, FILE, TIME};
-use pandofs_golden::{check, variants};
+use pandofs_formats::samples::{self, DIR, FILE, TIME};
+use pandofs_formats::{check, variants};
 use pandofs_namespace::keys::FORMAT_VERSION;
 use pandofs_namespace::records::{ReclaimRecord, decode, encode};
 use pandofs_namespace::{Admission, Choices, PlanAnswer};

@@ -346,7 +346,7 @@ impl Server {
             for (shard, input) in inputs.drain(..) {
                 shards.submit(&overlay, &mut environment, shard, input)?;
             }
-            let appended = shards.settle(&mut overlay, &mut environment, &self.log)?;
+            let appended = shards.append_and_apply(&mut overlay, &mut environment, &self.log)?;
             if appended.records > 0 {
                 durable.appended();
                 *unflushed_bytes += appended.bytes;

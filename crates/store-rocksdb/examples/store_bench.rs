@@ -1,5 +1,4 @@
-//! What the store costs: microseconds for what one file creation asks of it, entries scanned per
-//! second.
+//! Benchmark of the store: microseconds for one file creation, entries scanned per second.
 //!
 //! Usage: `store_bench [--ops N]`
 
@@ -100,7 +99,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one creation does: is the name free, who is the parent; then entry, inode and partition.
+/// Store requests of one creation: is the name free, who is the parent; then entry, inode and
+/// partition.
 fn create(store: &RocksStore, number: u64, parent: u64) -> Result<(), Box<dyn Error>> {
     black_box(store.get(&entry_key(number))?);
     black_box(store.get(&inode_key(parent))?);

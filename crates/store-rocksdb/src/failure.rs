@@ -21,7 +21,7 @@ impl StoreAt {
         &self.0
     }
 
-    /// What `error` means when it comes from an open store that was to `action`.
+    /// Meaning of `error` from an open store that was to `action`.
     pub fn failure(&self, action: &str, error: Error) -> StoreError {
         self.meaning(action, error.kind(), error.into_string())
     }
@@ -47,7 +47,7 @@ impl StoreAt {
     }
 }
 
-/// What `error` means when a store that carries the format marker could not be opened.
+/// Meaning of `error` when a store that carries the format marker could not be opened.
 pub fn open_failure(path: &Path, error: Error) -> StoreError {
     let at = StoreAt::new(path);
     // RocksDB calls a directory without its CURRENT file an invalid argument.

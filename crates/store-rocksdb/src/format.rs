@@ -1,5 +1,6 @@
-//! The marker that says which version wrote a store: the file `FORMAT` in its directory, one line of
-//! text, `pandofs-store 1`.
+//! Format version of a store: the file `FORMAT` in its directory.
+//!
+//! It has one line of text, `pandofs-store 1`.
 
 use pandofs_store::StoreError;
 use std::fs::{self, File};
@@ -9,11 +10,11 @@ use std::path::Path;
 const FILE: &str = "FORMAT";
 /// The marker on its way; renamed when it is on the disk.
 const UNFINISHED_FILE: &str = "FORMAT.new";
-/// What this version writes and reads.
+/// The format that this version writes and reads.
 const CURRENT: &str = "pandofs-store 1";
 /// Bytes of a marker that are looked at; more cannot be one.
 const MAX_MARKER_BYTES: u64 = 64;
-/// What RocksDB may have made, and nothing else, when making a store was cut short.
+/// Files that RocksDB may have made, and no others, when making a store was cut short.
 const BEGUN: [&str; 7] = [
     "LOG",
     "LOCK",

@@ -24,7 +24,7 @@ pub use tuning::Options;
 
 /// A store in a directory of its own.
 ///
-/// Dropping it is like a crash: what was not flushed is lost. Whoever means to keep it calls
+/// Dropping it is like a crash: what was not flushed is lost. To keep it, call
 /// [`Store::flush`] first.
 ///
 /// Once a write to its files has failed, also for want of room, RocksDB takes no more writes: the

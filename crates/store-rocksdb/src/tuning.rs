@@ -1,4 +1,4 @@
-//! How RocksDB is set up: for many small point lookups and small batches on two cores.
+//! Settings of RocksDB, for many small point lookups and small batches on two cores.
 
 use crate::failure::open_failure;
 use pandofs_store::StoreError;
@@ -55,7 +55,7 @@ impl Default for Options {
     }
 }
 
-/// What a database is opened for.
+/// Purpose for which a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Make,

@@ -1,4 +1,4 @@
-//! What is not a sound store of this version is refused, and left as it was.
+//! Directories that are no sound store of this version: refused, and left as they were.
 
 #![allow(clippy::unwrap_used, reason = "what tests call is test code, too")]
 

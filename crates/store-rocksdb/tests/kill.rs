@@ -1,5 +1,4 @@
-//! `kill -9` while a store is written: a prefix of the writes is left, and what was flushed is in
-//! it.
+//! `kill -9` while a store is written: a prefix of the writes is there, with all that was flushed.
 //!
 //! This program starts itself once more to be the victim.
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-/// What an entry takes besides its key and value, about.
+/// Bytes that an entry takes besides its key and value, about.
 const ENTRY_BYTES: usize = 96;
 
 /// Two generations of what was read: a hit in the old one moves to the young one, and when the young one
@@ -27,7 +27,7 @@ impl ReadCache {
         }
     }
 
-    /// What is known of a key: its value, or that there is none.
+    /// Returns the cached knowledge of a key: its value, or that there is none.
     pub fn get(&mut self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
         if !self.young.contains_key(key) {
             let (key, value) = self.old.remove_entry(key)?;

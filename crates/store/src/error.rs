@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ pub enum StoreError {
     /// The system refused something; the store's contents are not in doubt.
     #[error("{what}: {reason}")]
     Io {
-        /// What was being done, and to which file or directory.
+        /// The action that failed, and its file or directory.
         what: String,
         /// The system's or the engine's own words.
         reason: String,
     },
-    /// What was read is not what was written.
+    /// Bytes that were read are not those that were written.
     #[error("corrupt store: {what}")]
     Corrupt {
         /// Where, and what the engine says about it.

@@ -17,7 +17,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What reads see. Shared with the scans under way, which hold no lock while they visit: a
+    /// Contents for reads. Shared with the scans under way, which hold no lock while they visit: a
     /// visitor that reads would otherwise wait for a writer that waits for the visitor's scan.
     current: Arc<Map>,
     flushed: Map,
@@ -30,8 +30,8 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// What a crash leaves that lets `keep` of the unflushed batches survive: the first ones,
-    /// or all when there are no more than that. This store is untouched.
+    /// Returns the store after a crash that lets `keep` of the unflushed batches survive: the first
+    /// ones, or all when there are no more than that. This store is untouched.
     pub fn crash(&self, keep: usize) -> MemoryStore {
         let state = self.read();
         let mut survived = state.flushed.clone();

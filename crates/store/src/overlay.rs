@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
-/// Bytes of keys and values read lately that are kept, unless told.
+/// Bytes of keys and values read lately that are kept, unless another number is given.
 pub(crate) const RECENT_READS_BYTES: usize = 32 << 20;
 /// Keys in order for which a sort takes as long as for one new key to be put among them: the sort
 /// compares each with its neighbour, the insertion searches and moves the rest of the index.
@@ -20,7 +20,7 @@ const SORTED_PER_INSERTION: usize = 32;
 ///
 /// A lane applies the records of many batches and all its shards to one overlay, and hands the result to
 /// the store as one batch when it has become large. A point lookup is one probe of a hash table before it
-/// asks the store; the order of keys is only worked out when somebody scans.
+/// asks the store; the order of keys is only worked out by a scan.
 pub struct Overlay<'s> {
     store: &'s dyn Store,
     /// One place for each key written, in the order of first writes. `None` is a delete.
@@ -152,7 +152,7 @@ impl<'s> Overlay<'s> {
         journal.push(place);
     }
 
-    /// What was written to `key` here, if anything.
+    /// Value written to `key` here, if any.
     fn written(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         if self.writes.is_empty() {
             return None;

@@ -3,7 +3,7 @@
 use crate::{Batch, StoreError};
 use std::ops::ControlFlow;
 
-/// What a read that must not touch the disk found out.
+/// Result of a read that must not touch the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// The value, or that there is none.
@@ -12,7 +12,7 @@ pub enum Cached {
     Cold,
 }
 
-/// What a scan calls for each key and value; [`ControlFlow::Break`] ends the scan.
+/// Visitor that a scan calls for each key and value; [`ControlFlow::Break`] ends the scan.
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// Reads: what a [`Store`] and an [`Overlay`](crate::Overlay) have in common, so that code that
@@ -43,8 +43,8 @@ pub trait KvRead {
 
 /// Ordered keys and values that outlive the process.
 ///
-/// What is there after a crash is always the result of a prefix of the writes, each of them whole,
-/// and includes all that came before the last [`Store::flush`] that returned. That is all the log
+/// The contents after a crash are always the result of a prefix of the writes, each of them whole,
+/// and include all that came before the last [`Store::flush`] that returned. That is all the log
 /// needs: the index of the last applied record is part of each batch, and the log is replayed from
 /// the index that is found.
 ///

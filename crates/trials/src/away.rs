@@ -1,5 +1,6 @@
-//! One of the servers goes away in the middle of operations that need it, for minutes: what the others do among themselves
-//! goes on at its rate, and their memory stays as it is.
+//! A server that goes away for minutes in the middle of operations that need it.
+//!
+//! The work of the others among themselves goes on at its rate, and their memory stays as it is.
 
 use crate::cluster::{CALLER, fresh_directory, memory, name};
 use anyhow::{Context, Result, ensure};

@@ -1,5 +1,7 @@
-//! Many clients at once, each with its own session and connections: all are served, also when a server is killed
-//! meanwhile, what each has open is known, and what those that vanish had open is let go.
+//! Many clients at once, each with its own session and connections.
+//!
+//! All are served, also when a server is killed meanwhile; what each has open is known, and what
+//! those that vanish had open is let go.
 
 use crate::cluster::{CALLER, Common, fresh_directory, memory, name, status};
 use anyhow::{Context, Result, ensure};
@@ -20,8 +22,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Times that each client renames its file while a server is killed.
 const RENAMES: usize = 4;
-/// Bytes that a server takes at most beside what it was told that it may: what the documentation says of the load of a
-/// test with little memory.
+/// Bytes that a server takes at most beside what it was allowed: what the documentation says of the
+/// load of a test with little memory.
 const MEMORY_BESIDES: u64 = 144 << 20;
 
 /// Each makes a file of its own.
@@ -154,7 +156,7 @@ fn survive_a_kill(options: &Options, observer: &Client, dir: Ino) -> Result<(Dur
     let victim = connected.iter().max_by_key(|server| opens_of(server));
     let victim = victim.context("there is no server")?;
     let waited = kill_while_they_work(observer, victim, &clients, dir)?;
-    // Whoever asks it something tells it what he has open.
+    // A client that asks it something says what it has open.
     each(&clients, |client, number| {
         client.lookup(&CALLER, dir, &file_name(number)?)?;
         Ok(())

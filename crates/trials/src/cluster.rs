@@ -1,4 +1,4 @@
-//! What all trials need of a cluster.
+//! The running cluster, as all trials need it.
 
 use anyhow::{Context, Result, ensure};
 use pandofs_api::ServerStatus;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Who asks.
+/// Credentials of the trials.
 pub const CALLER: Credentials = Credentials::ROOT;
 /// How long a call may go on asking a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ pub struct Common {
     /// The cluster map
     #[arg(long, value_name = "FILE")]
     pub cluster: PathBuf,
-    /// What random choices are drawn from
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }

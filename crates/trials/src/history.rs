@@ -1,4 +1,4 @@
-//! When names came and went, and whether a listing agrees with that.
+//! Lives of names, and the check of a listing against them.
 //!
 //! A name's life begins somewhere between the request that made it and its answer, and ends somewhere
 //! between the request that removed it and that one's answer. A listing takes a while too. What was there
@@ -76,7 +76,7 @@ impl History {
         })
     }
 
-    /// What is wrong with a listing, a sentence each.
+    /// Faults of a listing, a sentence each.
     pub fn judge(&self, listing: &Listing) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen: HashMap<&Name, &Listed> = HashMap::new();
@@ -165,7 +165,7 @@ mod tests {
         history
     }
 
-    /// What a listing from 100 to 200 is told.
+    /// Verdict on a listing from 100 to 200.
     fn judge(history: &History, entries: &[(&str, u64)]) -> Vec<String> {
         history.judge(&Listing {
             span: span(100, 200),

@@ -1,5 +1,7 @@
-//! Puts a running cluster to the test: what PandoFS promises of listings, of spreading, of many clients, of killed
-//! servers, of lost power and of a server that is away, looked at from outside, through the client library.
+//! Trials of a running cluster from outside, through the client library.
+//!
+//! They test what PandoFS promises of listings, of spreading, of many clients, of killed servers,
+//! of lost power and of a server that is away.
 //!
 //! Invariant: a trial passes only if what it is about really happened (partitions split during a
 //! listing, a server was killed with a full log) and every single answer was right.

@@ -44,18 +44,11 @@ pub const DEFAULT_SPLIT_THRESHOLD: u32 = 8_000;
 pub const MIN_SPLIT_THRESHOLD: u32 = 4;
 /// Partitions of one directory.
 pub const MAX_PARTITIONS: usize = 1_024;
-/// Times that the shards of a directory are asked for its attributes, while it splits and merges.
-pub const MAX_GATHER_ROUNDS: u32 = 8;
-/// Times that one partition may be split off and merged back, each counted, before it stays as it is.
-pub const MAX_PARTITION_CHANGES: u32 = 1 << 30;
 /// A partition with one in so many of the entries at which it would split is emptied: it is merged into
 /// the one it was split from.
 pub const MERGE_FRACTION: u64 = 16;
 /// The merged partition has no more than one in so many of the entries at which it splits again.
 pub const MERGED_FRACTION: u64 = 4;
-/// A partition with more than the threshold over this splits before it is full, where it is to spread to servers that
-/// joined and somebody has asked for it.
-pub const SPREAD_FRACTION: u64 = 4;
 /// Splits a partition can go through: log2 of `MAX_PARTITIONS`.
 pub const MAX_PARTITION_DEPTH: u8 = 10;
 /// Per cent of the mean by which the most loaded server's part of a fully split directory may be
@@ -92,11 +85,6 @@ pub const DEFAULT_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 /// Bytes of file data in one message.
 pub const MAX_IO_BYTES: usize = 1 << 20;
-/// Bytes of file data at the end of a message that are worth being sent from where they are and received to
-/// where they stay.
-pub const MIN_TAIL_BYTES: usize = 16 << 10;
-/// Bytes that a Unix socket takes without a reader, if the system allows: a message full of file data.
-pub const UNIX_SEND_BUFFER_BYTES: usize = MAX_IO_BYTES + (64 << 10);
 /// Entries in one answer to a directory listing.
 pub const MAX_READDIR_ENTRIES: usize = 1_024;
 /// Bytes of names and attributes in one answer to a directory listing.
@@ -118,71 +106,20 @@ pub const MAX_SLOTS: u16 = 1_024;
 pub const MAX_WAITING_REQUESTS: usize = 65_536;
 /// Requests a lane takes up between two answers.
 pub const MAX_LANE_BATCH: usize = 1_024;
-/// Connections of one lane.
-pub const MAX_CONNECTIONS: usize = 16_384;
-/// Connections that wait at one listener to be taken; Linux cuts it to `net.core.somaxconn`.
-pub const LISTEN_BACKLOG: i32 = 4_096;
-/// Bytes a lane holds back for one connection whose peer does not read; then it is closed.
-pub const MAX_UNSENT_BYTES: usize = 64 << 20;
-/// Bytes of answers that one connection may have outstanding, encoded or still to come, before a lane
-/// takes up no more of its requests until some have gone out.
-pub const MAX_OWED_BYTES: usize = 16 << 20;
-/// Bytes of messages kept for a server that cannot be reached; beyond, the oldest are dropped, and
-/// whoever sent them sends them again.
-pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
-/// Data objects that one thread has removed and remembers, so that no request that comes late makes one anew.
-pub const MAX_REMEMBERED_REMOVALS: usize = 16_384;
 /// Bytes of a data object that one checksum is for: a page, which Linux keeps in memory whole.
 pub const CHECKSUM_BLOCK_BYTES: usize = 4_096;
-/// How long a data object has to be left unchanged before its server says on disk that it is all there:
-/// the next change then costs one more forced write.
-pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
-/// Data objects of which one thread of a server knows that they are to be settled; of others the next scrub
-/// finds out.
-pub const MAX_UNSETTLED_KNOWN: usize = 65_536;
-/// Data objects with a force that failed that a server keeps apart from all others; beyond, it takes none for forced
-/// before it has written it once more.
-pub const MAX_REWRITES_KNOWN: usize = 65_536;
-/// Damaged blocks of data objects that a server tells of; more are only counted.
-pub const MAX_DAMAGE_LISTED: usize = 16_384;
-/// Data objects with which the disk failed that a server tells of; the log has all of them.
-pub const MAX_FAILING_LISTED: usize = 256;
-/// Bytes that a scrub reads at once.
-pub const SCRUB_CHUNK_BYTES: usize = 1 << 20;
 /// Bytes a second that a server reads when it scrubs by itself, unless told.
 pub const DEFAULT_SCRUB_RATE: u64 = 16 << 20;
-/// Bytes a second that each server reads when it is asked to scrub, unless told.
-pub const DEFAULT_ASKED_SCRUB_RATE: u64 = 100 << 20;
 /// How long after the end of a scrub a server begins the next one by itself, unless told.
 pub const DEFAULT_SCRUB_INTERVAL: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Data objects that a server keeps open, if the system lets it.
-pub const MAX_OPEN_OBJECTS: usize = 1_024;
 /// Tables that a lane's store keeps open, if the system lets it.
 pub const MAX_OPEN_TABLES: usize = 4_096;
 /// Tables that it keeps open whatever the system says.
 pub const MIN_OPEN_TABLES: usize = 64;
-/// Files that a mount may have open, if the system lets it: its connections, most of which it can do without.
-pub const MAX_MOUNT_FILES: u64 = 65_536;
 /// Files that a server or a mount needs besides what it counts.
 pub const OTHER_OPEN_FILES: usize = 64;
-/// Files that the system must let a server open: with fewer there is none for clients besides those that it needs.
-pub const MIN_SERVER_OPEN_FILES: usize = 192;
-/// Data objects in one answer to an administrator's listing.
-pub const MAX_OBJECTS_LISTED: usize = 65_536;
 /// Bytes of stored pairs in one answer to an administrator's dump; one pair may exceed it.
 pub const MAX_DUMP_BYTES: usize = 1 << 20;
-/// Threads of one server that read and write data objects.
-pub const DATA_THREADS: usize = 4;
-/// Threads of one server that force data objects.
-pub const DATA_SYNC_THREADS: usize = 2;
-/// Threads of one lane that read its store where the lane would have to wait for the disk.
-pub const READ_THREADS: usize = 2;
-/// Bytes of applied changes that a lane keeps before its store gets them. Many records write the same
-/// keys (a slot's answer, a partition's count, how far a shard has applied), which cost the store one
-/// write then. The store forgets what it has not flushed at a crash as well: the log keeps it.
-pub const MAX_UNWRITTEN_BYTES: usize = 64 << 10;
-/// Bytes of log records that a starting server applies before it writes them to its store.
-pub const REPLAY_BATCH_BYTES: usize = 4 << 20;
 /// Sub-operations of one distributed operation, its coordinator's own included: every shard once
 /// for the ancestors of a moved directory, and the few that change something.
 pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
@@ -219,8 +156,6 @@ pub const STAGING_TIMEOUT: Duration = Duration::from_secs(60);
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the kernel may believe an entry or attributes, unless told.
 pub const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(1);
-/// From one search of a server for a newer cluster map to the next, however many speak of one.
-pub const MAP_LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a message of a distributed operation may go unanswered before it is sent again.
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a lane tells its shards that time has passed.
@@ -229,15 +164,6 @@ pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// messages a second of it, which is little, and a thousand new directories in between are few for what they are placed
 /// by.
 pub const LOADS_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a new connection may take to say who it is.
-pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server tries to connect to another one and waits for its welcome.
-pub const LINK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a server waits before it connects again to one it could not reach, the first time; each
-/// further time twice as long.
-pub const MIN_LINK_PAUSE: Duration = Duration::from_millis(50);
-/// The longest it waits.
-pub const MAX_LINK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Directories whose maps a client keeps, beyond those that were never split (which need none).
 pub const MAX_CACHED_DIR_MAPS: usize = 65_536;
@@ -362,38 +288,10 @@ pub const MAX_LOG_BYTES: u64 = 50 << 20;
 /// Bytes of one log file, unless told: the grain in which the space of pruned records comes back,
 /// and the most that the switch to the next file has to force at once.
 pub const LOG_FILE_BYTES: u64 = 8 << 20;
-/// Bytes of one log file on the smallest disk.
-pub const MIN_LOG_FILE_BYTES: u64 = 1 << 20;
-/// A log takes no more than one in so many bytes of its disk, or four of the smallest files.
-pub const SMALL_DISK_LOG_SHARE: u64 = 16;
-/// One in so many bytes of a disk that a server uses are kept back, within the next two limits: what needs
-/// space is refused when no more is left, so that there is room to make room.
-pub const DISK_RESERVE_SHARE: u64 = 20;
-/// Bytes of a disk that are kept back at least, but for small disks: there, one in
-/// `MIN_DISK_RESERVE_SHARE`.
-pub const MIN_DISK_RESERVE_BYTES: u64 = 64 << 20;
-/// See `MIN_DISK_RESERVE_BYTES`.
-pub const MIN_DISK_RESERVE_SHARE: u64 = 4;
-/// Bytes of a disk that are kept back at most.
-pub const MAX_DISK_RESERVE_BYTES: u64 = 1 << 30;
-/// One in so many inodes of a disk are kept back, up to the next limit.
-pub const DISK_INODE_RESERVE_SHARE: u64 = 20;
-/// Inodes of a disk that are kept back at most.
-pub const MAX_DISK_INODE_RESERVE: u64 = 4_096;
-/// How long a server that writes little believes what it knows of a disk's room.
-pub const DISK_LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes of a disk that a server takes in one step when it is asked for much at once: others may be using
-/// the disk, and it looks again before each step.
-pub const MAX_ALLOCATION_STEP_BYTES: u64 = 256 << 20;
-/// A step takes no more than one in so many bytes of the disk's reserve: that many servers on a disk may
-/// take one at the same time.
-pub const ALLOCATION_STEP_SHARE: u64 = 8;
 /// Bytes of the records in one append to the log.
 pub const MAX_LOG_APPEND_BYTES: usize = 64 << 20;
 /// Bytes of records that reading the log keeps in memory at once, unless one record is larger.
 pub const LOG_READ_CHUNK_BYTES: usize = 1 << 20;
-/// Records that reading the log keeps in memory at once.
-pub const LOG_READ_CHUNK_RECORDS: u64 = 4_096;
 /// Bytes of a lane's store that are kept in memory to be read again, unless told.
 pub const DEFAULT_BLOCK_CACHE_BYTES: usize = 256 << 20;
 /// Bytes a lane's store takes up in memory before it writes them to its files by itself, unless
@@ -537,8 +435,6 @@ pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
 pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
-/// Recalls told to one session of which it has not said that it has let go: of some it says so when writes have ended.
-pub const MAX_RECALLS_UNDER_WAY: usize = 256;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
 /// are none and the client asks again.
 pub const RECALL_WAIT: Duration = Duration::from_secs(5);
@@ -575,7 +471,6 @@ pub const MAX_TRACE_DEPTH: usize = 512;
 pub const MAX_KNOWN_PLACES: usize = 65_536;
 
 const _: () = {
-    assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
     assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     // The last step of a split waits for leases, too.
@@ -604,8 +499,6 @@ const _: () = {
     // A weight of the map is in units of 1/65,536 in 32 bits, fine enough for the steps to be told apart.
     assert!(MAX_SERVER_WEIGHT < 1 << 16 && SERVER_WEIGHT_STEPS * 2 < 1 << 16);
     assert!(10_u32.pow(SERVER_WEIGHT_STEPS.ilog10()) == SERVER_WEIGHT_STEPS);
-    // The halves of what was split to spread are no candidates for a merge.
-    assert!(2 * SPREAD_FRACTION < MERGE_FRACTION && SPREAD_FRACTION <= MERGED_FRACTION);
     assert!(MAX_SERVERS <= MAX_SHARDS as usize);
     // A map as JSON: a server with a long address, and a line for each shard.
     assert!(MAX_SERVERS * 256 + MAX_SHARDS as usize * 12 <= MAX_FRAME_BYTES);
@@ -648,23 +541,13 @@ const _: () = {
     assert!(MAX_NAMES_PER_HASH < 1 << crate::position::ORDINAL_BITS);
     assert!(MAX_XATTR_VALUE_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(LOG_FILE_BYTES * 4 <= MAX_LOG_BYTES);
-    assert!(MIN_LOG_FILE_BYTES <= LOG_FILE_BYTES);
     assert!(DEFAULT_BLOCK_CACHE_BYTES as u64 * 3 == DEFAULT_SERVER_MEMORY_BYTES);
     assert!(
         (DEFAULT_WRITE_BUFFER_BYTES * STORE_WRITE_BUFFERS) as u64 * 3
             == DEFAULT_SERVER_MEMORY_BYTES
     );
     assert!(MIN_SERVER_MEMORY_BYTES / 6 >= MAX_IO_BYTES as u64 * 2);
-    assert!(MIN_DISK_RESERVE_BYTES <= MAX_DISK_RESERVE_BYTES);
-    assert!(MIN_DISK_RESERVE_SHARE < DISK_RESERVE_SHARE);
-    assert!(MAX_IO_BYTES <= MAX_OWED_BYTES && MAX_OWED_BYTES * 2 <= MAX_UNSENT_BYTES);
-    assert!(MAX_LINK_BACKLOG_BYTES >= MAX_FRAME_BYTES);
-    assert!(MAX_OBJECTS_LISTED * 20 <= MAX_FRAME_BYTES);
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
-    assert!(MAX_OPEN_OBJECTS >= DATA_THREADS);
-    // Of each failing object a path and an error of the system is told.
-    assert!(MAX_DAMAGE_LISTED * 20 + MAX_FAILING_LISTED * 8_192 <= MAX_FRAME_BYTES);
-    assert!(SCRUB_CHUNK_BYTES.is_multiple_of(CHECKSUM_BLOCK_BYTES));
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
     assert!(TOOL_PIECE_BYTES.is_power_of_two());
     assert!(WALK_CHECKPOINT_PIECE_BYTES < WALK_MESSAGE_BYTES);

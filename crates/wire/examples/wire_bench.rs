@@ -1,5 +1,6 @@
-//! Round trips a second over one connection between two threads, on loopback TCP and on a Unix
-//! socket, by the number of requests in flight; and what large answers carry.
+//! Round trips a second between two threads, by the number of requests in flight.
+//!
+//! Over one connection, on loopback TCP and on a Unix socket; and the rate of large answers.
 //!
 //! ```text
 //! cargo run --release -p pandofs-wire --example wire_bench -- --rounds 7 --seconds 0.5
@@ -30,7 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const LARGE_ANSWER_BYTES: usize = 1 << 20;
 
-/// What a create asks, roughly.
+/// A request about as large as a create.
 #[derive(Clone, Serialize, Deserialize)]
 struct Request {
     number: u64,
@@ -47,7 +48,7 @@ struct Request {
     data_bytes: u32,
 }
 
-/// What it answers, roughly.
+/// An answer about as large as a create's.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     number: u64,

@@ -1,7 +1,6 @@
-//! Where a server is reached, and the sockets under the protocol: TCP, and Unix sockets on one machine.
+//! Addresses of servers, and the sockets under the protocol: TCP and Unix sockets.
 
 use crate::frame::Covered;
-use pandofs_types::limits::{LISTEN_BACKLOG, UNIX_SEND_BUFFER_BYTES};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -20,11 +19,19 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use pandofs_types::limits::MAX_IO_BYTES;
+
+/// Connections that wait at one listener to be taken; Linux cuts it to `net.core.somaxconn`.
+const LISTEN_BACKLOG: i32 = 4_096;
+
+/// Bytes that a Unix socket takes without a reader, if the system allows: a message full of file data.
+const UNIX_SEND_BUFFER_BYTES: usize = MAX_IO_BYTES + (64 << 10);
+
 /// Bytes of a Unix socket's path that fit into `sockaddr_un` with the NUL after them.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 
-/// How long it may take to find out whether somebody listens on a Unix socket. The answer is immediate
-/// but where the queue of a living server is full.
+/// How long it may take to find out whether a process listens on a Unix socket. The answer is
+/// immediate but where the queue of a living server is full.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Where a server listens. In text `tcp:HOST:PORT` (an IPv6 address in brackets) or `unix:/PATH`.
@@ -176,9 +183,9 @@ impl Wait<'_> {
     }
 }
 
-/// Lets a Unix socket take a message full of file data at once: with the 208 KiB that it takes otherwise (Linux)
-/// whoever sends 1 MiB is put to sleep and woken several times. The system may give less (`net.core.wmem_max`).
-/// TCP finds its own size.
+/// Lets a Unix socket take a message full of file data at once: with the 208 KiB that it takes
+/// otherwise (Linux) a sender of 1 MiB is put to sleep and woken several times. The system may give
+/// less (`net.core.wmem_max`). TCP finds its own size.
 fn make_room(stream: &UnixStream) -> io::Result<()> {
     Ok(set_socket_send_buffer_size(stream, UNIX_SEND_BUFFER_BYTES)?)
 }
@@ -267,7 +274,8 @@ fn in_context(error: io::Error, doing: &str, address: &Address) -> io::Error {
 }
 
 impl Stream {
-    /// What the checksums of frames with much file data count: both ends know by the kind of socket.
+    /// Part that checksums cover of frames with much file data: both ends know by the kind of
+    /// socket.
     pub fn covered(&self) -> Covered {
         match self {
             Stream::Tcp(_) => Covered::All,
@@ -401,8 +409,8 @@ impl Stream {
         })
     }
 
-    /// Ends one or both directions, for all handles; whoever waits in a read sees the end of the
-    /// stream.
+    /// Ends one or both directions, for all handles; a thread that waits in a read sees the end of
+    /// the stream.
     ///
     /// # Errors
     /// The system's.
@@ -471,7 +479,7 @@ impl Listener {
     /// replaced. Beside it stays an empty `PATH.lock`.
     ///
     /// # Errors
-    /// The system's, with the address in the message. `AddrInUse` when somebody listens there, or
+    /// The system's, with the address in the message. `AddrInUse` when a process listens there, or
     /// when the path is taken by something that is not a socket; nothing is removed then.
     pub fn bind(address: &Address) -> io::Result<Listener> {
         let bound = match address {
@@ -559,7 +567,7 @@ impl AsRawFd for Listener {
 
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     // Without the lock: A and B both find the file stale; A removes it and listens; B removes A's new
-    // file and listens too. A then waits for connections that nobody can make.
+    // file and listens too. A then waits for connections that no client can make.
     let lock = File::create(lock_path(path))?;
     lock.lock()?;
     match listen_at(path) {

@@ -6,9 +6,10 @@
 //! `trim`, called now and then, gives back what lies idle.
 
 use crate::address::Stream;
+use crate::frame::MIN_TAIL_BYTES;
 use crate::frame::{self, Covered, FrameError, HEADER_BYTES, Header};
 use crate::message::Tailed;
-use pandofs_types::limits::{MAX_IO_BYTES, MIN_TAIL_BYTES};
+use pandofs_types::limits::MAX_IO_BYTES;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -70,7 +71,7 @@ pub struct ReadBuffer {
     end: usize,
     /// The most unread bytes at once since the last `trim`.
     peak: usize,
-    /// What comes before all else.
+    /// Message that comes before all others.
     begun: Option<Begun>,
     covered: Covered,
 }
@@ -192,7 +193,7 @@ impl ReadBuffer {
         let Some(begun) = self.begun.take_if(is_there) else {
             return Ok(None);
         };
-        // Whoever sent it may have counted the tail all the same.
+        // The sender may have counted the tail all the same.
         let is_bare = self.covered == Covered::AllButTail
             && begun.header.check_parts(&begun.head, &[]).is_ok();
         if !is_bare {
@@ -257,7 +258,7 @@ impl ReadBuffer {
     }
 
     /// Gives back the memory if it is empty and less than a quarter of it was used since the last call.
-    /// To be called every few seconds by whoever owns many connections.
+    /// To be called every few seconds by an owner of many connections.
     pub fn trim(&mut self) {
         let unread = self.unread();
         let used = mem::replace(&mut self.peak, unread);
@@ -308,7 +309,7 @@ impl ReadBuffer {
     }
 
     /// Bytes that the next frame still lacks; a read's worth when a frame is complete, or broken
-    /// (then `next_frame` says so and nobody reads on).
+    /// (then `next_frame` says so and the caller does not read on).
     fn lacking(&self) -> usize {
         let unread = &self.storage[self.start..self.end];
         let frame_bytes = match Header::peek(unread) {
@@ -323,7 +324,7 @@ impl ReadBuffer {
     }
 }
 
-/// What is left after a write.
+/// Progress of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
@@ -336,9 +337,9 @@ pub enum Progress {
 /// Frames encoded and not yet written.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
-    /// What comes first: frames and the bytes at their ends, each whole.
+    /// First part: frames and the bytes at their ends, each whole.
     front: VecDeque<Vec<u8>>,
-    /// What comes after.
+    /// Second part.
     bytes: Vec<u8>,
     /// Of the first of all these, those that the socket has taken.
     written: usize,

@@ -1,4 +1,4 @@
-//! Frames: how one message is told from the next on a stream of bytes.
+//! Frames: the bounds of messages on a stream of bytes.
 //!
 //! ```text
 //! frame := length u32 LE | checksum u32 LE | body
@@ -12,9 +12,13 @@
 //! processes of one machine could damage it, the checksum need not count it ([`Covered`]).
 
 use crate::message::Tailed;
-use pandofs_types::limits::{MAX_FRAME_BYTES, MAX_IO_BYTES, MIN_TAIL_BYTES};
+use pandofs_types::limits::{MAX_FRAME_BYTES, MAX_IO_BYTES};
 use postcard::{de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
+
+/// Bytes of file data at the end of a message that are worth being sent from where they are and received to
+/// where they stay.
+pub(crate) const MIN_TAIL_BYTES: usize = 16 << 10;
 
 /// Bytes before the body: length and checksum.
 pub const HEADER_BYTES: usize = 8;
@@ -84,7 +88,7 @@ pub fn encode_into<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resul
     Ok(())
 }
 
-/// What of a frame's body its checksum counts.
+/// Part of a frame's body that its checksum covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Covered {
     #[default]
@@ -157,9 +161,9 @@ pub fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
     }
 }
 
-/// Decodes the beginning of a body of `body_bytes` bytes whose tail has not been looked at: the value without
-/// its tail, and how many bytes that has; `None` if `start` ends before that can be told, or there is no
-/// tail that is worth it.
+/// Decodes the beginning of a body of `body_bytes` bytes whose tail has not been looked at: the
+/// value without its tail, and how many bytes that has; `None` if `start` ends before that is
+/// known, or there is no tail that is worth it.
 pub(crate) fn decode_start<T: Tailed>(start: &[u8], body_bytes: usize) -> Option<(T, usize)> {
     if !T::may_have_tail(start) {
         return None;
@@ -219,7 +223,7 @@ impl<'a> de_flavors::Flavor<'a> for Start<'a> {
     }
 }
 
-/// What a frame's header announces.
+/// Contents of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Bytes of the body, at most [`MAX_FRAME_BYTES`].
@@ -278,7 +282,7 @@ impl Header {
 }
 
 /// Where postcard puts a body: appended to `out` up to the limit, only counted beyond it, so that
-/// a value far too large costs no memory and its length can still be told.
+/// a value far too large costs no memory and its length is still known.
 struct BoundedBody<'a> {
     out: &'a mut Vec<u8>,
     /// Of the body so far, those only counted included.

@@ -13,22 +13,22 @@ use pandofs_types::{Epoch, FsId, ServerId, SessionId};
 use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What the first frame in either direction begins with.
+/// First bytes of the first frame in either direction.
 pub const MAGIC: [u8; 4] = *b"PNDO";
 /// The version of the protocol that this crate speaks; the only one.
 pub const PROTOCOL_VERSION: u16 = 1;
 /// Bytes of magic and version.
 const PREAMBLE_BYTES: usize = 6;
 
-/// Who connects, and to which file system. Encoded with magic and version before it; decoded with
-/// [`Hello::decode`] alone, which checks them.
+/// The peer that connects, and its file system. Encoded with magic and version before it; decoded
+/// with [`Hello::decode`] alone, which checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub fs: FsId,
     pub peer: Peer,
 }
 
-/// Who connects.
+/// The peer that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
     /// A mount or an open library handle. `generation` grows when it gives up a connection to this server over which it
@@ -42,7 +42,7 @@ pub enum Peer {
     Admin,
 }
 
-/// What the server answers to a [`Hello`]. After a refusal it closes the connection.
+/// Answer of the server to a [`Hello`]. After a refusal it closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloAnswer {
     Welcome {
@@ -61,8 +61,9 @@ pub enum HelloAnswer {
     Refused(HelloRefusal),
 }
 
-/// In which start of its machine a server runs: another value than last time means that what it was told before and has
-/// not forced may be lost. A server that is killed and started again has the same one, and has lost nothing.
+/// In which start of its machine a server runs: another value than last time means that what it
+/// acknowledged before and has not forced may be lost. A server that is killed and started again
+/// has the same one, and has lost nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Machine(pub u64);
 
@@ -166,7 +167,7 @@ impl HelloAnswer {
     }
 }
 
-/// What follows the preamble of an answer in version 1.
+/// Contents of an answer after the preamble in version 1.
 #[derive(Serialize, Deserialize)]
 enum AnswerRest {
     Welcome {
@@ -232,7 +233,7 @@ fn split_preamble(body: &[u8]) -> Result<(u16, &[u8]), HelloRefusal> {
 }
 
 fn decode_rest<'a, T: Deserialize<'a>>(body: &[u8], rest: &'a [u8]) -> Result<T, HelloRefusal> {
-    // Why it cannot be read helps nobody who cannot see the bytes; how many there were may.
+    // Why it cannot be read does not help without the bytes; how many there were may.
     let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
     crate::frame::decode(rest).map_err(|_| HelloRefusal::Malformed { bytes })
 }

@@ -1,4 +1,4 @@
-//! What the frames hold after the handshake.
+//! Messages: the contents of frames after the handshake.
 //!
 //! A client's or administrator's connection carries [`RequestFrame`]s one way and [`AnswerFrame`]s the
 //! other; answers come in any order. A server's connection carries [`PeerFrame`]s from the server that
@@ -81,13 +81,14 @@ pub enum AnswerBody {
     Admin(AdminReply),
     /// To `Ping` and `Goodbye`.
     Done,
-    /// As `Shard`, and what of it the session may believe: for one thing, or for each entry of a listing.
+    /// As `Shard`, and the parts of it under a lease: for one thing, or for each entry of a
+    /// listing.
     Leased {
         result: Result<Reply, Refusal>,
         leased: Vec<Leased>,
     },
-    /// The session is to believe these no longer, and to say so by this number. None after a while in which
-    /// there were none.
+    /// The session is to give these leases up, and to say so by this number. None after a while in
+    /// which there were none.
     Recalls {
         number: u64,
         keys: Vec<LeaseKey>,

@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// Sends `count` numbers to whoever listens on `address` and checks that each comes back.
+/// Sends `count` numbers to the listener on `address` and checks that each comes back.
 fn echo(listener: &Listener, address: &Address, count: u64) {
     let stream = connect(address, PATIENCE).unwrap();
     thread::scope(move |scope| {
@@ -170,7 +170,7 @@ fn frames_over_tcp() {
     let Address::Tcp { port, .. } = address else {
         panic!("asked for TCP, got {address}")
     };
-    // By name: it may stand for [::1] first, where nobody listens.
+    // By name: it may stand for [::1] first, where no process listens.
     echo(
         &listener,
         &Address::Tcp {
@@ -259,7 +259,7 @@ fn nobody_there_is_an_error_that_names_the_address() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains(&unix.to_string()), "{error}");
 
-    // Bound and not listening: nobody else can be given the port meanwhile.
+    // Bound and not listening: no other process can get the port meanwhile.
     let reserved = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::bind(&reserved, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = SocketAddrV4::try_from(net::getsockname(&reserved).unwrap())
@@ -381,7 +381,7 @@ fn a_socket_in_use_is_left_alone() {
         error.to_string().contains("another process listens there"),
         "{error}"
     );
-    // The question whether somebody listens was a connection of its own.
+    // The test for a listener was a connection of its own.
     assert_eq!(first.accept().unwrap().read(&mut [0]).unwrap(), 0);
     echo(&first, &address, 3);
 
@@ -483,7 +483,7 @@ fn who_waits_for_input_sleeps_while_the_peer_takes_what_was_sent() {
         scope.spawn(move || {
             for _ in 0..ROUNDS {
                 theirs.read_exact(&mut [0]).unwrap();
-                // So that whoever was woken is seen to have run.
+                // So that a woken thread is seen to have run.
                 thread::sleep(Duration::from_micros(200));
                 theirs.write_all(&[0]).unwrap();
             }
@@ -616,7 +616,7 @@ fn non_blocking_sockets_are_driven_by_readiness() {
     }
 }
 
-/// The umask of the test's process gives everybody all that it can.
+/// The umask of the test's process gives all users all rights that it can.
 #[test]
 fn a_unix_socket_is_for_its_owner() {
     let folder = tempfile::tempdir().unwrap();

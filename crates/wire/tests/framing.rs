@@ -102,7 +102,7 @@ proptest! {
         prop_assert_eq!(samples, vec![]);
     }
 
-    /// What only a peer with the right checksum can send.
+    /// Frames that only a peer with the right checksum can send.
     #[test]
     fn random_bodies_give_values_or_errors(body in vec(any::<u8>(), 0..300)) {
         if let Ok(sample) = frame::decode::<Sample>(&body) {

@@ -1,9 +1,9 @@
-//! What frames hold, pinned byte by byte; `docs/protocol.md` describes it.
+//! Contents of frames, pinned byte by byte; `docs/protocol.md` describes them.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use pandofs_golden::samples::{self, Named};
-use pandofs_golden::{Golden, check, variants};
+use pandofs_formats::samples::{self, Named};
+use pandofs_formats::{Golden, check, variants};
 use pandofs_types::{Epoch, FsId, LeaseKey, Leased, Position, ServerId, SessionId};
 use pandofs_wire::buffer::ReadBuffer;
 use pandofs_wire::frame::{self, FrameError, HEADER_BYTES};

@@ -1,9 +1,10 @@
-//! Messages that are almost right: bytes of real ones, changed, cut and put together anew. Each is a value or an error,
-//! and a value that was understood can be said again.
+//! Messages that are almost right: bytes of real ones, changed, cut and put together anew.
+//!
+//! Each is a value or an error, and a value that was understood can be said again.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use pandofs_golden::samples;
+use pandofs_formats::samples;
 use pandofs_wire::frame;
 use pandofs_wire::message::{AnswerBody, AnswerFrame, PeerFrame, RequestBody, RequestFrame};
 use proptest::collection::vec;
@@ -67,7 +68,7 @@ enum Change {
     Flip(Index, u8),
     Cut(Index),
     Insert(Index, Vec<u8>),
-    /// What follows is another sample's.
+    /// The rest is another sample's.
     Splice(Index, Index, Index),
 }
 

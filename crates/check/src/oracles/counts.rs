@@ -1,5 +1,6 @@
-//! What is counted is what is there: entries and subdirectories of each partition, and the totals of
-//! each shard.
+//! Counts: each partition's entries and subdirectories, and the totals of each shard.
+//!
+//! Each is the number of what is there.
 
 use super::Report;
 use crate::tables::Tables;
@@ -40,7 +41,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     check_totals(tables, report);
 }
 
-/// What a shard has.
+/// Counts of a shard's contents.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     entries: u64,

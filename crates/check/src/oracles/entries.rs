@@ -1,5 +1,6 @@
-//! Every entry is where its name's hash says, once, and leads to an inode of its kind on the very shard
-//! it names.
+//! Entries: each is where its name's hash says, once.
+//!
+//! It leads to an inode of its kind on the very shard it names.
 
 use super::Report;
 use crate::tables::{EntryKey, Tables};

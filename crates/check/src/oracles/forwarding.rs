@@ -1,5 +1,6 @@
-//! From an inode's birth shard one comes to where it is: forwarding records lead to it and form no
-//! circle, and there are none for inodes that died.
+//! Forwarding records: they lead from an inode's birth shard to where it is.
+//!
+//! They form no circle, and there are none for inodes that died.
 
 use super::Report;
 use crate::tables::Tables;
@@ -45,7 +46,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 report.add(subject, text);
             }
         } else if !is_dying() {
-            let text = "the inode is gone, and nobody will remove this".into();
+            let text = "the inode is gone, and nothing will remove this record".into();
             report.add(subject, text);
         }
     }

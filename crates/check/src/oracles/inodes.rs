@@ -1,5 +1,7 @@
-//! No inode is lost and none is there twice: each has a name, or is the root, or waits on the reclaim
-//! list until those who have it open close it.
+//! Inodes: none is lost and none is there twice.
+//!
+//! Each has a name, or is the root, or waits on the reclaim list until the sessions that have it
+//! open close it.
 
 use super::Report;
 use crate::tables::Tables;

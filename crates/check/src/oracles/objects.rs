@@ -1,5 +1,7 @@
-//! Data objects belong to files: to a striped one whose layout has that server, to one that is about to
-//! be striped, or to one whose data is on the reclaim list.
+//! Data objects: each belongs to a file.
+//!
+//! That is a striped one whose layout has that server, one that is about to be striped, or one
+//! whose data is on the reclaim list.
 
 use super::Report;
 use crate::tables::Tables;

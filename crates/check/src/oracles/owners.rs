@@ -1,5 +1,7 @@
-//! At each moment a name has one owner at most: no two shards hold partitions that it belongs to, but for a shard that is
-//! handing it over and keeps everybody waiting until it knows whether that was decided.
+//! Owners of names: at each moment a name has one at most.
+//!
+//! No two shards hold partitions that it belongs to, but for a shard that is handing it over and
+//! keeps all requests waiting until it knows whether that was decided.
 
 use super::Report;
 use crate::tables::Tables;
@@ -37,7 +39,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
     }
 }
 
-/// What is left of a range without what the shard is handing over.
+/// A range without the part that the shard is handing over.
 fn without(
     tables: &Tables,
     shard: ShardId,

@@ -1,5 +1,7 @@
-//! One owner for every name a directory may hold: the partitions that its shards have tile the whole
-//! range of hashes, and no shard's map speaks of a partition that is nowhere.
+//! Partitions: one owner for every name that a directory may hold.
+//!
+//! The partitions that its shards have tile the whole range of hashes, and no shard's map speaks of
+//! a partition that is nowhere.
 
 use super::Report;
 use crate::tables::Tables;

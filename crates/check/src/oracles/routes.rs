@@ -1,6 +1,8 @@
-//! Whoever knows nothing of a directory, or too little, finds the owner of any name with few questions: two if it knows
-//! nothing, since the home knows all that was reported to it, and otherwise two more than the owner's partition is deep,
-//! since each wrong shard sends it to a deeper partition or to the home.
+//! Routes: a client with any map of a directory finds the owner of a name with few questions.
+//!
+//! Two if it knows nothing, since the home knows all that was reported to it, and otherwise two
+//! more than the owner's partition is deep, since each wrong shard sends it to a deeper partition
+//! or to the home.
 
 use super::Report;
 use crate::tables::Tables;
@@ -109,7 +111,7 @@ fn probe(
         }
     }
     Err(format!(
-        "the shards {asked:?} send who asks for {position:?} to one another"
+        "the shards {asked:?} send a client that looks for {position:?} to one another"
     ))
 }
 

@@ -1,5 +1,6 @@
-//! What is copied for a split belongs to a split: its source still holds both halves and means to hand
-//! one over, or will say that it has given up.
+//! Splits: each staged copy belongs to one.
+//!
+//! Its source still holds both halves and means to hand one over, or will say that it has given up.
 
 use super::Report;
 use crate::tables::Tables;

@@ -1,4 +1,6 @@
-//! Distributed operations come to their end: none stays under way, with its locks, while the servers run.
+//! Distributed operations: each comes to its end.
+//!
+//! None stays under way, with its locks, while the servers run.
 
 use super::Report;
 use crate::tables::Tables;

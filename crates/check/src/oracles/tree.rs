@@ -1,5 +1,7 @@
-//! Directories form one tree: each says that its parent is the directory its name is in, and from each
-//! the way up ends at the root.
+//! Directories: they form one tree.
+//!
+//! Each says that its parent is the directory its name is in, and from each the way up ends at the
+//! root.
 
 use super::Report;
 use crate::inode::Holds;

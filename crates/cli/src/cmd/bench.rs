@@ -33,7 +33,7 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
-    /// What clients do
+    /// Work of the clients
     #[arg(value_enum)]
     workload: What,
     #[command(flatten)]
@@ -189,7 +189,7 @@ impl What {
     }
 }
 
-/// What was measured, as `--json` has it. Fields may be added; none goes or changes its meaning.
+/// Measurements as `--json` has them. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Line<'a, F> {
     #[serde(flatten)]
@@ -348,7 +348,7 @@ impl Context<'_> {
     }
 }
 
-/// What the servers did for so many clients.
+/// The servers' work for so many clients, in words.
 fn text(clients: u16, work: &ServersWork) -> String {
     let requests: Vec<String> = work.requests.iter().copied().map(units::count).collect();
     format!(

@@ -95,7 +95,7 @@ impl Dir {
         Ok(Outcome::Done)
     }
 
-    /// What is to be changed, if anything.
+    /// Settings to be changed, if any.
     fn settings(&self) -> Option<DirSettings> {
         let settings = DirSettings {
             threshold: self.threshold,
@@ -132,7 +132,7 @@ pub(crate) fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
     Ok(Path::new("/").join(rest))
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
 pub struct Report {
     path: String,

@@ -1,21 +1,21 @@
 //! `pandofs fsck`
 
+use crate::error_text::error_text;
 use crate::exit::Outcome;
 use crate::source::{Cluster, Source};
-use crate::told::told;
 use crate::units;
 use crate::{damage, dump};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pandofs_check::recovery::recover;
 use pandofs_check::{ClusterDump, Places, Problem, Tables, check, lasting};
-use pandofs_settle::settle;
 use pandofs_types::Time;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Checks of a file system in use before a problem is believed.
+/// Checks of a file system in use before a problem is reported.
 const PASSES: usize = 5;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -65,13 +65,13 @@ pub struct Fsck {
     json: bool,
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug)]
 pub struct Checked {
     pub problems: Vec<Problem>,
     /// Seen each time, but never twice the same.
     pub undecided: Vec<Problem>,
-    /// What a killed or stopped server may leave behind and the running ones clear away.
+    /// Remains of a killed or stopped server, which the running ones clear away.
     pub passing: Vec<Problem>,
     pub records: u64,
     pub passes: usize,
@@ -117,7 +117,7 @@ impl Fsck {
         let checked = match checked {
             Ok(checked) => checked,
             Err(error) if error.downcast_ref::<dump::ServerAway>().is_some() => {
-                eprintln!("pandofs: {}", told(&error));
+                eprintln!("pandofs: {}", error_text(&error));
                 return Ok(Outcome::ServerAway);
             }
             Err(error) => match error.downcast::<dump::Unreadable>() {
@@ -195,7 +195,7 @@ impl Fsck {
             let first = problems;
             drop(picture);
             let dump = dump::offline_as_stored(&cluster.map, &directories)?;
-            problems = after_settling(dump, &first);
+            problems = after_recovery(dump, &first);
             let of_operations = first.into_iter().filter(|found| !problems.contains(found));
             passing.extend(of_operations);
         }
@@ -214,18 +214,19 @@ fn is_unfinished(tables: &Tables) -> bool {
     tables.transactions.iter().any(|of| !of.ended)
 }
 
-/// What is wrong still when the shards have finished what was under way; all that was `found` and more, if they cannot.
-fn after_settling(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
+/// Problems that remain when the shards have finished what was under way; if they cannot, all that
+/// was `found` and more.
+fn after_recovery(dump: ClusterDump, found: &[Problem]) -> Vec<Problem> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = Time(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX));
     // A shard panics where what it has stored cannot be.
-    let settled = std::thread::Builder::new()
-        .name("settle".to_owned())
-        .spawn(move || settle(&dump, now))
-        .map(|settling| settling.join());
-    let why = match settled {
-        Ok(Ok(Ok(settled))) => {
-            let mut left = check(&settled);
+    let finished = std::thread::Builder::new()
+        .name("recovery".to_owned())
+        .spawn(move || recover(&dump, now))
+        .map(|thread| thread.join());
+    let why = match finished {
+        Ok(Ok(Ok(finished))) => {
+            let mut left = check(&finished);
             left.retain(|problem| problem.patience.is_zero());
             return left;
         }
@@ -254,7 +255,7 @@ fn say_untold(away: &[dump::ServerAway]) {
     }
 }
 
-/// What cannot be read is a problem, and keeps others from being looked for.
+/// Reports an unreadable store as a problem, which keeps others from being looked for.
 fn damaged(unreadable: dump::Unreadable) -> Checked {
     let problem = Problem {
         oracle: "readable",
@@ -303,7 +304,7 @@ pub fn check_online(
         let enough = checks.len() >= PASSES;
         let waits = |problem: &Problem| problem.patience > started.elapsed();
         if (enough && !found.problems.iter().any(waits))
-            || (found.problems.is_empty() && found.unsettled.is_empty())
+            || (found.problems.is_empty() && found.changing.is_empty())
         {
             let (young, mut problems): (Vec<_>, Vec<_>) = found
                 .problems
@@ -313,14 +314,14 @@ pub fn check_online(
             let (reports, mut away) = damage::reports(&cluster.map);
             let places = || Places::new(&picture.tables);
             problems.extend(damage::problems(&reports, places));
-            // What was found is told nevertheless.
+            // What was found is shown nevertheless.
             match problems.is_empty() {
                 true if !away.is_empty() => return Err(away.swap_remove(0).into()),
                 _ => say_untold(&away),
             }
             return Ok(Checked {
                 problems,
-                undecided: found.unsettled,
+                undecided: found.changing,
                 passing,
                 records,
                 passes: checks.len(),
@@ -339,7 +340,7 @@ fn progress() -> ProgressBar {
     bar
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 fn json(checked: &Checked) -> Result<String> {
     #[derive(Serialize)]
     struct Found<'c> {

@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// What is at a path.
+/// A file or directory at a path.
 struct Found {
     cluster: Cluster,
     client: Client,
@@ -227,7 +227,7 @@ impl Set {
         Ok(Outcome::Done)
     }
 
-    /// What is asked for, over so many servers.
+    /// The layout asked for, over so many servers.
     fn choice(&self, before: LayoutChoice, servers: usize) -> Result<LayoutChoice> {
         let servers = u16::try_from(servers).context("the cluster map has too many servers")?;
         let last = servers.saturating_sub(1);
@@ -260,7 +260,7 @@ impl Set {
     }
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
 struct Report {
     path: String,

@@ -26,7 +26,7 @@ no server is needed. Each says whether what its paper claims holds.";
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Model {
-    /// What to model; everything unless given
+    /// Experiments to model; all unless given
     #[arg(value_enum)]
     experiments: Vec<What>,
     /// Smaller name spaces and fewer points
@@ -35,7 +35,7 @@ pub struct Model {
     /// Whatever is drawn at random follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What things cost: paper, measured, or a JSON file
+    /// Costs of operations: paper, measured, or a JSON file
     #[arg(long, value_name = "COSTS", default_value = "paper")]
     costs: String,
     /// Print the costs as JSON and stop

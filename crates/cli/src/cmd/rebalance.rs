@@ -60,7 +60,7 @@ pub struct Rebalance {
     path: PathBuf,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Report {
     /// Directories that were looked at.

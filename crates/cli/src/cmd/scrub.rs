@@ -62,10 +62,10 @@ pub struct Scrub {
     json: bool,
 }
 
-/// `DEFAULT_ASKED_SCRUB_RATE` of the limits.
+/// Bytes a second that each server reads when it is asked to scrub, unless another rate is given.
 const DEFAULT_RATE: &str = "100M";
 
-/// What became of one server's pass.
+/// Outcome of one server's pass.
 #[derive(Debug)]
 enum End {
     Report(Box<ScrubReport>),
@@ -197,7 +197,8 @@ struct Progress {
     bar: ProgressBar,
     /// Of each server: thousandths, bytes, and whether it is paused.
     parts: Mutex<Vec<(u64, u64, bool)>>,
-    /// Whether whoever sees no bar was told that it waits for others to let servers go on.
+    /// Whether it was printed, where there is no bar, that it waits for others to let servers go
+    /// on.
     told: AtomicBool,
 }
 
@@ -256,7 +257,7 @@ fn places(cluster: &Cluster) -> Places {
     }
 }
 
-/// What a person reads.
+/// Output for people.
 fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     let mut text = String::new();
     for (server, end) in ends {
@@ -324,7 +325,7 @@ fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     )
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 fn json(ends: &[(ServerId, End)], damage: &Damage) -> Result<String> {
     #[derive(Serialize)]
     struct Server {
@@ -376,7 +377,6 @@ fn json(ends: &[(ServerId, End)], damage: &Damage) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::DEFAULT_ASKED_SCRUB_RATE;
 
     fn ends(damaged: Vec<(u64, u64)>, faults: Vec<String>) -> Vec<(ServerId, End)> {
         let report = ScrubReport {
@@ -390,11 +390,8 @@ mod tests {
     }
 
     #[test]
-    fn the_default_rate_is_the_one_that_is_named() {
-        assert_eq!(
-            units::parse_bytes(DEFAULT_RATE),
-            Ok(DEFAULT_ASKED_SCRUB_RATE)
-        );
+    fn the_default_rate_can_be_read() {
+        assert_eq!(units::parse_bytes(DEFAULT_RATE), Ok(100 << 20));
     }
 
     #[test]

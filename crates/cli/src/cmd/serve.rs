@@ -42,7 +42,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Serves until it is told to stop.
+    /// Serves until it is ordered to stop.
     ///
     /// # Errors
     /// When it cannot start, or had to stop by itself.

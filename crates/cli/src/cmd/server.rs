@@ -71,7 +71,7 @@ enum What {
     },
 }
 
-/// What is said of the new servers.
+/// Options of the new servers.
 #[derive(Args, Clone, Debug, Default)]
 struct Given {
     /// How much each new server is to have beside the others, as 1 or 0.5; one for all, or one for each [default: 1]
@@ -96,7 +96,7 @@ impl ServerCommand {
             } => {
                 let cluster = source.find(None)?;
                 let _one_at_a_time = hold(&cluster.map_path)?;
-                // Somebody may just have added others.
+                // Others may just have been added.
                 let cluster = read_cluster(&cluster.map_path, cluster.data)?;
                 match &cluster.data {
                     Some(dir) if servers.is_empty() => add_here(dir, &cluster.map, *count, given),
@@ -154,7 +154,7 @@ fn add_here(dir: &DataDir, map: &ClusterMap, count: u16, given: &Given) -> Resul
         fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
         backend::format_server(&dir.server_data(server.id), &next, server.id)?;
     }
-    // From here on they belong to the file system; whoever starts now goes by this map.
+    // From here on they belong to the file system; what starts now goes by this map.
     write_atomically(&dir.cluster_map(), &next.to_json())?;
     crate::print(&added(map, &next))?;
     if !dir.is_held()? {
@@ -224,7 +224,7 @@ fn added(before: &ClusterMap, after: &ClusterMap) -> String {
     )
 }
 
-/// Before anybody is told of them, so that nobody has to wait for them.
+/// Before the others hear of them, so that none has to wait for them.
 fn wait_until_they_serve(map: &ClusterMap, servers: &[ServerInfo]) -> Result<()> {
     let deadline = Instant::now() + START_TIMEOUT;
     for server in servers {
@@ -264,7 +264,7 @@ fn announce(map: &ClusterMap) -> Result<Outcome> {
             .collect();
         let panicked = |_| {
             Err(AdminError::Protocol(
-                "the thread that told it panicked".into(),
+                "the thread that sent it the map panicked".into(),
             ))
         };
         told.into_iter()

@@ -34,7 +34,7 @@ has them, and what each server has of all shards and inodes beside its part of a
 
 /// Between two questions of `--wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
-/// What a server has for its answer at least, however little is left of `--wait`.
+/// Time that a server has for its answer at least, however little is left of `--wait`.
 const LEAST_LIMIT: Duration = Duration::from_millis(500);
 
 /// Show servers, shards, entries, splits, logs and counters
@@ -162,7 +162,7 @@ fn requests(view: &ServerView) -> u64 {
     view.status.as_ref().map_or(0, |status| status.requests)
 }
 
-/// What a person reads. `rates`: requests per second since the last time, by server.
+/// Output for people. `rates`: requests per second since the last time, by server.
 fn text(
     cluster: &Cluster,
     views: &[ServerView],
@@ -277,7 +277,7 @@ fn text(
     text
 }
 
-/// What the server places by at present where the policy adapts.
+/// Granularity by which the server places at present, where the policy adapts.
 fn placing(view: &ServerView) -> String {
     let granularity = view
         .status
@@ -292,7 +292,7 @@ fn placing(view: &ServerView) -> String {
     })
 }
 
-/// What there is to say of damage and of looking for it.
+/// Damage, and the state of scrubbing, in words.
 fn scrubbing(view: &ServerView) -> String {
     let Some(scrub) = &view.scrub else {
         return String::new();

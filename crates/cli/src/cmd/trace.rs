@@ -49,9 +49,10 @@ pub struct TraceCommand {
 enum What {
     /// Do what is in a trace, in a new directory, which stays
     ///
-    /// Of a recording each operation is done when all is done that it depends on, whoever did it: what ended before it
-    /// began, on the same names or the same inode. One that fails otherwise than it did is counted and told. Other traces
-    /// keep each client's order, and end with what fails.
+    /// Of a recording each operation is done when all is done that it depends on, by any client:
+    /// what ended before it began, on the same names or the same inode. One that fails otherwise
+    /// than it did is counted and reported. Other traces keep each client's order, and end with
+    /// what fails.
     Replay {
         #[command(flatten)]
         target: TargetArgs,
@@ -65,21 +66,22 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// What was recorded, or made
+        /// File of a recorded or generated trace
         trace: PathBuf,
     },
     /// Mount, run a command, unmount, and write down what was done through the mount
     ///
-    /// A mount of its own is recorded for as long as the command runs, whoever uses it. To record for longer, mount with
-    /// 'pandofs mount --trace FILE'. Written down are names, numbers and sizes, and nothing of what files hold. Where the
-    /// trace's disk is full the recording ends and the command goes on.
+    /// A mount of its own is recorded for as long as the command runs, with all programs that use
+    /// it. To record for longer, mount with 'pandofs mount --trace FILE'. Written down are names,
+    /// numbers and sizes, and nothing of what files hold. Where the trace's disk is full the
+    /// recording ends and the command goes on.
     Record(Box<Record>),
     /// Count what is in a trace
     Summarize {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// What was recorded, or made
+        /// File of a recorded or generated trace
         trace: PathBuf,
     },
     /// Make a trace with the mix of FPFS's table I
@@ -107,7 +109,7 @@ struct Record {
     to: PathBuf,
     /// Where to mount it: a directory that is there
     mountpoint: PathBuf,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     #[command(flatten)]

@@ -88,7 +88,8 @@ pub struct Up {
 }
 
 impl Up {
-    /// Runs until it is told to stop. `given`: the options on the command line, without defaults.
+    /// Runs until it is ordered to stop. `given`: the options on the command line, without
+    /// defaults.
     ///
     /// # Errors
     /// When the cluster cannot be run, or did not stop cleanly.

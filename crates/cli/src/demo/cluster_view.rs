@@ -1,4 +1,4 @@
-//! How a directory spreads over the servers, as a picture that is drawn again and again.
+//! Picture of a directory's spread over the servers, drawn again and again.
 
 use crate::cmd::dir::Report;
 use crate::source::Cluster;
@@ -33,7 +33,7 @@ struct Shared {
     seen: Mutex<Seen>,
 }
 
-/// What was seen last.
+/// The state that was seen last.
 #[derive(Default)]
 struct Seen {
     /// The directory to look at, by its path inside the file system.

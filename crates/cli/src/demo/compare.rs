@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was compared.
+/// Counts of what was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
     pub entries: u64,
@@ -164,7 +164,7 @@ mod tests {
         root.to_owned()
     }
 
-    /// What is said after one change to the copy.
+    /// Report after one change to the copy.
     fn said(change: impl FnOnce(&Path)) -> String {
         let scratch = tempfile::tempdir().unwrap();
         let original = tree(&scratch.path().join("original"));

@@ -19,7 +19,7 @@ const BACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is asked.
 const ASK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What happened.
+/// Result of the crash.
 #[derive(Clone, Debug)]
 pub struct Crash {
     server: ServerId,
@@ -141,7 +141,7 @@ fn kill(plan: &Plan, victim: &ServerInfo) -> Result<(u64, Receiver<Result<Durati
         .name("waiting for the killed server".into())
         .spawn(move || {
             let answered = wait_until_back(fs, &victim, old_pid, killed_at);
-            // Nobody listens when the demo has failed meanwhile.
+            // The channel has no receiver when the demo has failed meanwhile.
             let _ = sender.send(answered);
         })
         .context("cannot start a thread")?;

@@ -19,7 +19,7 @@ pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a process says how far it is.
 const TELL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What each process does to each of its files.
+/// Work of each process on each of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Job {
     Create,
@@ -102,7 +102,7 @@ fn perform(job: Job, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the processes tell.
+/// Messages of the processes.
 enum Said {
     Done { process: usize, count: u64 },
     Ended { process: usize },
@@ -225,7 +225,7 @@ impl Crowd {
             .spawn(move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
                     if let Ok(count) = line.parse() {
-                        // Nobody listens after a failure.
+                        // The channel has no receiver after a failure.
                         let _ = sender.send(Said::Done { process, count });
                     }
                 }

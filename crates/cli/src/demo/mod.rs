@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How often a directory must have outgrown the threshold on each server to have spread out evenly.
 const SPREAD_OUT_PARTITIONS: u64 = 2;
 
-/// What is to be shown.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub cluster: Cluster,

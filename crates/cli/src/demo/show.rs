@@ -1,4 +1,4 @@
-//! What the person sees while it runs: bars that are redrawn on a terminal, plain lines elsewhere.
+//! Progress of the demo: bars that are redrawn on a terminal, plain lines elsewhere.
 
 use crate::units;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What is unpacked, unless told.
+/// Tree that is unpacked unless another is given.
 const DEFAULT_TREE: &str = "/usr/include";
 /// Where on the mount.
 const FOLDER: &str = "tree";

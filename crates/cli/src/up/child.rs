@@ -13,7 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
-/// What a child is for.
+/// Role of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Server(ServerId),
@@ -110,7 +110,7 @@ impl Running {
             .try_wait()
             .context("cannot ask for a child's end")?;
         if ended.is_some() {
-            // Removed by somebody else is removed.
+            // Removed by another process is removed, too.
             let _ = fs::remove_file(&self.pid_file);
         }
         Ok(ended)

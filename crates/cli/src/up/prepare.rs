@@ -11,10 +11,10 @@ use pandofs_types::{Epoch, ServerId};
 use std::fs;
 use std::net::SocketAddr;
 
-/// Servers of a new cluster, unless told.
+/// Servers of a new cluster, unless another number is given.
 pub const DEFAULT_SERVERS: u16 = 4;
 
-/// What was asked of a new cluster; an existing one must not contradict it.
+/// Options of a new cluster; an existing one must not contradict them.
 #[derive(Clone, Debug)]
 pub struct NewCluster<'a> {
     pub servers: Option<u16>,
@@ -86,8 +86,8 @@ pub fn open_or_create(
     Ok(map)
 }
 
-/// Whether a file system may be in that directory: it is one's, or has nothing of anybody else. To be asked before
-/// anything is written to it.
+/// Whether a file system may be in that directory: it is one's, or has nothing else in it. To be
+/// asked before anything is written to it.
 ///
 /// # Errors
 /// What there is.

@@ -2,9 +2,9 @@
 
 use super::child::{Recipe, Role, Running, describe_end};
 use super::voice::Voice;
+use crate::error_text::error_text;
 use crate::killed;
 use crate::signals::{self, Signal};
-use crate::told::told;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal as Kill;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ const PROBATION: Duration = Duration::from_secs(10);
 /// The time between looks for servers that have joined and for a mount that was killed and cannot end.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to run.
+/// The processes to run.
 pub struct Plan {
     pub servers: Vec<Recipe>,
     /// All servers of the cluster as it is now, if it has changed since this was asked last.
@@ -81,7 +81,7 @@ struct Member {
     restart_at: Option<Instant>,
 }
 
-/// What the loop woke up for.
+/// Cause for which the loop woke up.
 enum Wake {
     Stop(&'static str),
     Ready(Role),
@@ -259,7 +259,7 @@ impl Supervisor<'_> {
         if let Some(point) = self.mount_point.as_ref().filter(|_| is_ending)
             && let Err(error) = killed::abort(point)
         {
-            self.voice.problem(&told(&error));
+            self.voice.problem(&error_text(&error));
             // It will not go better.
             self.mount_point = None;
         }
@@ -285,7 +285,7 @@ impl Supervisor<'_> {
         }
         let pause = match member.failures {
             0 => Duration::ZERO,
-            // For ever: a disk may be well again, or somebody puts a copy in the place of what is damaged.
+            // For ever: a disk may be well again, or a copy may be put in the place of what is damaged.
             failures => FIRST_PAUSE
                 .saturating_mul(2_u32.saturating_pow(failures - 1))
                 .min(LONGEST_PAUSE),
@@ -309,7 +309,7 @@ impl Supervisor<'_> {
             if self.members[at].restart_at.is_some_and(|due| due <= now) {
                 self.members[at].restart_at = None;
                 if let Err(error) = self.start(at) {
-                    self.voice.problem(&told(&error));
+                    self.voice.problem(&error_text(&error));
                 }
             }
         }
@@ -325,7 +325,7 @@ impl Supervisor<'_> {
             self.voice.note(&format!("{role} has joined: starting it"));
             self.members.push(Member::new(recipe));
             if let Err(error) = self.start(self.members.len() - 1) {
-                self.voice.problem(&told(&error));
+                self.voice.problem(&error_text(&error));
             }
         }
     }
@@ -336,7 +336,7 @@ impl Supervisor<'_> {
         member.started_at = Instant::now();
         member.ready = None;
         let (role, start, sender) = (member.recipe.role, member.starts, self.sender.clone());
-        // Nobody listens once everything has stopped.
+        // The channel has no receiver once everything has stopped.
         let ready = move || drop(sender.send(Event::Ready { role, start }));
         member.running = Some(member.recipe.start(ready)?);
         Ok(())
@@ -426,7 +426,7 @@ impl Supervisor<'_> {
         loop {
             match self.next(Some(deadline))? {
                 Wake::CommandEnded(status) => return Ok(Some(status)),
-                Wake::Timeout => bail!("the command did not end when it was told to"),
+                Wake::Timeout => bail!("the command did not end when asked to"),
                 Wake::Stop(_) | Wake::Ready(_) | Wake::Ended(..) => {}
             }
         }
@@ -500,14 +500,14 @@ fn has_failed(status: ExitStatus, served: Option<Duration>) -> bool {
     served.is_none_or(|served| served < PROBATION && status.code().is_some())
 }
 
-/// Whether a child that was told to stop ended as it should: by itself, or of the signal that told it, which it does not
-/// catch before it serves.
+/// Whether a child that was ordered to stop ended as it should: by itself, or of the signal that
+/// ordered it, which it does not catch before it serves.
 fn stopped_well(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
     status.success() || status.signal() == Some(Kill::TERM.as_raw())
 }
 
-/// What a shell would make of it.
+/// Exit code as a shell would give it.
 fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status

@@ -1,4 +1,4 @@
-//! What `up` says: to the person, and to its log.
+//! Messages of `up`: to the person, and to its log.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,12 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Voice {
     log: Option<File>,
-    /// Only problems are told; a command has the terminal.
+    /// Only problems are shown; a command has the terminal.
     quiet: bool,
 }
 
 impl Voice {
-    /// A log that cannot be opened is told of, once, and done without.
+    /// A log that cannot be opened is reported, once, and done without.
     pub fn new(log: &Path, quiet: bool) -> Voice {
         match OpenOptions::new().create(true).append(true).open(log) {
             Ok(file) => Voice {
@@ -53,7 +53,7 @@ impl Voice {
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
-            // A full disk must not stop the supervision; the person was told.
+            // A full disk must not stop the supervision; the person has seen the message.
             let _ = writeln!(log, "{}.{:03} {text}", now.as_secs(), now.subsec_millis());
         }
     }

@@ -35,9 +35,9 @@ impl MemoryLog {
         MemoryLog::default()
     }
 
-    /// What a crash leaves: all that was forced, then the first `keep_unsynced` unforced appends
-    /// and the prunes between them. With more than there are, as after a mere kill of the process,
-    /// nothing is lost; otherwise the prunes after the last append that was kept are.
+    /// Returns the log after a crash: all that was forced, then the first `keep_unsynced` unforced
+    /// appends and the prunes between them. With more than there are, as after a mere kill of the
+    /// process, nothing is lost; otherwise the prunes after the last append that was kept are.
     ///
     /// With `torn`, half of the next append's bytes reached the disk too; opening the log has to
     /// drop them. This log is untouched.

@@ -22,7 +22,7 @@ impl From<&Entry<'_>> for OwnedEntry {
     }
 }
 
-/// What changes a log.
+/// A change of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     Append(Vec<OwnedEntry>),

@@ -1,4 +1,4 @@
-//! What is left after a crash.
+//! Contents of a log after a crash.
 
 use super::{Make, ReopenableLog, append_one_each, assert_holds};
 use crate::Log;

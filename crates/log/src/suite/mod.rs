@@ -75,7 +75,7 @@ fn contents_from<L: Log + ?Sized>(log: &L, stream: u64, from: u64) -> Vec<(u64, 
     found
 }
 
-/// What the suite writes as entry `index` of `stream`: no two entries alike, of all lengths
+/// Payload of entry `index` of `stream` in the suite: no two entries alike, of all lengths
 /// from 16 to 143 bytes.
 pub fn payload(stream: u64, index: u64) -> Vec<u8> {
     let mut payload = [stream.to_be_bytes(), index.to_be_bytes()].concat();

@@ -122,7 +122,7 @@ impl ClusterMap {
 mod tests {
     use super::super::tests::cluster;
     use super::*;
-    use crate::ddg::{DirPolicy, FilePolicy};
+    use crate::policy::{DirPolicy, FilePolicy};
     use pandofs_types::limits::MAX_SERVER_WEIGHT;
     use pandofs_types::{CommitProtocol, ShardId};
     use proptest::prelude::*;
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Who was away while servers were added one after the other goes on by the last map.
+    /// A server that was away while others were added one after the other goes on by the last map.
     #[test]
     fn an_epoch_for_each_server_that_joined_may_be_skipped() {
         let map = cluster(16, 2);

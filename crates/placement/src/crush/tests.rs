@@ -156,8 +156,8 @@ fn shards_move_only_to_the_one_that_joins_and_from_the_one_that_leaves() {
     assert_little_moves(&five, four, 1.0);
 }
 
-/// What a domain has of the shards it has drawn for itself, so the shards of the others, and which of their servers
-/// leads each, hang on it in nothing else.
+/// The shards that a domain has drawn for itself, so the shards of the others, and which of their
+/// servers leads each, depend on it in nothing else.
 #[test]
 fn of_a_domain_that_joins_or_leaves_only_its_own_shards_move() {
     let two = [vec![ONE, 2 * ONE], vec![ONE, ONE, ONE]];

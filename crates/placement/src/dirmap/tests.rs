@@ -314,9 +314,9 @@ fn the_later_change_wins_whatever_is_heard_first() {
     assert_eq!(stale, made_again);
 }
 
-/// Each partition is on a shard of its own, splits and merges by what that shard knows alone, and tells
-/// others all that it knows, in any order. Whatever anybody knows is a map that tiles the positions, and no
-/// two of them contradict one another.
+/// Each partition is on a shard of its own, splits and merges by what that shard knows alone, and
+/// tells others all that it knows, in any order. Whatever a shard knows is a map that tiles the
+/// positions, and no two of them contradict one another.
 #[test]
 fn maps_fit_whoever_splits_merges_and_hears_of_it() {
     const SLOTS: u32 = 32;
@@ -426,7 +426,7 @@ fn an_array_is_renewed_by_its_home_and_others_take_it_up() {
     home.activate(PartitionIndex(2));
     assert!(other.merge(&home));
     assert_eq!(other, home);
-    // What nobody has yet may go elsewhere.
+    // A partition that no shard has yet may go elsewhere.
     assert!(home.renew_slots(slots(5)));
     assert_eq!((home.version(), home.slots()), (3, &slots(5)[..]));
     assert!(!home.merge(&other));

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cluster::tests::cluster;
-use crate::ddg::{DirPolicy, FilePolicy, GrainState, place_file};
+use crate::ddg::{GrainState, place_file};
+use crate::policy::{DirPolicy, FilePolicy};
 
 const DRAW: u64 = 1 << 32;
 
@@ -39,7 +40,7 @@ fn size(dir_depth: u32, dir_width: u32, file_width: u32) -> Granularity {
 const LARGE: (u32, u32) = (6, 256);
 const SMALL: (u32, u32) = (1, 1);
 
-/// What is placed by where the server has so many objects: depth and width, and where a new unit begins.
+/// Choice where the server has so many objects: depth and width, and the shard of a new unit.
 fn placing(
     placer: &mut Placer,
     map: &ClusterMap,
@@ -109,7 +110,7 @@ fn what_is_made_first_is_spread() {
         placing(&mut placer, &map, last, 1 | 2 << 32, 0).1,
         ShardId(2)
     );
-    // A server alone has nobody to give anything to.
+    // A server alone has no other to give anything to.
     let alone = even(1);
     let mut placer = first(&alone);
     assert_eq!(
@@ -164,7 +165,7 @@ fn what_a_message_says_of_its_server_counts() {
     let alone = gives_from(&mut placer, &map);
     placer.learn(&map, ShardId(1), 316);
     assert_eq!(gives_from(&mut placer, &map), alone + 100);
-    // So it does from another of its shards, and if it is less; what is told later counts as well.
+    // So it does from another of its shards, and if it is less; later reports count as well.
     placer.learn(&map, ShardId(5), 616);
     assert_eq!(gives_from(&mut placer, &map), alone + 200);
     placer.learn(&map, ShardId(9), 16);
@@ -177,7 +178,7 @@ fn what_a_message_says_of_its_server_counts() {
     assert_eq!(gives_from(&mut placer, &map), alone);
 }
 
-/// Servers that are told nothing: what the messages say that making something takes is enough.
+/// Servers without reports: what the messages say that making something takes is enough.
 #[test]
 fn a_tree_spreads_by_what_its_own_messages_say() {
     let map = even(16);

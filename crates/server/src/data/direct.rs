@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// What places in the file and in memory have to be multiples of.
+/// Alignment of offsets in the file and in memory.
 const ALIGNMENT: usize = 4_096;
 
 /// Reads `length` bytes from `offset` on, fewer where the file ends.

@@ -1,4 +1,4 @@
-//! Where a file has space.
+//! Extents of a file: the ranges in which it has space on the disk.
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! The cuts of a file that an object has followed, and what is asked of it by another number of them.
+//! The cuts of a file that an object has followed, and requests that go by another number of them.
 
 use super::objects::{Objects, Outcome};
 use super::open::OpenObject;
@@ -8,8 +8,8 @@ use pandofs_types::{FsError, Ino};
 use std::sync::Arc;
 
 impl Objects {
-    /// What comes of a change that goes by another number of cuts than the object has followed; none if it may be
-    /// carried out.
+    /// Returns the answer to a change that goes by another number of cuts than the object has
+    /// followed; none if it may be carried out.
     pub(super) fn outdated(&mut self, request: &DataRequest) -> Result<Option<Outcome>, FsError> {
         let Some((ino, wanted)) = cuts_of(request) else {
             return Ok(None);
@@ -26,7 +26,7 @@ impl Objects {
                 .filter(|_| followed >= wanted)
                 .map(|object| Outcome::Force(Work::Header(object))));
         }
-        // Of an object that was made by a write nobody has said so.
+        // That was not said of an object that was made by a write.
         let cuts = followed.max(FIRST_CUTS);
         Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
     }

@@ -124,8 +124,8 @@ impl Generations {
         self.current
     }
 
-    /// What clients are told of it. A record that was removed counts from 1 again: then it is the start of the machine
-    /// that makes the difference.
+    /// Returns the generation as clients get it. A record that was removed counts from 1 again:
+    /// then it is the start of the machine that makes the difference.
     pub fn machine(&self) -> Machine {
         let boot = crc32c::crc32c(self.record().boot.as_bytes());
         Machine(self.current << 32 | u64::from(boot))

@@ -1,7 +1,7 @@
-//! What is known to be damaged.
+//! Known damage of data objects.
 
+use crate::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};
 use pandofs_types::Ino;
-use pandofs_types::limits::{MAX_DAMAGE_LISTED, MAX_FAILING_LISTED};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) struct Health {
     damaged: Mutex<BTreeSet<(Ino, u64)>>,
     /// With what there is to say of each.
     failing: Mutex<BTreeMap<Ino, String>>,
-    /// How many blocks are in `damaged`; for whoever only wants to know that there are none.
+    /// How many blocks are in `damaged`; for callers that only need to know that there are none.
     known: AtomicU64,
     refused: AtomicU64,
     taken: AtomicU64,

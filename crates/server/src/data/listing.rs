@@ -1,9 +1,9 @@
-//! Which objects there are.
+//! List of the data objects of a server.
 
 use super::objects::{SUMS_SUFFIX, directory};
+use crate::limits::MAX_OBJECTS_LISTED;
 use pandofs_api::AdminReply;
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_OBJECTS_LISTED;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -84,7 +84,7 @@ pub(crate) fn names(root: &Path, last_byte: u8) -> io::Result<Names> {
     })
 }
 
-/// What a file in a directory of objects is, by its name.
+/// Kind of a file in a directory of objects, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Object(u64),

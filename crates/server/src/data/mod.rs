@@ -1,4 +1,4 @@
-//! Data objects: the stripes of files, each a file of the local file system with its checksums beside it.
+//! Data objects: stripes of files, each a local file with its checksums beside it.
 //!
 //! The object of inode `0123456789abcdef` (hexadecimal) is `data/ef/0123456789abcdef` below the
 //! server's directory: the last byte of the number spreads files that were made one after the other

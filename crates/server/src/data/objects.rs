@@ -1,4 +1,4 @@
-//! What is done to data objects, on one thread.
+//! Requests about data objects, carried out on one thread.
 
 use super::direct;
 use super::extents::without_space;
@@ -11,8 +11,9 @@ use super::settling::Unsettled;
 use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
 use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
+use crate::limits::MAX_OPEN_OBJECTS;
 use pandofs_api::{DataReply, DataRequest};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, MAX_OPEN_OBJECTS};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How the name of a file of checksums ends.
 pub(super) const SUMS_SUFFIX: &str = ".sums";
 
-/// What all threads know of the objects below a directory.
+/// State that all threads share of the objects below a directory.
 #[derive(Debug)]
 pub(crate) struct Holdings {
     pub root: PathBuf,
@@ -84,7 +85,7 @@ pub(crate) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}{SUMS_SUFFIX}", ino.0))
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(DataReply),
@@ -396,7 +397,7 @@ impl Objects {
     }
 
     /// Opens files, and once more after it has closed those that are only kept open: it may have been
-    /// told that there are too many.
+    /// refused as too many.
     fn with_files<T>(&mut self, open: impl Fn(&Objects) -> io::Result<T>) -> io::Result<T> {
         match open(self) {
             Err(error) if is_out_of_files(&error) && self.open.close_all() => open(self),
@@ -549,7 +550,7 @@ impl Objects {
         }
     }
 
-    /// What is logged of an object.
+    /// Function that logs notes on an object.
     fn notes(&self, ino: Ino) -> Box<dyn Fn(Note) + Send + Sync> {
         let holdings = Arc::clone(&self.holdings);
         Box::new(move |note| {
@@ -579,7 +580,7 @@ impl Objects {
         })
     }
 
-    /// What a client is told; damage is made known.
+    /// Error for the client; damage is made known.
     pub(super) fn refusal(&self, doing: &str, ino: Ino, error: SumsError) -> FsError {
         let blocks = match error {
             SumsError::Io(error) => return self.failure(doing, ino, &error),
@@ -664,7 +665,7 @@ pub(super) fn without_sums(room: u64) -> u64 {
     blocks * BLOCK
 }
 
-/// What the client is told of the system's error; what it does not explain goes to the log.
+/// Error for the client from one of the system; what it does not explain goes to the log.
 pub(super) fn failure(doing: &str, path: &Path, error: &io::Error) -> FsError {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FsError::NoSpace,

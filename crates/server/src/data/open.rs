@@ -17,7 +17,7 @@ pub(crate) struct OpenObject {
     /// even if it was there: who made it may not have forced it.
     entry_forced: AtomicBool,
     /// Changes since it was opened, and how many of them are known to be on disk with their checksums.
-    /// What happened before it was opened is not.
+    /// Events before it was opened are not.
     changes: AtomicU64,
     forced: AtomicU64,
 }
@@ -132,7 +132,7 @@ impl OpenObjects {
         object
     }
 
-    /// Closes all that nobody else is using; whether there were any.
+    /// Closes all that nothing else is using; returns whether there were any.
     pub fn close_all(&mut self) -> bool {
         let had = !self.by_ino.is_empty();
         self.by_ino.clear();

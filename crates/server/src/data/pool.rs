@@ -3,12 +3,12 @@
 use super::objects::{Holdings, Objects};
 use super::syncer;
 use super::worker::{Job, Worker};
+use crate::connection::ConnectionKey;
 use crate::error::ServerError;
 use crate::helper;
+use crate::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use crate::mailbox::Mailbox;
-use crate::slots::SlotKey;
 use pandofs_api::DataRequest;
-use pandofs_types::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use pandofs_types::{Ino, ServerId};
 use std::io;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Who asked, and what the lane needs to know to answer.
+/// Origin of a request, with what the lane needs to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataOrigin {
     /// The request `id` on a client's connection, which owes the client up to `owed` bytes.
     Client {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         owed: usize,
     },
@@ -100,7 +100,7 @@ impl DataPool {
         })
     }
 
-    /// For whoever looks after the objects.
+    /// For the scrubber.
     pub fn workers(&self) -> Workers {
         self.workers.clone()
     }
@@ -123,7 +123,7 @@ impl DataPool {
     /// When the threads are gone.
     pub fn list(
         &self,
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         after: u64,
         max: u32,
@@ -153,7 +153,8 @@ impl DataPool {
     }
 }
 
-/// Threads have their own way to give themselves orders, so they do not end when nobody else has one.
+/// Threads have their own way to give themselves orders, so they do not end when all others are
+/// dropped.
 impl Drop for DataPool {
     fn drop(&mut self) {
         self.end();

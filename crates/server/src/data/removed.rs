@@ -2,15 +2,15 @@
 //!
 //! An inode's number is given out once, so nothing is ever to be done to its objects after their removal. But a request
 //! may come after that: by another connection than the removal, when the inode has moved to another shard in between and
-//! nobody waits for the request any more.
+//! no client waits for the request any more.
 //!
 //! ```text
 //! old shard:  cut 2 (late) ................................................ makes an empty object, which stays
 //! new shard:                 cut 3, which does what cut 2 did    removal
 //! ```
 
+use crate::limits::MAX_REMEMBERED_REMOVALS;
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_REMEMBERED_REMOVALS;
 use std::collections::{HashSet, VecDeque};
 
 /// The last of them, [`MAX_REMEMBERED_REMOVALS`] at most.

@@ -1,18 +1,19 @@
 //! Objects that a force failed for.
 //!
-//! Linux tells of a write-back that failed once: the next force through the same open file, of pages that have not
-//! been changed since, finds nothing to do and succeeds, and so it does for whoever opens the file later. What they had is
-//! in memory only, and gone as soon as memory is needed. So a force that failed, whoever it was for (a client, a shard,
-//! or this server, to settle the object), is remembered here, and the object's bytes are written once more, all of them,
-//! before anybody is told that they are on disk. Memory may have given them up by then: what comes back from the disk
-//! does not fit its checksum, and nobody is told so.
+//! Linux tells of a write-back that failed once: the next force through the same open file, of
+//! pages that have not been changed since, finds nothing to do and succeeds, and so it does for a
+//! file opened later. What they had is in memory only, and gone as soon as memory is needed. So a
+//! force that failed, whatever it was for (a client, a shard, or this server, to settle the
+//! object), is remembered here, and the object's bytes are written once more, all of them, before
+//! they are acknowledged as on disk. Memory may have given them up by then: what comes back from
+//! the disk does not fit its checksum, and no error is reported.
 
 use super::objects::{self, Objects, Outcome};
 use super::open::OpenObject;
 use super::sums::SumsError;
 use super::syncer::Work;
+use crate::limits::MAX_REWRITES_KNOWN;
 use pandofs_api::DataReply;
-use pandofs_types::limits::MAX_REWRITES_KNOWN;
 use pandofs_types::{FsError, Ino};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

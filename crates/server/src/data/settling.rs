@@ -1,7 +1,7 @@
-//! Which objects are to be settled, and when.
+//! Objects that are to be settled, and their times.
 
+use crate::limits::MAX_UNSETTLED_KNOWN;
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_UNSETTLED_KNOWN;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,9 @@ use super::objects::{Objects, failure, with_sums};
 use super::open::OpenObject;
 use super::sums::{BLOCK, Raw};
 use crate::disk::{Need, reserve};
+use crate::limits::{ALLOCATION_STEP_SHARE, MAX_ALLOCATION_STEP_BYTES};
 use pandofs_api::{Allocation, DataReply};
-use pandofs_types::limits::{ALLOCATION_STEP_SHARE, MAX_ALLOCATION_STEP_BYTES, MAX_FILE_BYTES};
+use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{FsError, Ino};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
@@ -81,7 +82,7 @@ impl Objects {
     }
 
     /// Gives an object the space that it has not, step by step: the local file system would give all it has
-    /// before it says that it has no more, and whoever else uses the disk would be left without any. When it
+    /// before it says that it has no more, and other users of the disk would have none. When it
     /// is not to be had after all, what was taken is given back.
     fn take(&self, object: &OpenObject, missing: &[Range<u64>]) -> Result<(), FsError> {
         let data = object.checked.data();
@@ -179,7 +180,7 @@ mod tests {
     use super::super::objects::{Holdings, without_sums};
     use super::*;
     use crate::disk::Room;
-    use pandofs_types::limits::SETTLE_AFTER;
+    use crate::limits::SETTLE_AFTER;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
     use tempfile::TempDir;

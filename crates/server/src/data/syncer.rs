@@ -1,5 +1,7 @@
-//! Forcing data objects, apart from reading and writing them: a forced write takes a thousand times
-//! as long as one into memory, and whoever reads another object must not wait for it.
+//! Forcing of data objects, apart from reading and writing them.
+//!
+//! A forced write takes a thousand times as long as one into memory, and readers of other objects
+//! must not wait for it.
 
 use super::health::is_of_the_disk;
 use super::objects::{self, Holdings};
@@ -15,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// What is to be forced.
+/// Object or directory to be forced.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// An object's data, and its directory entries if these may not be on disk.
@@ -28,20 +30,20 @@ pub(crate) enum Work {
     Removal { last_byte: u8 },
 }
 
-/// What a thread has forced for itself.
+/// Purpose for which a thread has forced something by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To change an object that was settled.
     Unsettle,
     /// To settle one that was not.
     Settle,
-    /// What was done to it for this cut, before it says that it has followed.
+    /// To say that it has followed this cut, whose changes were made.
     Follow(u32),
     /// That it has followed a cut, after so many before.
     Followed { before: u32 },
 }
 
-/// Who waits for it.
+/// Request that waits for a force.
 #[derive(Debug)]
 pub(super) enum Waiter {
     Request(DataOrigin),
@@ -56,7 +58,7 @@ impl Work {
         match self {
             Work::Object(object) => force_object(holdings, object),
             Work::Settling(object) => force_bytes(holdings, object, OpenObject::force_all),
-            // Its page is written again by whoever tries again.
+            // Its page is written again by the next attempt.
             Work::Header(object) => object.force_header().map_err(|error| {
                 failed(
                     holdings,

@@ -1,12 +1,13 @@
-//! What objects do, as a whole.
+//! Data objects as a whole.
 
 use super::listing::list;
 use super::objects::*;
 use super::open::OpenObject;
 use super::sums::Checked;
 use super::syncer::Work;
+use crate::limits::SETTLE_AFTER;
 use pandofs_api::{AdminReply, DataReply, DataRequest, FIRST_CUTS};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES, SETTLE_AFTER};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -197,7 +198,7 @@ fn an_object_says_that_it_has_followed_when_that_is_on_disk_and_not_before() {
     let cut_again = after.execute(truncate(2, 3), true);
     assert!(matches!(cut_again, Outcome::Follow(_, 2)), "{cut_again:?}");
     assert_eq!(done(&mut after, truncate(2, 3)), DataReply::Done);
-    // That it has may not have been forced by whoever said so.
+    // That it has may not have been forced by the thread that said so.
     let again = after.execute(truncate(2, 3), true);
     assert!(
         matches!(again, Outcome::Force(Work::Header(_))),
@@ -414,7 +415,7 @@ fn a_force_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with
     }
     let failed = Work::Settling(unforceable(7)).force(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
-    // What was ordered before that is known: of the pages that failed nothing is told any more.
+    // What was ordered before that is known: the system reports nothing more of the pages that failed.
     let object = objects.object(Ino(7)).unwrap().unwrap();
     let queued = Work::Object(object).force(&objects.holdings);
     assert_eq!(queued, Err(FsError::Io));
@@ -452,7 +453,7 @@ fn what_memory_gave_up_after_a_force_that_failed_is_never_said_to_be_forced() {
     file.set_len(40_960).unwrap();
     file.set_len(45_056).unwrap();
     assert_eq!(sync(&mut objects, 7), DataReply::Failed(FsError::Io));
-    // Whoever writes it anew has it on the disk.
+    // A rewrite has it on the disk.
     write(&mut objects, 7, 40_960, &[8; 4_096]);
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
     assert_eq!(sync(&mut objects, 7), DataReply::Done);

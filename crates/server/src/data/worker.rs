@@ -5,9 +5,9 @@ use super::objects::{Objects, Outcome};
 use super::open::OpenObject;
 use super::pool::{DataOrigin, object_of, share};
 use super::syncer::{Purpose, Waiter, Work};
+use crate::connection::ConnectionKey;
 use crate::error::ServerError;
 use crate::mailbox::{Mail, Mailbox};
-use crate::slots::SlotKey;
 use pandofs_api::{DataReply, DataRequest};
 use pandofs_types::{FsError, Ino};
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-/// What the thread is to do.
+/// Job of the thread.
 #[derive(Debug)]
 pub(crate) enum Job {
     Request {
@@ -23,12 +23,12 @@ pub(crate) enum Job {
         request: DataRequest,
     },
     List {
-        connection: SlotKey,
+        connection: ConnectionKey,
         id: u64,
         after: u64,
         max: u32,
     },
-    /// What the thread had forced for itself is on disk, or not.
+    /// Result of a force that the thread wanted for itself.
     Forced {
         object: Arc<OpenObject>,
         purpose: Purpose,
@@ -62,7 +62,7 @@ pub(super) struct Worker {
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
     held: HashMap<Ino, Held>,
-    /// Who is answered when an object has followed a cut.
+    /// Requests that are answered when an object has followed a cut.
     following: HashMap<Ino, DataOrigin>,
     /// An object is being forced to be settled. One at a time: whoever waits for a force of his own
     /// should not wait for many of these.
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is ordered to stop.
     pub fn run(mut self, received: &Receiver<Job>) {
         let mut stops = false;
         while !(stops && self.held.is_empty() && !self.is_settling) {
@@ -196,9 +196,10 @@ impl Worker {
         }
     }
 
-    /// What was done to an object for a cut is on disk: it says that it has followed. Nothing else is done to it before
-    /// that is on disk too. (A write that comes after the cut is carried out and forced, the machine loses power, and the
-    /// cut comes once more to an object that does not say that it has followed.)
+    /// Notes that the change of an object for a cut is on disk: it says that it has followed.
+    /// Nothing else is done to it before that is on disk too. (A write that comes after the cut is
+    /// carried out and forced, the machine loses power, and the cut comes once more to an object
+    /// that does not say that it has followed.)
     fn follow(&mut self, object: Arc<OpenObject>, cuts: u32, result: Result<(), FsError>) {
         let before = object.checked.cuts();
         let said = result.and_then(|()| {
@@ -238,7 +239,8 @@ impl Worker {
         self.go_on(ino, held);
     }
 
-    /// That an object is unsettled is on disk, or that failed: whoever wanted to change it learns that.
+    /// That an object is unsettled is on disk, or that failed: the requests that would change it go
+    /// on or fail.
     fn unsettled(&mut self, object: &OpenObject, result: Result<(), FsError>) {
         let ino = object.ino;
         let Some(mut held) = self.held.remove(&ino) else {

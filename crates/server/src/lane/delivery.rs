@@ -1,20 +1,20 @@
-//! What shards want done, and answers.
+//! Delivery of the outputs of shards: messages, data requests and answers.
 
-use super::{Lane, Pending, pass};
-use crate::connection::Role;
+use super::{Lane, Pending, PendingKey, pass};
+use crate::connection::{ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Asked;
 use crate::error::ServerError;
 use crate::faults::{Stage, name_of_data_request, name_of_message};
+use crate::limits::MAX_DAMAGE_LISTED;
 use crate::readers::ReadJob;
-use crate::slots::SlotKey;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Output, Ticket};
 use pandofs_store::StoreError;
-use pandofs_types::limits::MAX_DAMAGE_LISTED;
 use pandofs_types::{FsError, Leased, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};
+use slotmap::KeyData;
 use std::time::Instant;
 
 impl Lane {
@@ -91,7 +91,7 @@ impl Lane {
     /// its checksum is what was written.
     pub(super) fn unreadable(&mut self, shard: ShardId, ticket: Ticket, error: &StoreError) {
         let error = error.to_string();
-        // Each place once: whoever walks a tree comes to it again and again.
+        // Each place once: a walk of the tree meets it again and again.
         if self.damage_told.len() < MAX_DAMAGE_LISTED && !self.damage_told.contains(&error) {
             tracing::error!("damage: a request to shard {shard} cannot be answered: {error}");
             self.damage_told.insert(error);
@@ -157,9 +157,12 @@ impl Lane {
         self.answer(pending.connection, pending.id, body);
     }
 
-    /// Who is answered by this ticket; it is not used again.
+    /// Takes the request that this ticket answers; it is not used again.
     fn take_pending(&mut self, ticket: Ticket) -> Pending {
-        let Some(pending) = self.pending.remove(SlotKey::from_u64(ticket.0)) else {
+        let Some(pending) = self
+            .pending
+            .remove(PendingKey::from(KeyData::from_ffi(ticket.0)))
+        else {
             panic!("a shard answered ticket {} a second time", ticket.0);
         };
         self.repay(pending.connection, pending.owed);
@@ -167,7 +170,7 @@ impl Lane {
     }
 
     /// Notes that an answer, of at most this many bytes, is not to come any more.
-    pub(super) fn repay(&mut self, key: SlotKey, owed: usize) {
+    pub(super) fn repay(&mut self, key: ConnectionKey, owed: usize) {
         if let Some(connection) = self.connections.get_mut(key) {
             assert!(connection.owed >= owed, "an answer nobody asked for");
             connection.owed -= owed;
@@ -177,7 +180,7 @@ impl Lane {
     }
 
     /// The same for data, of which all connections together may have so much.
-    pub(super) fn repay_data(&mut self, key: SlotKey, owed: usize) {
+    pub(super) fn repay_data(&mut self, key: ConnectionKey, owed: usize) {
         assert!(self.owed >= owed, "data that was not counted");
         self.owed -= owed;
         if self.owed <= self.max_owed / 2 {
@@ -189,7 +192,7 @@ impl Lane {
     }
 
     /// Puts an answer into its connection's buffer, if the connection is still there.
-    pub(super) fn answer(&mut self, key: SlotKey, id: u64, body: AnswerBody) {
+    pub(super) fn answer(&mut self, key: ConnectionKey, id: u64, body: AnswerBody) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -213,7 +216,7 @@ impl Lane {
                 tracing::error!("an answer to {} cannot be sent: {error}", connection.peer());
                 let body = AnswerBody::Shard(Err(Refusal::Fs(FsError::Io)));
                 if let Err(error) = connection.unsent.push(&AnswerFrame { id, body }) {
-                    tracing::error!("and its replacement neither: {error}");
+                    tracing::error!("nor can the error in its place: {error}");
                 }
             }
             Err(error) => tracing::error!("an answer cannot be sent: {error}"),

@@ -1,20 +1,21 @@
-//! What connections bring.
+//! Intake of frames from connections.
 
 use super::rights::{may_ask, refusal};
 use super::{FlushWaiter, Lane, Pending};
-use crate::connection::{Arrival, Connection, Role};
+use crate::connection::{Arrival, Connection, ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
+use crate::limits::MAX_OWED_BYTES;
 use crate::readers::ReadJob;
-use crate::slots::SlotKey;
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, ShardRequest};
 use pandofs_shard::{Input, Ticket};
-use pandofs_types::limits::{MAX_LANE_BATCH, MAX_OWED_BYTES, MAX_SLOTS};
+use pandofs_types::limits::{MAX_LANE_BATCH, MAX_SLOTS};
 use pandofs_types::{ServerId, SessionId};
 use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
 use pandofs_wire::message::{AnswerBody, PeerFrame, RequestBody, RequestFrame};
+use slotmap::Key;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -62,7 +63,7 @@ impl Lane {
 
     /// Takes the frames that are there, reads once, and takes what has come. Answers whether there may
     /// be more.
-    fn take_turn(&mut self, key: SlotKey, now: Instant) -> Result<bool, ServerError> {
+    fn take_turn(&mut self, key: ConnectionKey, now: Instant) -> Result<bool, ServerError> {
         match self.take_frames(key, now)? {
             Pause::Full => return Ok(true),
             Pause::Stopped => return Ok(false),
@@ -104,7 +105,7 @@ impl Lane {
         }
     }
 
-    fn take_frames(&mut self, key: SlotKey, now: Instant) -> Result<Pause, ServerError> {
+    fn take_frames(&mut self, key: ConnectionKey, now: Instant) -> Result<Pause, ServerError> {
         let mut heard = None;
         let pause = loop {
             if self.inbox.len() >= MAX_LANE_BATCH {
@@ -113,7 +114,7 @@ impl Lane {
             let Some(connection) = self.connections.get_mut(key) else {
                 break Pause::Stopped;
             };
-            // Data waits for the disk and for nobody else, so that this ends. What other servers say, and that a
+            // Data waits for the disk alone, so that this ends. What other servers say, and that a
             // client has let go of a lease, may be what others wait for.
             let may_wait = matches!(connection.role, Role::Client { .. });
             if may_wait && !connection.hears_recalls && self.owed > self.max_owed {
@@ -148,7 +149,7 @@ impl Lane {
 
     fn take_frame(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         taken: Taken,
         heard: &mut Option<SessionId>,
         now: Instant,
@@ -172,7 +173,10 @@ impl Lane {
             }
             Taken::Unexpected => {
                 if let Some(connection) = self.connections.get_mut(key) {
-                    tracing::warn!("closing the connection of {}: it talks", connection.peer());
+                    tracing::warn!(
+                        "closing the connection of {}: unexpected data on an outgoing link",
+                        connection.peer()
+                    );
                 }
                 self.close(key, now);
             }
@@ -183,7 +187,7 @@ impl Lane {
 
     fn take_hello(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         hello: Result<Hello, HelloRefusal>,
         heard: &mut Option<SessionId>,
         now: Instant,
@@ -264,7 +268,7 @@ impl Lane {
     /// when it was started anew, or has noticed first that its connection is broken, and without authentication nothing
     /// but where it comes from tells it from somebody else: from where the other one does, or an address that the cluster
     /// map gives it. (Only who may use this server's Unix socket comes from there.)
-    fn may_be(&mut self, id: ServerId, key: SlotKey) -> bool {
+    fn may_be(&mut self, id: ServerId, key: ConnectionKey) -> bool {
         let comes_from = |connection: &Connection| connection.stream.peer_ip();
         let Some(from) = self
             .connections
@@ -282,7 +286,7 @@ impl Lane {
         comes_from(genuine) == Some(from) || is_of(from, addresses.unwrap_or_default())
     }
 
-    fn take_goodbye(&mut self, key: SlotKey, id: u64, session: SessionId) {
+    fn take_goodbye(&mut self, key: ConnectionKey, id: u64, session: SessionId) {
         let is_its_own = self
             .connections
             .get_mut(key)
@@ -295,7 +299,7 @@ impl Lane {
 
     fn take_request(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         frame: RequestFrame,
         now: Instant,
     ) -> Result<(), ServerError> {
@@ -322,7 +326,13 @@ impl Lane {
         Ok(())
     }
 
-    fn take_shard_request(&mut self, key: SlotKey, id: u64, request: ShardRequest, now: Instant) {
+    fn take_shard_request(
+        &mut self,
+        key: ConnectionKey,
+        id: u64,
+        request: ShardRequest,
+        now: Instant,
+    ) {
         self.counters.requests += 1;
         if request.epoch > self.map.epoch {
             self.look_for_map(now);
@@ -369,7 +379,8 @@ impl Lane {
                     id,
                     owed,
                 })
-                .as_u64(),
+                .data()
+                .as_ffi(),
         );
         self.inbox
             .push((request.shard, Input::Request { ticket, request }));
@@ -377,7 +388,7 @@ impl Lane {
 
     fn take_data_request(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         id: u64,
         request: DataRequest,
     ) -> Result<(), ServerError> {
@@ -406,7 +417,7 @@ impl Lane {
 
     fn take_admin_request(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         id: u64,
         request: AdminRequest,
     ) -> Result<(), ServerError> {

@@ -1,13 +1,12 @@
 //! Talking with the other servers.
 
 use super::{Lane, pass};
-use crate::connection::Role;
+use crate::connection::{ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
 use crate::peers::{self, Opened};
-use crate::slots::SlotKey;
 use pandofs_api::PeerMessage;
 use pandofs_shard::{Input, screen};
 use pandofs_types::limits::MAX_SHARDS;
@@ -79,7 +78,7 @@ impl Lane {
     /// Takes a message of the server at the other end of a connection.
     pub(super) fn take_peer_message(
         &mut self,
-        key: SlotKey,
+        key: ConnectionKey,
         message: PeerMessage,
     ) -> Result<(), ServerError> {
         let Some(Role::Server { id: sender }) = self

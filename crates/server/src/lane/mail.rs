@@ -1,4 +1,4 @@
-//! What helper threads and the server's handle report.
+//! Handlers for reports of helper threads and commands of the server's handle.
 
 use super::{Lane, Stop, pass};
 use crate::data::pool::DataOrigin;

@@ -4,21 +4,21 @@
 //! epoch, or speaks of shards that are not in the map) and looks for it in the file it was started with and at the
 //! other servers.
 //!
-//! What a record does may follow from the map, and a replay must come to the same. So before the map changes the
-//! store takes up all that was applied, and the map is kept in the server's directory: records of before are not
-//! replayed any more, and those of after are replayed by the new map. The lane waits for that flush, as it happens
-//! only when servers are added.
+//! The effect of a record may follow from the map, and a replay must have the same. So before the
+//! map changes the store takes up all that was applied, and the map is kept in the server's
+//! directory: records of before are not replayed any more, and those of after are replayed by the
+//! new map. The lane waits for that flush, as it happens only when servers are added.
 
 use super::Lane;
+use crate::connection::ConnectionKey;
 use crate::directory::keep_map;
 use crate::error::ServerError;
+use crate::limits::MAP_LOOK_PAUSE;
 use crate::mailbox::Mail;
 use crate::peers;
-use crate::slots::SlotKey;
 use pandofs_api::AdminReply;
 use pandofs_placement::ClusterMap;
 use pandofs_store::Overlay;
-use pandofs_types::limits::MAP_LOOK_PAUSE;
 use pandofs_types::{Epoch, FsId};
 use pandofs_wire::address::Address;
 use pandofs_wire::message::AnswerBody;
@@ -40,8 +40,8 @@ pub(crate) struct MapSource {
 pub(super) struct NextMap {
     source: MapSource,
     offered: Option<Box<ClusterMap>>,
-    /// Who want to know when it is taken up: connection and request.
-    waiting: Vec<(SlotKey, u64)>,
+    /// Requests to answer when it is taken up: connection and number.
+    waiting: Vec<(ConnectionKey, u64)>,
     is_looking: bool,
     next_look: Instant,
 }
@@ -67,7 +67,7 @@ impl NextMap {
 
 impl Lane {
     /// An administrator brings a map.
-    pub(super) fn take_map(&mut self, key: SlotKey, id: u64, text: &str) {
+    pub(super) fn take_map(&mut self, key: ConnectionKey, id: u64, text: &str) {
         match ClusterMap::from_json(text) {
             Ok(map) => {
                 self.next_map.offer(Box::new(map));
@@ -80,7 +80,8 @@ impl Lane {
         }
     }
 
-    /// Somebody goes by another map, perhaps a newer one: looks for it, on a thread that may wait for others.
+    /// A peer or client goes by another map, perhaps a newer one: looks for it, on a thread that
+    /// may wait for others.
     pub(super) fn look_for_map(&mut self, now: Instant) {
         if self.next_map.is_looking || now < self.next_map.next_look {
             return;
@@ -128,7 +129,9 @@ impl Lane {
             match self.fits(&next) {
                 Ok(()) => self.go_by(*next, overlay)?,
                 Err(why) => {
-                    tracing::warn!("a cluster map was brought that cannot be taken up: {why}");
+                    tracing::warn!(
+                        "cannot take up the cluster map that an administrator sent: {why}"
+                    );
                     AdminReply::Failed(why)
                 }
             }
@@ -206,7 +209,7 @@ fn find(
                     best = best.filter(|best| best.epoch >= map.epoch).or(Some(map));
                 }
                 Ok(_) => {}
-                Err(why) => tracing::debug!("no cluster map there: {why}"),
+                Err(why) => tracing::debug!("no newer cluster map found: {why}"),
             }
         }
     }

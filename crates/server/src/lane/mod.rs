@@ -1,10 +1,12 @@
-//! The lane: one thread that owns sockets, shards, log and store handle, and never waits for the log to be
-//! forced.
+//! The lane: one thread that owns sockets, shards, log and store handle.
 //!
-//! Each round takes what has arrived, gives it to the shards, appends what they propose with one write,
-//! applies it to an overlay of the store, and answers each connection with one write. What has to wait for
-//! the disk waits in a queue, and a helper thread reports when it need not wait any more. The overlay is
-//! written to the store when it has become large, or when somebody else is to look at the store.
+//! It never waits for the log to be forced.
+//!
+//! Each round takes what has arrived, gives it to the shards, appends what they propose with one
+//! write, applies it to an overlay of the store, and answers each connection with one write. What
+//! has to wait for the disk waits in a queue, and a helper thread reports when it need not wait any
+//! more. The overlay is written to the store when it has become large, or when something other than
+//! the lane is to read the store.
 
 mod admin;
 mod delivery;
@@ -21,7 +23,7 @@ pub(crate) use map::MapSource;
 pub(crate) use sockets::WAKER;
 
 use crate::clock::Clock;
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionKey};
 use crate::data::Holdings;
 use crate::data::pool::DataPool;
 use crate::data_tickets::DataTickets;
@@ -31,6 +33,7 @@ use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_message};
 use crate::flusher::{self, Flusher};
 use crate::forcer::Forcer;
+use crate::limits::MAX_UNWRITTEN_BYTES;
 use crate::loads::Loads;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
@@ -39,17 +42,17 @@ use crate::recalls::Recalls;
 use crate::scrub::{Schedule, Scrubber, Subject};
 use crate::sessions::Sessions;
 use crate::shards::Shards;
-use crate::slots::{SlotKey, Slots};
 use mio::{Events, Poll};
 use pandofs_log::Log;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output};
 use pandofs_store::{Overlay, Store};
-use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH, MAX_UNWRITTEN_BYTES, TICK_INTERVAL};
+use pandofs_types::limits::{LOADS_INTERVAL, MAX_LANE_BATCH, TICK_INTERVAL};
 use pandofs_types::{ServerId, ShardId, Steady};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use slotmap::SlotMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -62,7 +65,7 @@ const MAX_BATCH_INPUTS: usize = 4 * MAX_LANE_BATCH;
 /// How often to look for silent sessions and connections that do not say who they are.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a lane is made of.
+/// Parts of a lane.
 pub(crate) struct LaneParts {
     pub id: ServerId,
     pub map: Arc<ClusterMap>,
@@ -105,20 +108,20 @@ pub(crate) struct Lane {
     may_accept: bool,
     /// The last attempt to take a connection failed, and is to be repeated.
     accept_failed: bool,
-    connections: Slots<Connection>,
+    connections: SlotMap<ConnectionKey, Connection>,
     max_connections: usize,
     /// Bytes of data that requests have brought and that are to be answered, over all connections.
     owed: usize,
     max_owed: usize,
     recent_reads: usize,
     /// Connections that are not read while these are too many.
-    held_up: Vec<SlotKey>,
+    held_up: Vec<ConnectionKey>,
     /// Connections that may have something to read; each once.
-    ready: VecDeque<SlotKey>,
+    ready: VecDeque<ConnectionKey>,
     /// Connections that have something to write; each once.
-    dirty: Vec<SlotKey>,
+    dirty: Vec<ConnectionKey>,
     /// Requests that shards have not answered yet.
-    pending: Slots<Pending>,
+    pending: SlotMap<PendingKey, Pending>,
     sessions: Sessions,
     recalls: Recalls<recalls::Waiter>,
     peers: Peers,
@@ -150,7 +153,7 @@ pub(crate) struct Lane {
     /// When to look at the loads.
     next_loads: Instant,
     loads: Loads,
-    /// When what nobody waits for is forced, if there is something.
+    /// When changes that no request waits for are forced, if there are any.
     next_force: Instant,
     /// How long that may wait; 0 for not at all.
     force_interval: Duration,
@@ -160,15 +163,20 @@ pub(crate) struct Lane {
     damage_told: BTreeSet<String>,
 }
 
-/// The time of the clock that nobody sets. It begins where a server that recovers its shards has it begin.
+/// The time of the monotonic clock. It begins where a server that recovers its shards has it begin.
 fn steady(started: Instant) -> Steady {
     Steady(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
+}
+
+slotmap::new_key_type! {
+    /// A request that a shard is dealing with; the shard knows it as its ticket.
+    struct PendingKey;
 }
 
 /// A request that a shard is dealing with.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    connection: SlotKey,
+    connection: ConnectionKey,
     /// The client's number for it.
     id: u64,
     /// Bytes that the answer may have, if that is many.
@@ -176,7 +184,7 @@ struct Pending {
 }
 
 /// Someone who asked for a flush: connection and request.
-type FlushWaiter = (SlotKey, u64);
+type FlushWaiter = (ConnectionKey, u64);
 
 #[derive(Debug, Default)]
 struct FlushState {
@@ -186,9 +194,9 @@ struct FlushState {
     under_way: Option<u64>,
     /// A disk has become low.
     for_room: bool,
-    /// Who wait for the flush under way.
+    /// Requests that wait for the flush under way.
     waiting: Vec<FlushWaiter>,
-    /// Who wait for one that begins from now on.
+    /// Requests that wait for one that begins from now on.
     wanted: Vec<FlushWaiter>,
 }
 
@@ -200,7 +208,7 @@ enum Stop {
     Abandon,
 }
 
-/// What [`pandofs_api::ServerStatus`] counts.
+/// Counts of [`pandofs_api::ServerStatus`].
 #[derive(Debug, Default)]
 struct Counters {
     requests: u64,
@@ -268,7 +276,7 @@ impl Lane {
             listeners,
             may_accept: false,
             accept_failed: false,
-            connections: Slots::new(),
+            connections: SlotMap::with_key(),
             max_connections,
             owed: 0,
             max_owed,
@@ -276,7 +284,7 @@ impl Lane {
             held_up: Vec::new(),
             ready: VecDeque::new(),
             dirty: Vec::new(),
-            pending: Slots::new(),
+            pending: SlotMap::with_key(),
             sessions: Sessions::new(now),
             recalls: Recalls::default(),
             peers,
@@ -319,7 +327,7 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is ordered to stop.
     ///
     /// # Errors
     /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
@@ -343,7 +351,7 @@ impl Lane {
         }
     }
 
-    /// Until it is told to stop, and how.
+    /// Runs until it is ordered to stop; returns how.
     fn serve(&mut self, overlay: &mut Overlay<'_>) -> Result<Stop, ServerError> {
         let mut events = Events::with_capacity(EVENTS);
         self.look_at_disks();
@@ -408,7 +416,7 @@ impl Lane {
             self.next_look = now + LOOK_INTERVAL;
             self.drop_silent(now);
             self.answer_waiting(now);
-            // After an error the system does not announce again that somebody waits.
+            // After an error the system does not announce again that a connection waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
         }
         if self.next_loads <= now {
@@ -457,9 +465,12 @@ impl Lane {
                 self.shards
                     .submit(overlay, &mut environment, shard, input)?;
             }
-            let appended =
-                self.shards
-                    .settle_past(overlay, &mut environment, &*self.log, &mut self.faults)?;
+            let appended = self.shards.append_and_apply_past(
+                overlay,
+                &mut environment,
+                &*self.log,
+                &mut self.faults,
+            )?;
             if appended.records > 0 {
                 if !self.durable.is_behind() {
                     self.next_force = Instant::now() + self.force_interval;
@@ -540,8 +551,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces and flushes everything and lets go of the whole log. Whoever waits for the disk is
-    /// answered; whoever waits for a lock asks again after the next start.
+    /// Forces and flushes everything and lets go of the whole log. Requests that wait for the disk
+    /// are answered; those that wait for a lock are sent again after the next start.
     fn finish(mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
         let answered = self.answer_all(overlay);
@@ -554,7 +565,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces everything, and answers whoever waits for that.
+    /// Forces everything, and answers the requests that wait for that.
     fn answer_all(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         // A force under way covers less than this one; its report is not needed.
         self.log.sync()?;
@@ -578,7 +589,7 @@ impl Lane {
     }
 }
 
-/// Passes a fault point; what it is called is only asked for when somebody wants to know.
+/// Passes a fault point; its name is only made when fault points are in use.
 ///
 /// # Errors
 /// When it cannot be noted.

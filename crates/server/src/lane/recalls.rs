@@ -1,15 +1,17 @@
-//! Requests by which clients wait for recalls of leases: what the state machine has to do with connections and shards.
+//! Requests by which clients wait for recalls of leases.
+//!
+//! The state machine is in `crate::recalls`; here it meets connections and shards.
 
 use super::Lane;
+use crate::connection::ConnectionKey;
 use crate::recalls::{Answer, Said};
-use crate::slots::SlotKey;
 use pandofs_shard::{Input, Recall};
 use pandofs_types::{SessionId, ShardId};
 use pandofs_wire::message::AnswerBody;
 use std::time::Instant;
 
 /// Where an answer goes: a connection, and the number of the request there.
-pub(super) type Waiter = (SlotKey, u64);
+pub(super) type Waiter = (ConnectionKey, u64);
 
 impl Lane {
     /// A client waits for recalls.
@@ -64,7 +66,7 @@ impl Lane {
         }
     }
 
-    /// The session is gone; who waits in its name is told that there is nothing more.
+    /// The session is gone; requests that wait in its name are answered with nothing more.
     pub(super) fn forget_recalls(&mut self, session: SessionId) {
         let answer = self.recalls.forget(session);
         self.tell_recalls(answer);

@@ -1,5 +1,7 @@
-//! Who may say what: which requests each role may send. Servers send messages of their own kind, which are decoded as
-//! such; what a connection may be that says it is a server is in `intake`.
+//! Rights of roles: the requests that each may send.
+//!
+//! Servers send messages of their own kind, which are decoded as such; `intake` checks a connection
+//! that says it is a server's.
 
 use crate::connection::Role;
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, Refusal};
@@ -46,7 +48,7 @@ fn is_of_shards(request: &DataRequest) -> bool {
     }
 }
 
-/// What is answered to who may not ask this.
+/// Answer to a client that may not ask this.
 pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
     match body {
         RequestBody::Data(_) => AnswerBody::Data(DataReply::Failed(FsError::NotPermitted)),
@@ -155,7 +157,7 @@ mod tests {
         ]
     }
 
-    /// Its place in the table; whoever adds a request finds that this does not compile.
+    /// Its place in the table; without a line for a new request this does not compile.
     fn place(body: &RequestBody) -> usize {
         match body {
             RequestBody::Shard(_) => 0,

@@ -1,33 +1,33 @@
 //! Sockets: accepting, noticing what arrived, writing, closing.
 
 use super::Lane;
-use crate::connection::{Connection, Role};
-use crate::slots::SlotKey;
+use crate::connection::{Connection, ConnectionKey, Role};
+use crate::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
 use pandofs_types::SessionId;
-use pandofs_types::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
+use slotmap::{Key, KeyData};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-/// What the mailbox's waker reports.
+/// Token of the mailbox's waker.
 pub(crate) const WAKER: Token = Token(0);
-/// What a listener reports.
+/// Token of a listener.
 const LISTENER: Token = Token(1);
 /// The tokens from here on are connections'.
 const FIRST_CONNECTION: usize = 2;
 
-fn token(key: SlotKey) -> Token {
-    Token((key.as_u64() as usize).wrapping_add(FIRST_CONNECTION))
+fn token(key: ConnectionKey) -> Token {
+    Token((key.data().as_ffi() as usize).wrapping_add(FIRST_CONNECTION))
 }
 
-fn key(token: Token) -> SlotKey {
-    SlotKey::from_u64(token.0.wrapping_sub(FIRST_CONNECTION) as u64)
+fn key(token: Token) -> ConnectionKey {
+    KeyData::from_ffi(token.0.wrapping_sub(FIRST_CONNECTION) as u64).into()
 }
 
 impl Lane {
@@ -53,7 +53,7 @@ impl Lane {
         }
     }
 
-    fn take_event(&mut self, key: SlotKey, event: &Event) {
+    fn take_event(&mut self, key: ConnectionKey, event: &Event) {
         let Some(connection) = self.connections.get_mut(key) else {
             // It was closed in the same round.
             return;
@@ -74,7 +74,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn make_ready(&mut self, key: SlotKey) {
+    pub(super) fn make_ready(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.is_ready
             && !connection.is_paused
@@ -84,7 +84,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn make_dirty(&mut self, key: SlotKey) {
+    pub(super) fn make_dirty(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.is_dirty
         {
@@ -107,7 +107,7 @@ impl Lane {
                         // The peer went away before it was its turn.
                         ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
                         _ => {
-                            tracing::warn!("cannot take a connection: {error}");
+                            tracing::warn!("cannot accept a connection: {error}");
                             self.accept_failed = true;
                             break;
                         }
@@ -122,12 +122,12 @@ impl Lane {
             Ok(user) if may_connect(user, rustix::process::geteuid().as_raw()) => {}
             Ok(user) => {
                 tracing::warn!(
-                    "turned away a program of user {user:?}, which may not use the socket"
+                    "refused a connection of user {user:?}, which may not use the socket"
                 );
                 return;
             }
             Err(error) => {
-                tracing::warn!("cannot tell whose program connects: {error}");
+                tracing::warn!("refused a connection: cannot find out its user: {error}");
                 return;
             }
         }
@@ -136,7 +136,7 @@ impl Lane {
             return;
         }
         if let Err(error) = self.add_connection(stream, Role::Unknown, now) {
-            tracing::warn!("cannot take a connection: {error}");
+            tracing::warn!("cannot accept a connection: {error}");
         }
     }
 
@@ -145,7 +145,7 @@ impl Lane {
         stream: Stream,
         role: Role,
         now: Instant,
-    ) -> io::Result<SlotKey> {
+    ) -> io::Result<ConnectionKey> {
         stream.set_nonblocking(true)?;
         let fd = stream.as_raw_fd();
         let key = self.connections.insert(Connection::new(stream, role, now));
@@ -161,13 +161,16 @@ impl Lane {
     }
 
     /// Closes a connection. Answers to what it asked are dropped when they come.
-    pub(super) fn close(&mut self, key: SlotKey, now: Instant) {
+    pub(super) fn close(&mut self, key: ConnectionKey, now: Instant) {
         let Some(connection) = self.connections.remove(key) else {
             return;
         };
         let fd = connection.stream.as_raw_fd();
         if let Err(error) = self.poll.registry().deregister(&mut SourceFd(&fd)) {
-            tracing::warn!("cannot forget the socket of {}: {error}", connection.peer());
+            tracing::warn!(
+                "cannot stop polling the socket of {}: {error}",
+                connection.peer()
+            );
         }
         if let Role::Link { server } = connection.role {
             self.link_lost(server, now);
@@ -216,7 +219,7 @@ impl Lane {
     }
 
     /// Takes up a paused connection's requests again if it has less to come.
-    pub(super) fn unpause(&mut self, key: SlotKey) {
+    pub(super) fn unpause(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key)
             && connection.is_paused
             && connection.outstanding() <= MAX_OWED_BYTES.min(self.max_owed) / 2
@@ -229,7 +232,9 @@ impl Lane {
     /// Lets go of sessions that are silent, and of connections that do not say who they are.
     pub(super) fn drop_silent(&mut self, now: Instant) {
         for session in self.sessions.expire(now) {
-            tracing::info!("client {session} has been silent for too long; its opens are let go");
+            tracing::info!(
+                "client {session} has been silent for too long; its open files are released"
+            );
             self.session_gone(session, false);
             self.close_all(now, |connection| connection.is_of(session));
         }
@@ -245,7 +250,7 @@ impl Lane {
     }
 
     pub(super) fn close_all(&mut self, now: Instant, which: impl Fn(&Connection) -> bool) {
-        let keys: Vec<SlotKey> = self
+        let keys: Vec<ConnectionKey> = self
             .connections
             .iter()
             .filter(|(_, connection)| which(connection))
@@ -257,14 +262,14 @@ impl Lane {
     }
 }
 
-/// Whether a program of this user may connect to a server of `own`: root's and its own. Over TCP nobody knows whose it is.
+/// Whether a program of this user may connect to a server of `own`: root's and its own. Over TCP the user is not known.
 fn may_connect(user: Option<u32>, own: u32) -> bool {
     user.is_none_or(|user| user == 0 || user == own)
 }
 
-/// Tells a connection that there are too many, if it takes the few bytes at once.
+/// Refuses a connection, as there are too many, with a reason if it takes the few bytes at once.
 fn turn_away(mut stream: Stream, limit: usize) {
-    tracing::warn!("turned a connection away: there are {limit}");
+    tracing::warn!("refused a connection: all {limit} allowed ones are in use");
     let refusal = HelloRefusal::TooManyConnections {
         limit: limit as u32,
     };
@@ -273,7 +278,7 @@ fn turn_away(mut stream: Stream, limit: usize) {
         && unsent.push(&HelloAnswer::Refused(refusal)).is_ok()
         && matches!(unsent.write_to(&mut stream), Ok(Progress::Done));
     if !sent {
-        tracing::debug!("it could not be told why");
+        tracing::debug!("the reason for a refused connection could not be sent");
     }
 }
 

@@ -1,5 +1,6 @@
-//! Reading everything that is stored, slowly and now and then, to find what was damaged while nobody
-//! looked: the store, the log, and the data objects with their checksums.
+//! Scrubbing: slow reading of everything that is stored, to find damage that no request has met.
+//!
+//! That is the store, the log, and the data objects with their checksums.
 //!
 //! One thread does it, at a limited rate: by itself when the last pass ended long enough ago, or at once
 //! and faster when it is asked to. Objects are read past the system's page cache, so that it is the disk
@@ -26,9 +27,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Faults that are told; of more there is no need to know.
+/// Faults that are reported; of more there is no need to know.
 const MAX_FAULTS: usize = 64;
-/// What is owed to the limit of the rate before it is waited for.
+/// Time owed to the limit of the rate before it is waited for.
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
 /// When a server scrubs by itself.
@@ -40,7 +41,7 @@ pub(crate) struct Schedule {
     pub rate: u64,
 }
 
-/// What is scrubbed.
+/// The store, log and objects that are scrubbed.
 pub(crate) struct Subject {
     pub holdings: Arc<Holdings>,
     pub workers: Workers,
@@ -247,7 +248,7 @@ impl Shared {
             return None;
         }
         // Rather at once: until then damage to what was not forced before the machine was started anew
-        // cannot be told from what was lost.
+        // cannot be distinguished from what was lost.
         // A pass that could not read everything is not followed by another one at once.
         if record.next > 0 || (is_first && subject.holdings.generations.any_lost()) {
             return Some(Duration::ZERO);

@@ -3,8 +3,9 @@
 use super::{Cut, Shared, Subject};
 use crate::data::{self, DirectFile, Job, Judged, next_data};
 use crate::error::ServerError;
+use crate::limits::SCRUB_CHUNK_BYTES;
 use pandofs_types::Ino;
-use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, SCRUB_CHUNK_BYTES};
+use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ const BLOCKS_AT_ONCE: u64 = (SCRUB_CHUNK_BYTES / CHECKSUM_BLOCK_BYTES) as u64;
 /// Bytes that an object counts for the rate at least: to open it costs a disk about as much.
 const LEAST_BYTES: u64 = 16 << 10;
 
-/// What keeps an object from being checked.
+/// Reason why an object cannot be checked.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Cut(Cut),
@@ -78,7 +79,7 @@ impl Shared {
                 block = next + BLOCKS_AT_ONCE;
             }
         } else {
-            // Whoever has to judge makes them anew, if they may be missing.
+            // The judging thread makes them anew, if they may be missing.
             let blocks = data.buffered().metadata()?.len().div_ceil(data::BLOCK);
             for block in (0..blocks).step_by(BLOCKS_AT_ONCE as usize) {
                 self.judge(subject, ino, block)?;

@@ -4,9 +4,9 @@ use super::object::Trouble;
 use super::record::Record;
 use super::{Cut, Shared, Subject, now};
 use crate::data::{self, Job};
+use crate::limits::SCRUB_CHUNK_BYTES;
 use pandofs_log::LogError;
 use pandofs_store::StoreError;
-use pandofs_types::limits::SCRUB_CHUNK_BYTES;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ impl Shared {
     fn keep(&self, subject: &Subject, record: &Record) {
         // Not to know how far it was costs another pass.
         if let Err(error) = record.write(&subject.holdings.root) {
-            tracing::warn!("scrub: cannot note how far it is: {error}");
+            tracing::warn!("scrub: cannot save its progress: {error}");
         }
     }
 
@@ -183,7 +183,7 @@ impl Shared {
             }
         }
         for ino in names.sums_alone {
-            // Whoever makes and removes the object looks whether there is none.
+            // The thread that makes and removes the object looks whether there is none.
             let job = Job::SumsAlone { ino };
             subject.workers.order(ino, job).map_err(|_| Cut::Ends)?;
         }

@@ -1,5 +1,6 @@
-//! How far scrubbing is, over restarts of the server: `scrub.json` in the directory of the data objects. It is
-//! not forced: an older one costs some reading, and so does none.
+//! Progress of scrubbing over restarts of the server: `scrub.json` beside the data objects.
+//!
+//! It is not forced: an older one costs some reading, and so does none.
 
 use super::now;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What there is below `root`; what cannot be understood is as good as nothing.
+    /// Reads the record below `root`; one that cannot be understood counts as none.
     ///
     /// # Errors
     /// The system's.

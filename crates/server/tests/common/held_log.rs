@@ -9,7 +9,7 @@ const AT_START: u64 = 2;
 
 /// A log whose forces wait until they are let go.
 pub struct HeldLog {
-    /// What is in it.
+    /// Its contents.
     pub log: MemoryLog,
     state: Mutex<Held>,
     changed: Condvar,

@@ -78,7 +78,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The only server of its file system. Its log is forced when somebody waits for that.
+    /// The only server of its file system. Its log is forced when a request waits for that.
     pub fn new() -> Memory {
         Memory::with_map(|dir| map(dir, 1, 3_600_000))
     }
@@ -125,8 +125,8 @@ impl Memory {
         Server::start_on(self.map.clone(), self.id, store, log, &self.data()).unwrap()
     }
 
-    /// What a kill of the process leaves: what was written to the log, and of the store only what was
-    /// flushed.
+    /// Leaves what a kill of the process leaves: all that was written to the log, and of the store
+    /// only what was flushed.
     pub fn crash(&mut self) {
         self.store = Arc::new(self.store.crash(0));
         self.log = Arc::new(self.log.crash(usize::MAX, false));

@@ -1,4 +1,4 @@
-//! What is left after a crash.
+//! Contents of a store after a crash.
 
 use super::{Pair, ReopenableStore, put_all, scanned};
 use crate::{Batch, KvRead, Store};
@@ -82,7 +82,7 @@ pub fn flush_from_another_thread_covers_what_came_before(store: Box<dyn Reopenab
     );
 }
 
-/// The `i`th of a row of batches, counted from 1, whose prefixes can be told apart: every state
+/// The `i`th of a row of batches, counted from 1, whose prefixes can be distinguished: every state
 /// between two of them, and every half of one, differs from what [`after`] gives.
 pub fn numbered(i: u32) -> Batch {
     let number = i.to_be_bytes().to_vec();
@@ -99,7 +99,7 @@ pub fn numbered(i: u32) -> Batch {
     batch
 }
 
-/// What the first `count` numbered batches leave.
+/// Contents after the first `count` numbered batches.
 fn after(count: u32) -> Vec<Pair> {
     let mut map = BTreeMap::new();
     for i in 1..=count {

@@ -63,7 +63,7 @@ pub fn scanned<R: KvRead + ?Sized>(read: &R, start: &[u8], end: &[u8]) -> Vec<Pa
     scanned_up_to(read, start, end, usize::MAX)
 }
 
-/// What a scan visits that breaks off at the `limit`th key; `limit` is at least 1.
+/// Pairs of a scan that breaks off at the `limit`th key; `limit` is at least 1.
 fn scanned_up_to<R: KvRead + ?Sized>(
     read: &R,
     start: &[u8],

@@ -1,4 +1,4 @@
-//! Who is to die where, who has, and what is looked at then.
+//! Fault points to reach, those that were, and the checks after each kill.
 
 use super::points::Points;
 use crate::cluster::fsck;
@@ -21,11 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Times in a round that servers die again at a point after which others come up.
 const MOST_REPEATED: u32 = 2;
-/// Times that a server is told to die in what follows a death of its own, before everything is looked at: one that
-/// dies in each start would be given up by who starts it.
+/// Times that a server is ordered to die in what follows a death of its own, before everything is
+/// looked at: one that dies in each start would be given up by who starts it.
 const MOST_AGAIN: u32 = 3;
 
-/// What has happened.
+/// Counts of what has happened.
 #[derive(Debug, Default)]
 struct State {
     /// Whether servers are to die.
@@ -49,7 +49,8 @@ struct State {
 }
 
 impl State {
-    /// Where nobody is to die at first: what is done, but for points after which others come up that are not.
+    /// Where no server is to die at first: what is done, but for points after which others come up
+    /// that are not.
     fn spared(&self) -> BTreeSet<String> {
         let mut spared = self.done.clone();
         for (point, deaths) in &self.came_after {
@@ -126,7 +127,7 @@ impl<'a> Hunt<'a> {
         Ok(left)
     }
 
-    /// Lets everybody die at the next point that is not done.
+    /// Lets all servers die at the next point that is not done.
     fn open(&self) -> Result<()> {
         let mut state = self.state();
         state.is_open = true;
@@ -137,7 +138,7 @@ impl<'a> Hunt<'a> {
         Ok(())
     }
 
-    /// A new round begins: everybody may die again.
+    /// A new round begins: all servers may die again.
     ///
     /// # Errors
     /// When orders cannot be written.
@@ -146,7 +147,7 @@ impl<'a> Hunt<'a> {
         self.open()
     }
 
-    /// Watches over deaths until it is told to stop.
+    /// Watches over deaths until it is ordered to stop.
     ///
     /// # Errors
     /// When notes cannot be read or orders be written.
@@ -203,8 +204,8 @@ impl<'a> Hunt<'a> {
         Ok(())
     }
 
-    /// Looks at everything if somebody has died since it was last looked at: all servers come back and to rest, `verify`
-    /// succeeds, and fsck finds nothing. Then everybody is given orders again.
+    /// Looks at everything if a server has died since it was last looked at: all servers come back
+    /// and to rest, `verify` succeeds, and fsck finds nothing. Then all are given orders again.
     ///
     /// # Errors
     /// What is wrong, and after which deaths.
@@ -251,7 +252,7 @@ impl<'a> Hunt<'a> {
         self.wait_for_rest()
     }
 
-    /// Looks at everything a last time: nobody is to die after it.
+    /// Looks at everything a last time: no server is to die after it.
     ///
     /// # Errors
     /// What is wrong, and after which deaths.
@@ -269,7 +270,8 @@ impl<'a> Hunt<'a> {
         verify()
     }
 
-    /// Until every server answers and no distributed operation is under way, and nobody has died meanwhile.
+    /// Until every server answers and no distributed operation is under way, and none has died
+    /// meanwhile.
     fn wait_for_rest(&self) -> Result<()> {
         let deaths = || {
             let mut state = self.state();

@@ -16,7 +16,7 @@ const EXCLUSIVE: OpenHow = OpenHow {
     exclusive: true,
 };
 
-/// What is at a name.
+/// File, directory or link at a name.
 #[derive(Clone, Debug)]
 struct Inode {
     ino: Ino,
@@ -111,7 +111,7 @@ impl<'a> Mirror<'a> {
 
     pub fn file(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let ino = self.create(path, content)?;
-        // Once more, and reported to the inode's shard at once: the first time that was done when nobody was to die,
+        // Once more, and reported to the inode's shard at once: the first time that was done when no server was to die,
         // by the client of itself while everything was looked at.
         self.client.write(&CALLER, ino, 0, content)?;
         self.client.fsync(&CALLER, ino)?;

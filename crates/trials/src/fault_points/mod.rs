@@ -1,15 +1,19 @@
-//! Servers are killed at each of their fault points, and started again, while a client works: each of its operations
-//! succeeds, and after each kill the tree is what it must be and nothing is inconsistent.
+//! Servers killed at each of their fault points, and started again, while a client works.
 //!
-//! All servers are told to die at the next point at which none has died yet. When one has, all are told again, so that
-//! the others and the first one itself, while it starts again, may die at what comes up only in a recovery. When
-//! everything is at rest nobody may die any more; everything is looked at, and they are told again. So one round of work
-//! sees many kills, and a point that comes up once in a while is met when it does. In each round one server is killed at a
+//! Each of its operations succeeds, and after each kill the tree is what it must be and nothing is
+//! inconsistent.
+//!
+//! All servers are ordered to die at the next point at which none has died yet. When one has, all
+//! are ordered again, so that the others and the first one itself, while it starts again, may die
+//! at what comes up only in a recovery. When everything is at rest none may die any more;
+//! everything is looked at, and they are ordered again. So one round of work sees many kills, and a
+//! point that comes up once in a while is met when it does. In each round one server is killed at a
 //! random moment besides.
 //!
-//! Which points there are is found out by working. A message has one point at its sender and one at its receiver,
-//! so that both sides of a distributed operation have theirs. A server that is told to die never passes a point at which
-//! none has died; what came up for the first time while nobody was to die is provoked by the same deaths, for some rounds.
+//! Which points there are is found out by working. A message has one point at its sender and one at
+//! its receiver, so that both sides of a distributed operation have theirs. A server that is
+//! ordered to die never passes a point at which none has died; what came up for the first time
+//! while none was to die is provoked by the same deaths, for some rounds.
 
 mod hunt;
 mod mirror;
@@ -30,7 +34,7 @@ use std::time::{Duration, Instant};
 
 /// Rounds in a row that nothing new comes of, after which all is done.
 const QUIET: u32 = 3;
-/// And after which it is given up to provoke what came up while nobody was to die.
+/// And after which it is given up to provoke what came up while no server was to die.
 const TRIES: u32 = 12;
 /// Points of a round at the least: there are some 250.
 const FEWEST: usize = 200;

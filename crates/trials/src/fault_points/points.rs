@@ -66,7 +66,7 @@ impl Points {
         self.order(server, &order)
     }
 
-    /// Takes back what a server was told.
+    /// Takes back a server's order.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -1,4 +1,4 @@
-//! How long the disk keeps everybody waiting.
+//! Measurement of the longest stall of the disk.
 
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A forced write that takes longer is one that somebody else's writes hold up.
+/// A forced write that takes longer is one that writes of others hold up.
 const STALL: Duration = Duration::from_millis(500);
 /// Between two forced writes.
 const PAUSE: Duration = Duration::from_millis(50);

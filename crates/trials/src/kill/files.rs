@@ -1,11 +1,11 @@
-//! Contents that can be told from any other.
+//! Contents of files, each different from all others.
 
 use crate::cluster::CALLER;
 use anyhow::{Context, Result};
 use pandofs_client::Client;
 use pandofs_types::Ino;
 
-/// What a file is to hold.
+/// Intended contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Tells files and versions apart.
@@ -29,7 +29,7 @@ impl Content {
         data
     }
 
-    /// What is wrong with the file, if anything.
+    /// Difference of the file from them, if any.
     ///
     /// # Errors
     /// The file system's.

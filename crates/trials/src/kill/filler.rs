@@ -25,7 +25,7 @@ pub enum Grain {
     Large,
 }
 
-/// One client and its files, which nobody else uses.
+/// One client and its files, which no other client uses.
 pub struct Filler {
     client: Client,
     random: StdRng,
@@ -119,7 +119,7 @@ impl Filler {
     }
 }
 
-/// What does not agree with what the fillers of one directory were told, a sentence each.
+/// Contradictions to the answers that the fillers of one directory got, a sentence each.
 ///
 /// # Errors
 /// The file system's.

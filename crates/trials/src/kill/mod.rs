@@ -1,4 +1,4 @@
-//! A server is killed with `kill -9` while clients work, again and again, and nothing may be missing.
+//! A server killed with `kill -9` while clients work, again and again: nothing may be missing.
 
 mod disk;
 mod files;
@@ -39,7 +39,7 @@ const THRESHOLD: u32 = 500;
 const SHARED_DIRECTORIES: usize = 3;
 /// Attempts to get a directory on a certain server.
 const PLACEMENTS: usize = 400;
-/// What is wrong is printed up to this many lines.
+/// Problems that are printed at most, one a line.
 const SHOWN: usize = 20;
 
 /// Nothing acknowledged is lost when a server is killed under load, and it is back soon
@@ -87,7 +87,7 @@ enum Due {
 struct Kill {
     server: ServerId,
     log_bytes: u64,
-    /// From the kill until the new process told its status.
+    /// From the kill until the new process answered with its status.
     answers: Duration,
     /// From the kill until it had carried out a change.
     serves: Duration,
@@ -95,14 +95,14 @@ struct Kill {
     busy: Option<Duration>,
     /// How long it was ready to run and did not.
     crowded: Duration,
-    /// In which forced writes of anybody were held up.
+    /// In which forced writes were held up.
     disk: Duration,
 }
 
-/// What the threads of a round tell each other.
+/// Signals between the threads of a round.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// Everybody is to stop after the operation at hand.
+    /// All threads are to stop after the operation at hand.
     stop: AtomicBool,
     /// The fillers are to stop.
     full: AtomicBool,
@@ -156,7 +156,7 @@ struct Trial<'o> {
     random: StdRng,
     above: Ino,
     workers: Vec<Worker>,
-    /// What the fillers of the rounds so far were told.
+    /// Acknowledged work of the fillers in the rounds so far.
     filled: Tally,
 }
 
@@ -279,7 +279,7 @@ impl<'o> Trial<'o> {
         bail!("no directory came to be on server {server}")
     }
 
-    /// Lets all loose, kills the server when it is due, and waits until everybody has gone on.
+    /// Lets all loose, kills the server when it is due, and waits until all have gone on.
     fn work(
         &mut self,
         victim: ServerId,
@@ -328,7 +328,7 @@ impl<'o> Trial<'o> {
         })
     }
 
-    /// Compares everything with what clients were told, all at once.
+    /// Compares everything with the answers that clients got, all at once.
     fn verify(&mut self, home: Ino, fillers: &[Filler]) -> Result<()> {
         let mut wrong: Vec<String> = Vec::new();
         let client = &self.client;
@@ -446,7 +446,7 @@ fn crowded(pid: u32) -> Duration {
         .unwrap_or_default()
 }
 
-/// What a process on this machine has used of its processors.
+/// Time that a process on this machine has used of its processors.
 fn processor_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // After the name, which is in parentheses and may hold anything: the state is the first.

@@ -1,4 +1,4 @@
-//! A client with all kinds of work, which remembers what it was told.
+//! A client with all kinds of work, which remembers the answers it got.
 
 use super::Signals;
 use super::files::Content;
@@ -51,19 +51,19 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What is known of a name that is there.
+/// State of a name that is there.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     ino: Ino,
     /// `None`: a directory.
     content: Option<Content>,
-    /// What it held before it was last written anew.
+    /// Its contents before it was last written anew.
     before: Option<Content>,
     /// The number of the operation that changed it last.
     changed: u64,
 }
 
-/// One client and its names, which nobody else uses.
+/// One client and its names, which no other client uses.
 pub struct Worker {
     client: Client,
     random: StdRng,
@@ -278,7 +278,7 @@ impl Worker {
         known.changed <= self.synced[dir]
     }
 
-    /// What does not agree with what this client was told, a sentence each.
+    /// Contradictions to the answers that this client got, a sentence each.
     ///
     /// # Errors
     /// The file system's.

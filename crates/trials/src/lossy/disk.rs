@@ -1,5 +1,6 @@
-//! A disk with a file system that loses what was not forced: what programs do with it comes in, what is there
-//! after a loss of power comes out.
+//! A disk with a file system that loses what was not forced.
+//!
+//! Calls of programs come in, and what is there after a loss of power comes out.
 //!
 //! What is modelled:
 //! - Contents as [`super::file`] says; `fsync` and `fdatasync` force one file, all of it.
@@ -111,7 +112,7 @@ pub struct Disk {
     lies: bool,
 }
 
-/// Who makes something, when and how.
+/// Owner, mode and time of something that is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Maker {
     pub mode: u16,
@@ -120,7 +121,7 @@ pub struct Maker {
     pub now: u64,
 }
 
-/// What a loss of power met.
+/// Counts of what a loss of power met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     pub files: usize,
@@ -317,7 +318,7 @@ impl Disk {
             .retain(|ino, node| node.opens > 0 || used.contains(ino));
     }
 
-    /// What fsync(2) does.
+    /// Does what fsync(2) does.
     pub fn force(&mut self, ino: Ino) -> Result<(), Refusal> {
         if self.lies && self.random.random_ratio(1, FORCES_OF_A_LIE) {
             return self.node(ino).map(drop);
@@ -345,7 +346,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What sync(2) does, also on a disk that lies: it has time.
+    /// Does what sync(2) does, also on a disk that lies: it has time.
     pub fn force_all(&mut self) {
         for node in self.nodes.values_mut() {
             match &mut node.body {

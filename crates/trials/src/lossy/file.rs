@@ -239,7 +239,7 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
-    /// What is there after the power was lost, for many seeds.
+    /// Contents after the power was lost, for many seeds.
     fn outcomes(file: &File) -> Vec<Vec<u8>> {
         (0..300)
             .map(|seed| {

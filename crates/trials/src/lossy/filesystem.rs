@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel believes anything.
+/// Time-out of the kernel's cache.
 const TIMEOUT: Duration = Duration::ZERO;
 const NO_GENERATION: Generation = Generation(0);
 /// Pages and inodes that the disk is said to have.
 const PAGES: u64 = 16 << 18;
 const INODES: u64 = 1 << 20;
 const MAX_NAME_BYTES: u32 = 255;
-/// What `stat` counts room in.
+/// Unit in which `stat` counts space.
 const BLOCK: u64 = 512;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -40,7 +40,7 @@ type Listing = Arc<Vec<(Ino, FileType, OsString)>>;
 
 pub struct Lossy {
     disk: Shared,
-    /// What was in each open directory when it was opened.
+    /// Contents of each open directory when it was opened.
     listings: Mutex<HashMap<u64, Listing>>,
     handles: AtomicU64,
 }

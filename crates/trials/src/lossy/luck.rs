@@ -11,7 +11,7 @@ const ALL: Sectors = Sectors::MAX;
 /// One page of so many that is written at all is torn.
 const TORN_OF: u32 = 6;
 
-/// What is drawn from.
+/// Source of chances.
 pub struct Luck<'r> {
     random: &'r mut StdRng,
     /// Percent of the pages that had reached the disk, of the file at hand.

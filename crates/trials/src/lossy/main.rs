@@ -1,5 +1,6 @@
-//! A file system in memory that loses what was not forced, when it is told that the power is lost: for trials of
-//! what stands on it.
+//! A file system in memory that loses what was not forced when it gets the order `cut`.
+//!
+//! It is for trials of what stands on it.
 //!
 //! Invariant: [`file`] and [`disk`] decide what is there after a loss, and do no I/O; the same calls and the
 //! same seed give the same.
@@ -22,20 +23,20 @@ use std::sync::{Arc, Mutex};
 
 /// A file system whose disk forgets what was not forced.
 ///
-/// Runs until it is unmounted. Whoever connects to the socket and sends the line `cut` takes the power away and
-/// gives it back: of what was not forced a part is there, by chance, and the answer, one line, says how much
-/// there was. Nothing may use it meanwhile. The line `sync` forces everything, as sync(2) does elsewhere: Linux
-/// does not pass that on.
+/// Runs until it is unmounted. A program that connects to the socket and sends the line `cut` takes
+/// the power away and gives it back: of what was not forced a part is there, by chance, and the
+/// answer, one line, says how much there was. Nothing may use it meanwhile. The line `sync` forces
+/// everything, as sync(2) does elsewhere: Linux does not pass that on.
 #[derive(Parser)]
 #[command(name = "pandofs-lossy")]
 struct Arguments {
     /// Where to mount it
     #[arg(value_name = "DIR")]
     mountpoint: PathBuf,
-    /// The socket to be made for what it is told
+    /// The socket to be made for its orders
     #[arg(long, value_name = "PATH")]
     control: PathBuf,
-    /// What chances are drawn from
+    /// Seed of chances
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// A disk that answers all forces and does, by chance, every other one

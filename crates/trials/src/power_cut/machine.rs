@@ -21,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The server that loses its power.
 pub const VICTIM: u16 = 1;
-/// What a server says that does not start.
+/// Message of a server that does not start.
 const REFUSAL: &str = "cannot start server";
 const SERVERS: &str = "3";
 const STRIPE_UNIT: &str = "65536";
@@ -66,7 +66,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Also of one that nobody has waited for yet.
+/// Also of one that was not waited for yet.
 fn has_ended(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status"));
     status.map_or(true, |status| {
@@ -241,7 +241,7 @@ impl Cluster {
             .arg(self.data()))
     }
 
-    /// What the servers' processes said that no process should.
+    /// Panics in the logs of the servers' processes.
     ///
     /// # Errors
     /// The system's.
@@ -304,7 +304,8 @@ impl Drop for Cluster {
 /// Where the kernel shows the connections of FUSE.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// Ends what waits for a mount whose process does not answer: else it stays, and so does whoever looks at it in `/proc`.
+/// Ends what waits for a mount whose process does not answer: else it stays, and so does a process
+/// that looks at it in `/proc`.
 fn abort(connection: u32) -> Result<()> {
     if !is_mounted(Path::new(CONNECTIONS))? {
         let flags = MountFlags::empty();

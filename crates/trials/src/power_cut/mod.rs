@@ -1,5 +1,6 @@
-//! A machine of one server loses its power under load, again and again, and what it had not forced with it: what was
-//! forced is there, and programs are told of the rest.
+//! A machine of one server loses its power under load, again and again, and what it had not forced.
+//!
+//! What was forced is there, and programs get an error for the rest.
 
 mod machine;
 mod model;
@@ -16,12 +17,13 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use worker::{Tally, Worker};
 
-/// What is wrong is printed up to this many lines.
+/// Problems that are printed at most, one a line.
 const SHOWN: usize = 20;
 /// How checks end that tell of what is wrong: it failed, a server is away, something in the file system is wrong.
 const HONEST: [&str; 3] = ["exit status: 1", "exit status: 3", "exit status: 4"];
 
-/// What was forced is there when a machine has lost its power, and programs are told of what is not
+/// Loses the power of a server's machine: what was forced is there, and programs get errors for the
+/// rest
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// The `pandofs` program
@@ -33,7 +35,7 @@ pub struct Options {
     /// An empty folder, where a cluster is made
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// What random choices are drawn from
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Losses of power
@@ -130,7 +132,8 @@ fn rounds_of(options: &Options, round: &mut u32) -> Result<Tally> {
     Ok(total)
 }
 
-/// What a disk that lies has done is to be found: it is told, and no reason to end.
+/// Checks the trial of a disk that lies: its faults must be found, and are reported and no reason
+/// to end.
 fn expect(options: &Options, checked: Result<()>) -> Result<()> {
     match checked {
         Err(error) if options.lie => {
@@ -152,7 +155,7 @@ fn client(data: &Path) -> Result<Client> {
     Ok(Client::open(&data.join("cluster.json"), options)?)
 }
 
-/// What became of the server.
+/// Outcome of a loss of power for the server.
 enum Lost {
     /// It serves again; what the disk lost.
     Served(String),
@@ -176,7 +179,7 @@ fn lose_power(
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let result = worker.run(&lost);
-                // Nobody waits any more: the trial has failed.
+                // The channel has no receiver: the trial has failed.
                 let _ = ended.send((number, worker, result));
             })?;
     }

@@ -1,20 +1,21 @@
-//! A model of what may be there after a loss of power, given what was forced: of single values, of a directory's names,
-//! of a file's contents.
+//! A model of the possible states after a loss of power, given what was forced.
+//!
+//! It has them for single values, a directory's names and a file's contents.
 
 use std::collections::BTreeMap;
 
 /// Bytes that are there whole or not at all.
 pub const SECTOR: usize = 512;
 const MAGIC: u64 = 0x7061_6e64_6f20_6375;
-/// What one sector says of itself, again and again.
+/// Length of the stamp that a sector repeats.
 const STAMP: usize = 32;
 
 /// A value of which it is not certain what a loss of power leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertain<T> {
-    /// What it was set to last.
+    /// The value that it was set to last.
     newest: T,
-    /// It is one of these: one, unless something was lost and nobody has looked.
+    /// It is one of these: one, unless something was lost and it was not looked at.
     live: Vec<T>,
     /// It may be any of these when what was not forced is lost.
     possible: Vec<T>,
@@ -29,7 +30,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         }
     }
 
-    /// What it was set to last, or found to be since.
+    /// The value that it was set to last, or found to be since.
     pub fn newest(&self) -> &T {
         &self.newest
     }
@@ -69,7 +70,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         self.live.contains(found)
     }
 
-    /// Somebody has looked after a force.
+    /// It was looked at after a force.
     pub fn found(&mut self, found: T) {
         *self = Uncertain::certain(found);
     }
@@ -126,7 +127,7 @@ impl Uncertain<Names> {
     }
 }
 
-/// What a file holds. Sectors have the number of the write that they are of, 0 for zeros.
+/// Contents of a file. Sectors have the number of the write that they are of, 0 for zeros.
 #[derive(Clone, Debug)]
 pub struct Contents {
     ino: u64,
@@ -190,8 +191,8 @@ impl Contents {
         self.sectors.iter_mut().for_each(Uncertain::failed);
     }
 
-    /// Somebody has read it whole after a force; what is wrong with it. `believes`: it is to be what was forced,
-    /// and not only something that was once written there.
+    /// It was read whole after a force; returns what is wrong with it. `believes`: it is to be what
+    /// was forced, and not only something that was once written there.
     pub fn found(&mut self, bytes: &[u8], newest: u64, believes: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let size = (bytes.len() / SECTOR) as u64;
@@ -279,7 +280,7 @@ mod tests {
         let mut lost = value.clone();
         lost.failed();
         assert!([1, 2, 3].iter().all(|value| lost.may_be(value)));
-        // Nobody has looked: what is forced now is one of those.
+        // It was not looked at: what is forced now is one of those.
         lost.forced();
         assert!(lost.may_be(&1) && *lost.newest() == 3);
         lost.found(2);

@@ -269,7 +269,8 @@ impl Worker {
         self.renamed(which, removed.map(|()| Renaming::Remove(name)), lost)
     }
 
-    /// Forces everything, so that it is told what was lost, and compares what there is with that; what is wrong.
+    /// Forces everything, so that it gets an error for what was lost, and compares what there is
+    /// with that; what is wrong.
     ///
     /// # Errors
     /// What cannot be done at all.
@@ -334,7 +335,7 @@ impl Worker {
         Ok(wrong)
     }
 
-    /// Whose file is gone, although it was open, is told.
+    /// Reports files that are gone although they were open.
     fn lost_files(&mut self, seen: &[(usize, String, u64)], wrong: &mut Vec<String>) {
         let lost = |ino: &u64| !seen.iter().any(|(_, _, there)| there == ino);
         let gone: Vec<u64> = self.open.keys().copied().filter(lost).collect();

@@ -1,4 +1,4 @@
-//! Who creates, renames and removes names beside the standing ones.
+//! Threads that create, rename and remove names beside the standing ones.
 
 use super::Signals;
 use crate::cluster::{CALLER, name};
@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use std::sync::atomic::Ordering;
 
-/// One client and its names, which nobody else uses.
+/// One client and its names, which no other client uses.
 pub struct Churner {
     client: Client,
     dir: Ino,
@@ -49,7 +49,7 @@ impl Churner {
         }
     }
 
-    /// Works until it is told that it is enough.
+    /// Works until it is ordered to stop.
     ///
     /// # Errors
     /// The file system's: none is expected.

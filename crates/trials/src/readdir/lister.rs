@@ -1,4 +1,4 @@
-//! Who lists.
+//! Threads that list the directory.
 
 use super::Signals;
 use crate::cluster::CALLER;

@@ -1,5 +1,6 @@
-//! Lists a directory over and over while it splits from 1 to 16 partitions, is merged again, and others
-//! work in it.
+//! Listings of a directory while it splits from 1 to 16 partitions and is merged again.
+//!
+//! Others work in it meanwhile.
 
 mod churn;
 mod lister;
@@ -29,7 +30,7 @@ const GROWTH_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Threads that remove a run's files at its end.
 const REMOVERS: usize = 8;
-/// What is wrong with a run is printed up to this many lines.
+/// Problems of a run that are printed at most, one a line.
 const SHOWN: usize = 20;
 
 /// Every name that stands throughout is listed exactly once while the directory splits and is merged
@@ -51,7 +52,7 @@ pub struct Options {
     listers: u32,
 }
 
-/// What was seen in one run, or in all.
+/// Counts of what was seen in one run, or in all.
 #[derive(Debug, Default)]
 struct Seen {
     listings: usize,
@@ -127,20 +128,21 @@ struct Trial<'o> {
     dir: Ino,
     random: StdRng,
     threshold: u32,
-    /// What the threshold is lowered to at the start; the other runs have inherited it.
+    /// Whether the threshold is lowered at the start; the other runs have inherited it.
     lowered: bool,
     clock: Clock,
     history: History,
 }
 
-/// What the threads of a run tell each other.
+/// Signals between the threads of a run.
 #[derive(Debug, Default)]
 pub struct Signals {
     /// The most partitions seen so far.
     pub partitions: AtomicU32,
     /// Listers that have the first page of their first listing.
     pub listers_begun: AtomicUsize,
-    /// The directory has had all partitions and has one again, or somebody failed: begin no new listing.
+    /// The directory has had all partitions and has one again, or a thread failed: begin no new
+    /// listing.
     pub over: AtomicBool,
     /// The churners are to stop.
     pub enough: AtomicBool,
@@ -365,7 +367,7 @@ impl<'o> Trial<'o> {
         Ok(())
     }
 
-    /// Nobody works there any more: everything is exactly known.
+    /// No thread works there any more: everything is exactly known.
     fn judge_the_end(&self) -> Result<()> {
         let begun = self.clock.now();
         let mut entries = Vec::new();

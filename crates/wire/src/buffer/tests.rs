@@ -290,7 +290,7 @@ fn pass(outgoing: &mut WriteBuffer, incoming: &mut ReadBuffer, bytes: usize) {
     while incoming.next_frame().unwrap().is_none() {
         assert!(incoming.fill_from(&mut reader).unwrap() > 0);
     }
-    // Whoever has taken all reads again, and finds nothing.
+    // A reader that has taken all reads again, and finds nothing.
     assert_eq!(incoming.fill_from(&mut reader).unwrap(), 0);
 }
 

@@ -1,4 +1,6 @@
-//! Writing an object once more as it is: its pages may count as written though the disk did not take them.
+//! Rewriting of an object as it is.
+//!
+//! Its pages may count as written though the disk did not take them.
 
 use super::checked::{Checked, SumsError};
 use super::{BLOCK, Raw, blocks_up_to};

@@ -23,7 +23,7 @@ impl From<io::Error> for SumsError {
     }
 }
 
-/// What whoever looks after the server should know.
+/// Event that the operator of the server should know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// Blocks of a doubtful object that did not fit their checksums were given new ones: the first one,
@@ -37,7 +37,7 @@ pub(crate) enum Note {
     BrokenHeader,
 }
 
-/// Who is told.
+/// Receiver of notes.
 pub(crate) type Notes = Box<dyn Fn(Note) + Send + Sync>;
 
 /// An object with its checksums. One thread changes it; others may force it.
@@ -184,7 +184,7 @@ impl<F: Raw> Checked<F> {
         self.sums.put_header(&header)
     }
 
-    /// Says that all of it is on disk, as whoever calls this knows.
+    /// Says that all of it is on disk, as the caller knows.
     ///
     /// # Errors
     /// The system's.
@@ -415,8 +415,8 @@ impl<F: Raw> Checked<F> {
         Ok(())
     }
 
-    /// What the checksum of a block will be of which the part that is in `zeros` becomes zeros; `None` for
-    /// one that becomes zeros whole.
+    /// Returns the new checksum of a block of which the part that is in `zeros` becomes zeros;
+    /// `None` for one that becomes zeros whole.
     fn edge(&self, header: &Header, block: u64, zeros: &Range<u64>) -> io::Result<Option<u32>> {
         if !is_in_part(block, zeros) {
             return Ok(None);

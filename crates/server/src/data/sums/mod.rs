@@ -12,14 +12,14 @@
 //!
 //! # A server that is killed
 //!
-//! What was written is in the system's page cache then, and nothing of it is lost; but of the several
-//! writes that a change takes, some may not have happened, and the last one that did may be cut short. So the
-//! header of the file of checksums is written first, and says what is under way; then the checksums, then
-//! the data; then the header again. Whoever opens an object finds out by its header whether a change was cut
-//! short:
+//! What was written is in the system's page cache then, and nothing of it is lost; but of the
+//! several writes that a change takes, some may not have happened, and the last one that did may be
+//! cut short. So the header of the file of checksums is written first, and says what is under way;
+//! then the checksums, then the data; then the header again. An open finds out by the object's
+//! header whether a change was cut short:
 //!
 //! - A write: its blocks are taken as they are. Each holds what it held (which was checked if the write
-//!   covers it in part), or what was to be written, or some of both; nobody was told that it was done, and
+//!   covers it in part), or what was to be written, or some of both; it was not acknowledged, and
 //!   who asked for it asks again. Keeping the old checksum beside the new one would not do: it knows nothing of a
 //!   block of which a half was copied, which Linux leaves behind when a kill meets a page fault.
 //! - A cut, a hole, zeros: are done once more, which changes nothing where they were done (zeros as a hole,
@@ -45,18 +45,19 @@
 //! - An object begins *unsettled*, in the present *generation* ([`super::generation`]: a start of the machine).
 //!   No force is needed: a header that has not reached the disk (a missing or an empty file) says as much as
 //!   one that has.
-//! - `fsync` forces the data alone: what the checksums on the disk say is not believed of an unsettled object.
+//! - `fsync` forces the data alone: the checksums on the disk are not trusted of an unsettled object.
 //! - An object that was not changed for a minute is forced, data and checksums, and *settled*: its header
 //!   says so, and need not be forced, as it is true whenever it reaches the disk.
 //! - Before the first change of a settled object its header says that it is unsettled, and *that* is forced,
 //!   while other objects are served (`pool.rs`). So an object costs one more force once it has lain
 //!   still for a minute, and a new one, or one in steady use, none.
 //!
-//! A generation that is followed by another one is *lost*: what was not forced of it may be gone. An
-//! unsettled object of a lost generation is *doubtful*: a block that does not fit its checksum is taken as
-//! it is, gets the checksum that it should have, and the log says so. Nor is a change believed to be under way: the
-//! header on the disk may be older than data that was forced. That ends when the whole object has
-//! been looked at (`scrub`). A settled object is not doubtful, whatever happened to the machine.
+//! A generation that is followed by another one is *lost*: what was not forced of it may be gone.
+//! An unsettled object of a lost generation is *doubtful*: a block that does not fit its checksum
+//! is taken as it is, gets the checksum that it should have, and the log says so. Nor is a change
+//! taken to be under way: the header on the disk may be older than data that was forced. That ends
+//! when the whole object has been looked at (`scrub`). A settled object is not doubtful, whatever
+//! happened to the machine.
 //!
 //! Invariant: no block is given to a reader, or merged with what a writer has for a part of it, unless it
 //! fits its checksum or its object is doubtful; and no block gets a checksum that it fits unless it fitted
@@ -83,7 +84,7 @@ pub(crate) const BLOCK: u64 = CHECKSUM_BLOCK_BYTES as u64;
 
 /// CRC-32C of a block of zeros.
 const SUM_OF_ZEROS: u32 = 0x98f9_4189;
-/// What a shorter block is made up with.
+/// Filler of a shorter block.
 static ZEROS: [u8; CHECKSUM_BLOCK_BYTES] = [0; CHECKSUM_BLOCK_BYTES];
 
 /// The checksum of a block, as it is stored. What a shorter one lacks is zeros.

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 /// Bytes of zeros that are written at once where the local file system cannot make holes.
 const ZEROS: usize = 64 << 10;
 
-/// What is done to a file, one step each: a test can stop between any two, and in the middle of one.
+/// Steps on a file: a test can stop between any two, and in the middle of one.
 pub(crate) trait Raw {
     /// Bytes.
     fn length(&self) -> io::Result<u64>;
@@ -52,7 +52,7 @@ impl Raw for File {
         Ok(filled)
     }
 
-    /// Into memory that nobody has filled with zeros before, as that costs as much as the reading.
+    /// Into memory that was not filled with zeros before, as that costs as much as the reading.
     fn read_up_to(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {

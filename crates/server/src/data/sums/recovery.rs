@@ -1,5 +1,6 @@
-//! Bringing a change to an end that was cut short. Doing it twice comes to the same, as it may be cut short
-//! too.
+//! Recovery of a change that was cut short.
+//!
+//! To do it twice has the same result, as it may be cut short too.
 
 use super::checked::Checked;
 use super::sidecar::{Change, UnderWay};

@@ -54,7 +54,7 @@ pub(super) enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnderWay {
     pub change: Change,
-    /// What the checksums of the blocks at its start and its end will be.
+    /// New checksums of the blocks at its start and its end.
     pub edges: [u32; 2],
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Header {
     pub cuts: u32,
 }
 
-/// What there is where the header should be.
+/// Bytes found at the place of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing, or zeros: it was never written, or was lost.

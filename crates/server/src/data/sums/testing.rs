@@ -9,11 +9,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a disk writes whole.
+/// Bytes that a disk writes whole.
 const PAGE: usize = 512;
 type Page = [u8; PAGE];
 
-/// What happens at a step.
+/// Effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The process ends there, of a write this many thousandths having been done.
@@ -33,7 +33,7 @@ struct Fuse {
 #[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// What each page held since the last force, the oldest first; the disk may have any of it.
+    /// Contents of each page since the last force, the oldest first; the disk may have any of them.
     pages: BTreeMap<usize, Vec<Page>>,
     lengths: Vec<usize>,
 }
@@ -101,7 +101,7 @@ impl Machine {
         std::mem::take(&mut self.data.fuse.lock().unwrap().steps)
     }
 
-    /// What was not forced is there or not, each page for itself.
+    /// Loses the power: each page has what was not forced, or not, by itself.
     pub fn lose_power(&self, random: &mut StdRng) {
         self.data.lose_power(random);
         self.sums.lose_power(random);

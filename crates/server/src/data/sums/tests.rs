@@ -1,5 +1,6 @@
-//! An object with checksums beside one of plain bytes, through kills, refusals and losses of power; and what
-//! damage does.
+//! An object with checksums beside one of plain bytes, through kills, refusals and losses of power.
+//!
+//! Also tests of damage.
 
 use super::testing::{Fate, Machine, SimFile};
 use super::{BLOCK, Checked, Note, Raw, SumsError, sum};
@@ -218,11 +219,11 @@ fn a_full_disk_in_the_middle_leaves_every_block_readable() {
     }
 }
 
-/// What forces and settles an object as the server does.
+/// A server's part that forces and settles an object.
 struct Server {
     machine: Machine,
     object: Checked<SimFile>,
-    /// What is on disk for sure, if nothing has been changed since.
+    /// Contents on disk for sure, if nothing has been changed since.
     forced: Option<Vec<u8>>,
 }
 
@@ -444,7 +445,7 @@ fn missing_and_broken_checksums_are_no_reason_to_believe_everything() {
     assert_eq!(damaged(object.read(0, LONGEST)), [0]);
 }
 
-/// A settled object is believed nothing after a loss of power, and one that is changed says so before.
+/// A settled object is not doubtful after a loss of power, and one that is changed says so before.
 #[test]
 fn a_settled_object_is_not_doubtful_and_an_unsettled_one_is() {
     let (machine, object) = with_damage();

@@ -12,7 +12,7 @@ pub const BLESS: &str = "PANDOFS_BLESS";
 /// Bytes around the first difference that a failure shows.
 const SHOWN_BYTES: usize = 16;
 
-/// What a test pins, as it goes.
+/// Values that a test pins, as it goes.
 #[derive(Debug, Default)]
 pub struct Golden {
     pinned: BTreeMap<String, Vec<u8>>,
@@ -32,7 +32,7 @@ pub fn check(path: &str, rule: &str, fill: impl FnOnce(&mut Golden)) {
     }
 }
 
-/// What a golden file has pinned, by name.
+/// Values that a golden file has pinned, by name.
 ///
 /// # Panics
 /// When it cannot be read.

@@ -1,4 +1,4 @@
-//! What is asked of servers about data objects and about themselves.
+//! Samples of requests to servers about data objects and about themselves.
 
 use super::{FILE, Named};
 use pandofs_api::{

@@ -1,10 +1,10 @@
-//! How an error reads.
+//! Text of an error, on one line.
 
 use anyhow::Error;
 
-/// The error and its causes, the outermost first, on one line. Many an error already ends with the
-/// words of its cause: nothing is said twice.
-pub fn told(error: &Error) -> String {
+/// The error and its causes, the outermost first, on one line. Many errors already end with the
+/// text of their cause, which is then not repeated.
+pub fn error_text(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
@@ -24,16 +24,16 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn nothing_is_said_twice() {
+    fn no_cause_is_repeated() {
         let error = anyhow!("no such file")
             .context("the log cannot be used: no such file")
             .context("cannot start server 1");
         assert_eq!(
-            told(&error),
+            error_text(&error),
             "cannot start server 1: the log cannot be used: no such file"
         );
-        assert_eq!(told(&anyhow!("alone")), "alone");
+        assert_eq!(error_text(&anyhow!("alone")), "alone");
         let other: Result<(), _> = Err(anyhow!("b"));
-        assert_eq!(told(&other.context("a").unwrap_err()), "a: b");
+        assert_eq!(error_text(&other.context("a").unwrap_err()), "a: b");
     }
 }

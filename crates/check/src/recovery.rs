@@ -1,5 +1,7 @@
-//! What stopped servers left under way, brought to its end in memory: what they would do when they start again, so that
-//! `pandofs fsck --offline` does not take half of an operation for damage.
+//! Offline recovery: operations that stopped servers had under way, finished in memory.
+//!
+//! The shards do what they would do when their servers start again, so that `pandofs fsck
+//! --offline` does not take half of an operation for damage.
 //!
 //! Between the moment in which a participant has decided and the one in which the coordinator has heard of it, the stored
 //! state of the two contradicts itself, and rightly so: the record of the operation is part of that state (S2PC-MP,
@@ -10,7 +12,7 @@
 //! Invariant: nothing outside of the given dump is read and nothing is written; no clock and no random number is asked. Data
 //! objects stay as they are: what shards want done to them remains undone, and its record is kept with the shard.
 
-use pandofs_check::{ClusterDump, ShardPairs};
+use crate::{ClusterDump, ShardPairs};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, screen};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store, StoreError};
@@ -25,9 +27,9 @@ const MAX_TICKS: u128 = RESEND_INTERVAL.as_nanos() * 20 / TICK_INTERVAL.as_nanos
 /// Ticks in a row in which nothing happens, after which nothing will.
 const QUIET_TICKS: u32 = 8;
 
-/// Why it does not come to an end.
+/// Reasons why the operations under way cannot be finished.
 #[derive(Debug, thiserror::Error)]
-pub enum SettleError {
+pub enum RecoveryError {
     #[error("shard {shard} cannot go on with what it has stored: {source}")]
     Shard { shard: ShardId, source: ShardError },
     #[error("shard {shard}: {source}")]
@@ -36,18 +38,19 @@ pub enum SettleError {
     Unending { undecided: u64 },
 }
 
-/// The same file system once its shards have finished what was under way, at a time not before `now`.
+/// Returns the same file system once its shards have finished what was under way, at a time not
+/// before `now`.
 ///
 /// # Errors
 /// When a shard refuses its state, or operations do not end.
-pub fn settle(dump: &ClusterDump, now: Time) -> Result<ClusterDump, SettleError> {
-    let mut settling = Settling::open(dump, now)?;
-    settling.run()?;
-    let shards = settling
+pub fn recover(dump: &ClusterDump, now: Time) -> Result<ClusterDump, RecoveryError> {
+    let mut recovery = Recovery::open(dump, now)?;
+    recovery.run()?;
+    let shards = recovery
         .nodes
         .iter()
         .map(|(&shard, node)| Ok((shard, node.pairs().map_err(in_store(shard))?)))
-        .collect::<Result<_, SettleError>>()?;
+        .collect::<Result<_, RecoveryError>>()?;
     Ok(ClusterDump {
         map: dump.map.clone(),
         shards,
@@ -55,15 +58,15 @@ pub fn settle(dump: &ClusterDump, now: Time) -> Result<ClusterDump, SettleError>
     })
 }
 
-fn in_store(shard: ShardId) -> impl Fn(StoreError) -> SettleError {
-    move |source| SettleError::Store { shard, source }
+fn in_store(shard: ShardId) -> impl Fn(StoreError) -> RecoveryError {
+    move |source| RecoveryError::Store { shard, source }
 }
 
-fn in_shard(shard: ShardId) -> impl Fn(ShardError) -> SettleError {
-    move |source| SettleError::Shard { shard, source }
+fn in_shard(shard: ShardId) -> impl Fn(ShardError) -> RecoveryError {
+    move |source| RecoveryError::Shard { shard, source }
 }
 
-struct Settling {
+struct Recovery {
     map: Arc<ClusterMap>,
     nodes: BTreeMap<ShardId, Node>,
     mail: VecDeque<(ShardId, Input)>,
@@ -76,10 +79,10 @@ struct Node {
     shard: Shard,
 }
 
-impl Settling {
-    fn open(dump: &ClusterDump, now: Time) -> Result<Settling, SettleError> {
+impl Recovery {
+    fn open(dump: &ClusterDump, now: Time) -> Result<Recovery, RecoveryError> {
         let map = Arc::new(dump.map.clone());
-        let mut settling = Settling {
+        let mut recovery = Recovery {
             map: Arc::clone(&map),
             nodes: BTreeMap::new(),
             mail: VecDeque::new(),
@@ -101,12 +104,12 @@ impl Settling {
                 grace: SESSION_TIMEOUT,
             };
             let shard = Shard::open(config, &store).map_err(in_shard(id))?;
-            settling.nodes.insert(id, Node { store, shard });
+            recovery.nodes.insert(id, Node { store, shard });
         }
-        for id in settling.ids() {
-            settling.with(id, |shard, overlay, env| shard.recover(overlay, env))?;
+        for id in recovery.ids() {
+            recovery.with(id, |shard, overlay, env| shard.recover(overlay, env))?;
         }
-        Ok(settling)
+        Ok(recovery)
     }
 
     fn ids(&self) -> Vec<ShardId> {
@@ -114,7 +117,7 @@ impl Settling {
     }
 
     /// Until nothing is on its way and nothing is undecided.
-    fn run(&mut self) -> Result<(), SettleError> {
+    fn run(&mut self) -> Result<(), RecoveryError> {
         let mut quiet = 0;
         for _ in 0..MAX_TICKS {
             let delivered = self.deliver_all()?;
@@ -134,7 +137,7 @@ impl Settling {
         match self.undecided() {
             // Splits may go on for long; each of their last steps is an operation of its own.
             0 => Ok(()),
-            undecided => Err(SettleError::Unending { undecided }),
+            undecided => Err(RecoveryError::Unending { undecided }),
         }
     }
 
@@ -143,7 +146,7 @@ impl Settling {
         self.nodes.values().map(of).sum()
     }
 
-    fn deliver_all(&mut self) -> Result<u64, SettleError> {
+    fn deliver_all(&mut self) -> Result<u64, RecoveryError> {
         let mut delivered = 0;
         while let Some((to, input)) = self.mail.pop_front() {
             delivered += 1;
@@ -152,7 +155,7 @@ impl Settling {
         Ok(delivered)
     }
 
-    fn submit(&mut self, to: ShardId, input: Input) -> Result<(), SettleError> {
+    fn submit(&mut self, to: ShardId, input: Input) -> Result<(), RecoveryError> {
         self.with(to, |shard, overlay, env| shard.submit(overlay, env, input))
     }
 
@@ -161,13 +164,13 @@ impl Settling {
         &mut self,
         id: ShardId,
         work: impl FnOnce(&mut Shard, &mut Overlay<'_>, &mut Environment<'_>) -> Result<(), ShardError>,
-    ) -> Result<(), SettleError> {
+    ) -> Result<(), RecoveryError> {
         let Some(node) = self.nodes.get_mut(&id) else {
-            // The screen lets none through for a shard that is not on the map, but the dump may lack one.
+            // `screen` lets no message through for a shard that is not on the map, but the dump may lack one.
             return Ok(());
         };
         let drawn = &mut self.drawn;
-        // Whom it chooses does not matter, only that it is not always the same.
+        // The choice does not matter, only that it is not always the same.
         let mut random = || {
             *drawn = drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
             *drawn

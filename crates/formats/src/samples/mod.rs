@@ -1,5 +1,6 @@
-//! One of everything that is said to shards and servers, and what it is made of. The values are small
-//! and all different, so that two fields that change places change the bytes.
+//! Samples of everything that is said to shards and servers, and the values they are made of.
+//!
+//! The values are small and all different, so that two fields that change places change the bytes.
 //!
 //! Each list has every variant of its enum at least once, under a name that begins with the variant's.
 

@@ -1,5 +1,6 @@
-//! Every decoder of bytes that come from the network or from a disk, in one table: property tests (`tests`) and the fuzz
-//! targets (`fuzz/` in the repository's root) go through it.
+//! Table of every decoder of bytes that come from the network or from a disk.
+//!
+//! Property tests (`tests`) and the fuzz targets (`fuzz/` in the repository's root) go through it.
 //!
 //! Invariant: a decoder of the table gives a value or an error, never a panic, whatever the bytes; and it takes no
 //! more memory than a multiple of what it was given.
@@ -10,11 +11,11 @@
 //! of a server's folder.
 
 mod disk;
-mod golden;
 mod network;
+mod seeds;
 mod text;
 
-pub use golden::samples;
+pub use seeds::samples;
 
 /// One decoder.
 pub struct Decoder {

@@ -1,6 +1,6 @@
-//! Bytes that make sense, to begin with.
+//! Valid bytes for each decoder, to begin with.
 
-use crate::{Decoder, disk, network, text};
+use super::{Decoder, disk, network, text};
 use std::path::Path;
 
 /// Those of a decoder: the golden ones, and what is made of values in its module.
@@ -21,7 +21,7 @@ pub fn samples(decoder: &Decoder) -> Vec<Vec<u8>> {
             all.push(bytes.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
             continue;
         }
-        let pinned = pandofs_golden::read(&path);
+        let pinned = crate::read(&path);
         all.extend(
             pinned
                 .into_iter()

@@ -1,7 +1,8 @@
-//! No decoder takes more memory than a multiple of what it was given, though lengths in it promise anything. Alone in its
-//! process, because it looks at the most memory that there was.
+//! Memory of decoders: no more than a multiple of the bytes given, whatever their lengths promise.
+//!
+//! Alone in its process, because it looks at the most memory that there was.
 
-use pandofs_decoders::{ALL, Decoder, samples};
+use pandofs_formats::decoders::{ALL, Decoder, samples};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

@@ -1,6 +1,6 @@
-//! What clients and servers send.
+//! Decoders of the bytes that clients and servers send.
 
-use pandofs_golden::samples;
+use crate::samples;
 use pandofs_placement::{ClusterMap, DirMap, PartitionIndex};
 use pandofs_types::{FsId, ShardId};
 use pandofs_wire::buffer::ReadBuffer;
@@ -12,7 +12,7 @@ use pandofs_wire::message::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Whose hellos the golden ones are.
+/// The file system of the golden hellos.
 const GOLDEN_FS: FsId = FsId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
 /// Decodes the body of a frame. What was understood is said again, and understood as the same; it is compared as

@@ -1,4 +1,4 @@
-//! What clients ask of shards.
+//! Samples of the requests of clients to shards.
 
 use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, settings};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode, op};

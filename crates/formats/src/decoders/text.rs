@@ -1,4 +1,4 @@
-//! What people and other programs write.
+//! Decoders of texts that people and other programs write.
 
 use pandofs_client::{layout_text, parse_layout};
 use pandofs_placement::ClusterMap;
@@ -40,7 +40,8 @@ pub fn trace(bytes: &[u8]) -> bool {
     true
 }
 
-/// What is read is what is replayed, and is not written again: no path of it leads out of where that is done.
+/// A recording is replayed as it is read, and not written again: no path of it leads out of the
+/// folder of the replay.
 pub fn recording(bytes: &[u8]) -> bool {
     let Ok(AnyTrace::Recording(read)) = AnyTrace::read(bytes) else {
         return false;
@@ -97,7 +98,7 @@ pub fn acl(bytes: &[u8]) -> bool {
 }
 
 pub fn acls() -> Vec<Vec<u8>> {
-    let acls = pandofs_golden::samples::acls();
+    let acls = crate::samples::acls();
     [acls.access, acls.default]
         .iter()
         .flatten()

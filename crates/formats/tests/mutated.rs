@@ -1,7 +1,9 @@
-//! Every decoder on bytes at random, and on golden ones that are changed, cut and put together anew: a value or an
-//! error, never a panic; what was understood can be said again (that is in the decoders themselves).
+//! Every decoder on random bytes, and on golden ones that are changed, cut and put together anew.
+//!
+//! Each gives a value or an error, never a panic; a value that was understood can be said again
+//! (that is in the decoders themselves).
 
-use pandofs_decoders::{ALL, samples};
+use pandofs_formats::decoders::{ALL, samples};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -19,7 +21,7 @@ enum Change {
     Flip(Index, u8),
     Cut(Index),
     Insert(Index, Vec<u8>),
-    /// What follows is another sample's.
+    /// The rest is another sample's.
     Splice(Index, Index, Index),
 }
 

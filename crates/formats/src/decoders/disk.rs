@@ -1,4 +1,4 @@
-//! What logs and stores hold.
+//! Decoders of the bytes of logs and stores.
 
 use pandofs_check::{ClusterDump, check};
 use pandofs_commit::Participation;
@@ -101,8 +101,8 @@ pub fn participation(bytes: &[u8]) -> bool {
 /// Bytes before a pair: of the key's length and, little-endian, of the value's.
 const HEAD_BYTES: usize = 3;
 
-/// What `pandofs fsck` makes of a store that holds anything: a pair behind the other, each with a byte for the length of
-/// its key, two for that of its value, and both.
+/// Check of a store by `pandofs fsck`, whatever it holds: a pair behind the other, each with a byte
+/// for the length of its key, two for that of its value, and both.
 pub fn dump(bytes: &[u8]) -> bool {
     let mut pairs = Vec::new();
     let mut rest = bytes;
@@ -140,13 +140,13 @@ pub fn dump(bytes: &[u8]) -> bool {
 const FULL_SHARD: ShardId = ShardId(3);
 
 fn golden_map() -> Option<ClusterMap> {
-    let text = include_str!("../../placement/tests/golden/cluster-map-1.json");
+    let text = include_str!("../../../placement/tests/golden/cluster-map-1.json");
     ClusterMap::from_json(text).ok()
 }
 
 /// Stores with one pair of each golden key and a value that may belong to it.
 pub fn dumps() -> Vec<Vec<u8>> {
-    let keys = crate::golden_of("key");
+    let keys = super::golden_of("key");
     let values = [
         "meta",
         "inode",
@@ -160,7 +160,7 @@ pub fn dumps() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for kind in values {
         let mut dump = Vec::new();
-        for value in crate::golden_of(kind) {
+        for value in super::golden_of(kind) {
             for key in &keys {
                 let lengths = (u8::try_from(key.len()), u16::try_from(value.len()));
                 if let (Ok(key_bytes), Ok(value_bytes)) = lengths {

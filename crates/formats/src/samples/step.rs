@@ -1,4 +1,4 @@
-//! What shards and servers say to one another.
+//! Samples of the messages between shards and servers.
 
 use super::{
     DIR, FILE, Named, TIME, acls, caller, data_replies, data_requests, grain, inode_reply,

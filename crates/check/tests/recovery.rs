@@ -1,8 +1,10 @@
-//! A cluster that is stopped at any moment has nothing wrong once its shards have finished what was under way, although
-//! what is stored at that moment looks wrong often enough.
+//! Offline recovery of a cluster that is stopped at any moment.
+//!
+//! Nothing is wrong once its shards have finished what was under way, although what is stored at
+//! that moment looks wrong often enough.
 
+use pandofs_check::recovery::recover;
 use pandofs_check::{Problem, check};
-use pandofs_settle::settle;
 use pandofs_testkit::cluster::{Cluster, ClusterConfig, Network};
 use pandofs_testkit::inodes::{Paths, pandofs_traits};
 use pandofs_testkit::op::{Outcome, Step};
@@ -40,8 +42,8 @@ impl Subject for Stopped {
             let before = problems(&dump);
             if !before.is_empty() {
                 self.unfinished.set(self.unfinished.get() + 1);
-                let settled = settle(&dump, cluster.now()).expect("the shards go on");
-                let left = problems(&settled);
+                let finished = recover(&dump, cluster.now()).expect("the shards go on");
+                let left = problems(&finished);
                 assert!(
                     left.is_empty(),
                     "after operation {}: {left:#?}\nof {before:#?}",

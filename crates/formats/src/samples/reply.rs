@@ -1,4 +1,4 @@
-//! What shards answer.
+//! Samples of the answers of shards.
 
 use super::{DIR, FILE, Named, TIME, attr, layout, lock, name, settings, single_map, split_map};
 use pandofs_api::{
