@@ -115,7 +115,7 @@ impl Core {
                 match self.ask_call(&mut call.within(patience)) {
                     Ok(Reply::Done) => {
                         // First: whoever asks meanwhile sees the time either here or there.
-                        self.beliefs.accessed(inos, rule);
+                        self.lease_cache.accessed(inos, rule);
                         self.accesses.told(inos);
                     }
                     Ok(other) => {

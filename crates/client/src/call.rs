@@ -1,6 +1,6 @@
 //! One request on its way: what is asked of whom, and what came of it so far.
 
-use crate::beliefs::{Sent, Told};
+use crate::lease_cache::{Sent, Told};
 use crate::pool::Server;
 pub(crate) use crate::router::Target;
 use crate::slots::Slot;
@@ -52,7 +52,7 @@ pub(crate) struct Call<'d> {
     busy_pause: Pause,
 
     /// It may be answered from what is believed.
-    pub believes: bool,
+    pub uses_lease_cache: bool,
     /// How it was when it was sent last.
     pub sent: Option<Sent>,
     /// What the answer leases.
@@ -131,7 +131,7 @@ impl<'d> Call<'d> {
             busy_since: None,
             away_pause: Pause::between(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE),
             busy_pause: Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE),
-            believes: true,
+            uses_lease_cache: true,
             sent: None,
             leased: Vec::new(),
             answered_by: None,
@@ -142,7 +142,7 @@ impl<'d> Call<'d> {
 
     /// To be asked whatever is believed.
     pub fn afresh(mut self) -> Call<'d> {
-        self.believes = false;
+        self.uses_lease_cache = false;
         self
     }
 

@@ -4,12 +4,12 @@
 use crate::accesses::Accesses;
 use crate::asker;
 use crate::behind::WritesBehind;
-use crate::beliefs::Beliefs;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
 use crate::held::Held;
+use crate::lease_cache::LeaseCache;
 use crate::lock_turns::LockTurns;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
@@ -44,7 +44,7 @@ pub(crate) struct Core {
     pub opens: Opens<File>,
     pub held: Held,
     pub accesses: Accesses,
-    pub beliefs: Beliefs,
+    pub lease_cache: LeaseCache,
     pub listening: Listening,
     slots: Slots,
     inner_slots: Slots,
@@ -121,7 +121,7 @@ impl Core {
             opens: Opens::default(),
             held: Held::default(),
             accesses: Accesses::within(kept.accesses),
-            beliefs: Beliefs::within(map_hash_key, kept.leases, kept.grips),
+            lease_cache: LeaseCache::within(map_hash_key, kept.leases, kept.grips),
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),

@@ -6,13 +6,13 @@
 
 use crate::Client;
 use crate::asker;
-use crate::beliefs::{Begun, Hold};
 use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
+use crate::lease_cache::{Begun, Hold};
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::watch::{Came, What};
@@ -161,7 +161,7 @@ impl Core {
         let file = File::new(ino, &self.inode(caller, ino)?);
         let done = work(&file);
         let reported = self.report(&file, None);
-        self.beliefs.forget_grip(ino);
+        self.lease_cache.forget_grip(ino);
         let done = done?;
         reported?;
         Ok(done)
@@ -312,16 +312,16 @@ impl Core {
     }
 
     /// A lease of the inode's attributes under which a write may be answered early, if there is one to be had
-    /// (`beliefs::grips` says what for).
+    /// (`lease_cache::grips` says what for).
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {
             let now = Boottime::now();
-            match self.beliefs.begin_write(file.ino, now) {
+            match self.lease_cache.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Some(hold),
                 Begun::Without => return None,
                 Begun::Ask if has_asked => {
-                    self.beliefs.asked_in_vain(file.ino, now);
+                    self.lease_cache.asked_in_vain(file.ino, now);
                     return None;
                 }
                 Begun::Ask => has_asked = true,
@@ -359,7 +359,7 @@ impl Core {
         if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
             return Some((layout, hold));
         }
-        self.beliefs.end_write(file.ino, hold);
+        self.lease_cache.end_write(file.ino, hold);
         self.behind.end(true);
         None
     }
@@ -389,7 +389,7 @@ impl Core {
             Err(error) => Err(error),
         };
         let written = written.and_then(|()| self.still_there(file));
-        self.beliefs.end_write(file.ino, hold);
+        self.lease_cache.end_write(file.ino, hold);
         self.behind.end(written.is_ok());
         file.end_behind(offset, written.clone().map(|()| cuts));
         written

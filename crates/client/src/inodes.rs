@@ -144,7 +144,7 @@ impl Client {
         if let Some(file) = core.opens.file(ino) {
             return Some(file.mode());
         }
-        let (attr, until) = core.beliefs.attr(ino)?;
+        let (attr, until) = core.lease_cache.attr(ino)?;
         (until > Boottime::now()).then_some(attr.mode)
     }
 
@@ -271,7 +271,7 @@ impl Core {
         // Once more: somebody may have written in between. Nobody finds the file any more now.
         let reported = reported.and_then(|()| report(&file));
         if is_last {
-            self.beliefs.forget_grip(ino);
+            self.lease_cache.forget_grip(ino);
         }
         reported
     }

@@ -15,7 +15,7 @@
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `kept` | how much is remembered at most |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
-//! | `beliefs`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
+//! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
 //! | `asker` | for whom a thread asks, and whether they still wait |
@@ -28,7 +28,6 @@ mod append;
 mod asker;
 mod background;
 mod behind;
-mod beliefs;
 mod boottime;
 mod call;
 mod cluster;
@@ -43,6 +42,7 @@ mod held;
 mod inodes;
 mod kept;
 mod layout;
+mod lease_cache;
 mod lock_turns;
 mod locks;
 mod maps;
@@ -83,8 +83,8 @@ pub mod routing {
 
 /// What is believed under leases, for the same.
 pub mod leasing {
-    pub use crate::beliefs::{Beliefs, Change, Sent, Told};
     pub use crate::boottime::Boottime;
+    pub use crate::lease_cache::{Change, LeaseCache, Sent, Told};
 }
 
 /// What a session has to tell a server again that was restarted, for the same.
@@ -126,7 +126,7 @@ pub struct Counters {
     /// Connections made.
     pub connections: u64,
     /// Questions that were not asked, because what was known is leased.
-    pub believed: u64,
+    pub cache_hits: u64,
     /// Leases that were recalled.
     pub recalled: u64,
 }
@@ -216,8 +216,8 @@ impl Client {
     pub fn counters(&self) -> Counters {
         let core = self.core();
         Counters {
-            believed: core.beliefs.answered(),
-            recalled: core.beliefs.recalled(),
+            cache_hits: core.lease_cache.answered(),
+            recalled: core.lease_cache.recalled(),
             ..core.counts.read()
         }
     }

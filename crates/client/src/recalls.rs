@@ -5,11 +5,11 @@
 //! others that come meanwhile are answered before it. When the connection is lost nothing that the server leased is believed
 //! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
 
-use crate::beliefs::ListedUntil;
 use crate::boottime::Boottime;
 use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
+use crate::lease_cache::ListedUntil;
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
@@ -81,37 +81,37 @@ impl Client {
         if core.listening.listener.set(Box::new(listener)).is_err() {
             return Err(ClientError::Protocol("leases are taken twice".to_owned()));
         }
-        core.beliefs.begin(for_all);
+        core.lease_cache.begin(for_all);
         listen(core)
     }
 
     /// By what recalls name an entry.
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
-        self.core().beliefs.entry_key(dir, name)
+        self.core().lease_cache.entry_key(dir, name)
     }
 
     /// How long it may be believed that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
     /// `None`, to nothing.
-    pub fn entry_believed(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
-        let until = self.core().beliefs.entry_until(key, name, ino);
+    pub fn entry_cached_for(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
+        let until = self.core().lease_cache.entry_until(key, name, ino);
         left(until)
     }
 
     /// How long the names and the attributes of listed entries may be believed, a [key](Client::entry_key) for each. The
-    /// attributes of directories are to be [asked for](Client::attr_believed) one by one.
-    pub fn listed_believed(
+    /// attributes of directories are to be [asked for](Client::attr_cached_for) one by one.
+    pub fn listed_cached_for(
         &self,
         keys: &[LeaseKey],
         entries: &[Entry],
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
-        let until = core.beliefs.listed_until(keys, entries);
+        let until = core.lease_cache.listed_until(keys, entries);
         let now = Boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
         let believed = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
                 // This client may know better than servers what it has written.
-                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_believed(attr),
+                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_cached_for(attr),
                 _ => left(until.attr),
             };
             (left(until.name), attr)
@@ -121,32 +121,32 @@ impl Client {
 
     /// How long a directory's attributes, whatever they are, are changed by nobody else without this client's
     /// being told first.
-    pub fn dir_believed(&self, dir: Ino) -> Duration {
+    pub fn dir_cached_for(&self, dir: Ino) -> Duration {
         let core = self.core();
         let shards = core.maps.map(dir).shards();
-        left(core.beliefs.dir_until(dir, &shards))
+        left(core.lease_cache.dir_until(dir, &shards))
     }
 
     /// How long these attributes may be believed.
-    pub fn attr_believed(&self, attr: &Attr) -> Duration {
+    pub fn attr_cached_for(&self, attr: &Attr) -> Duration {
         let core = self.core();
         let believed = match attr.kind {
             FileKind::Dir => {
                 let shards = core.maps.map(attr.ino).shards();
-                let believed = core.beliefs.inode(attr.ino, &shards);
+                let believed = core.lease_cache.inode(attr.ino, &shards);
                 believed.map(|(inode, parts, until)| {
                     let mut known = inode.attr;
                     crate::dirs::add_parts(&mut known, &parts);
                     (known, until)
                 })
             }
-            _ => core.beliefs.attr(attr.ino),
+            _ => core.lease_cache.attr(attr.ino),
         };
         let Some((mut known, until)) = believed else {
             return Duration::ZERO;
         };
         core.correct(&mut known);
-        match crate::beliefs::is_same(&known, attr) {
+        match crate::lease_cache::is_same(&known, attr) {
             true => left(Some(until)),
             false => Duration::ZERO,
         }
@@ -165,7 +165,7 @@ fn left_from(now: Boottime, until: Option<Boottime>) -> Duration {
 
 /// Starts the threads of servers that have none, if leases are taken.
 pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
-    if !core.beliefs.is_on() {
+    if !core.lease_cache.is_on() {
         return Ok(());
     }
     let servers = &core.listening.servers;
@@ -203,9 +203,9 @@ fn run(core: &Weak<Core>, id: ServerId) {
             };
             // Or nobody could ever write under a lease of these again.
             for recall in waiting {
-                core.beliefs.recall(&recall.keys, false);
+                core.lease_cache.recall(&recall.keys, false);
             }
-            core.beliefs.lost(id);
+            core.lease_cache.lost(id);
             core.listening.tell(Recall::Everything);
         }
         std::thread::sleep(MIN_RECONNECT_PAUSE);
@@ -263,7 +263,7 @@ fn next(
 
 /// Nobody believes these any more; false if first a write is to end that began under them.
 fn let_go(core: &Core, keys: &[LeaseKey], waits: bool) -> bool {
-    let Some(own) = core.beliefs.recall(keys, waits) else {
+    let Some(own) = core.lease_cache.recall(keys, waits) else {
         return false;
     };
     let others = |key: &LeaseKey| !own.contains(key);
@@ -314,7 +314,7 @@ fn converse(
         };
         let now = Boottime::now();
         if done.is_none() {
-            core.beliefs.subscribed(server.id, now);
+            core.lease_cache.subscribed(server.id, now);
         }
         done = Some(number);
         if !keys.is_empty() && !let_go(&core, &keys, true) {

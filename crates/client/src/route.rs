@@ -1,11 +1,11 @@
 //! From a request to its answer: which shard, which server, again if it must be.
 
 use crate::asker;
-use crate::beliefs::Change;
 use crate::boottime::Boottime;
 use crate::call::{Call, Target};
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
+use crate::lease_cache::Change;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
 use crate::router::Router;
 use pandofs_api::{Reply, Request};
@@ -95,16 +95,18 @@ impl Core {
 
     /// The answer, if it is believed.
     fn believed(&self, call: &Call) -> Option<AnswerBody> {
-        if !call.believes || call.inner {
+        if !call.uses_lease_cache || call.inner {
             return None;
         }
         let asked = call.shard_request()?;
-        let answer = self.beliefs.answer(call.target, asked, Boottime::now())?;
+        let answer = self
+            .lease_cache
+            .answer(call.target, asked, Boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
     fn change(&self, call: &Call) -> Option<Change> {
-        self.beliefs.change(&call.shard_request()?.request)
+        self.lease_cache.change(&call.shard_request()?.request)
     }
 
     fn changed(&self, call: &Call, change: Change, answer: Option<&AnswerBody>) {
@@ -113,7 +115,7 @@ impl Core {
             _ => None,
         };
         let now = Boottime::now();
-        self.beliefs.changed(change, reply, call.told(), now);
+        self.lease_cache.changed(change, reply, call.told(), now);
     }
 
     /// What an answer that is believed comes to.
@@ -332,8 +334,8 @@ impl Core {
     fn sends(&self, call: &mut Call, connection: &Connection) {
         count(&self.counts.requests);
         call.generation = connection.generation;
-        let is_on = self.beliefs.is_on();
-        call.sent = is_on.then(|| self.beliefs.sent(Boottime::now()));
+        let is_on = self.lease_cache.is_on();
+        call.sent = is_on.then(|| self.lease_cache.sent(Boottime::now()));
     }
 
     /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
@@ -346,7 +348,7 @@ impl Core {
                 if let Some(told) = call.told()
                     && !call.is_mutation()
                 {
-                    self.beliefs.learn(told, &result, Boottime::now());
+                    self.lease_cache.learn(told, &result, Boottime::now());
                 }
                 AnswerBody::Shard(result)
             }

@@ -145,10 +145,10 @@ impl PandoFs {
                     return Duration::ZERO;
                 }
                 let key = self.client.entry_key(dir, name);
-                let leased = self.client.entry_believed(key, name, ino);
+                let leased = self.client.entry_cached_for(key, name, ino);
                 let timeout = (self.cached.told).note_name(key, (dir, name), kind, leased);
                 // Again: who hears of a recall takes back what was noted before.
-                if timeout.is_zero() || self.client.entry_believed(key, name, ino).is_zero() {
+                if timeout.is_zero() || self.client.entry_cached_for(key, name, ino).is_zero() {
                     return Duration::ZERO;
                 }
                 timeout
@@ -180,7 +180,7 @@ impl PandoFs {
         let told = &self.cached.told;
         let key = |entry: &Entry| self.client.entry_key(dir, &entry.name);
         let keys: Vec<_> = entries.iter().map(key).collect();
-        let believed = self.client.listed_believed(&keys, entries);
+        let believed = self.client.listed_cached_for(&keys, entries);
         let names = keys.iter().zip(entries).zip(&believed);
         let names =
             names.map(|((&key, entry), &(name, _))| (key, &entry.name, Some(entry.kind), name));
@@ -189,7 +189,7 @@ impl PandoFs {
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
         let mut noted = told.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
         // Again: who hears of a recall takes back what was noted before.
-        let still = self.client.listed_believed(&keys, entries);
+        let still = self.client.listed_cached_for(&keys, entries);
         let mut timeouts = Vec::with_capacity(entries.len());
         let mut without = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
@@ -260,7 +260,7 @@ impl PandoFs {
             return self.dir_attrs.told(attr, asked, exact);
         }
         // What this mount itself is changing is not known for sure, but leased all the same.
-        let leased = exact.max(until_late(self.client.dir_believed(attr.ino)));
+        let leased = exact.max(until_late(self.client.dir_cached_for(attr.ino)));
         let timeout = self.dir_attrs.told(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
@@ -270,7 +270,7 @@ impl PandoFs {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;
         }
-        match self.cached.told.note(dir, how_long) && !self.client.dir_believed(dir).is_zero() {
+        match self.cached.told.note(dir, how_long) && !self.client.dir_cached_for(dir).is_zero() {
             true => how_long,
             false => Duration::ZERO,
         }
@@ -281,11 +281,11 @@ impl PandoFs {
         match self.options.cache {
             Cache::Timeouts => self.options.attr_timeout,
             Cache::Leases => {
-                let timeout = until_late(self.client.attr_believed(attr));
+                let timeout = until_late(self.client.attr_cached_for(attr));
                 // As with entries.
                 let may = !timeout.is_zero()
                     && self.cached.told.note(attr.ino, timeout)
-                    && !self.client.attr_believed(attr).is_zero();
+                    && !self.client.attr_cached_for(attr).is_zero();
                 if may { timeout } else { Duration::ZERO }
             }
         }

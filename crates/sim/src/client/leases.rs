@@ -99,7 +99,7 @@ impl Client {
         };
         if !hearing.is_on {
             hearing.is_on = true;
-            self.beliefs
+            self.lease_cache
                 .subscribed(ServerId(server as u16), self.clock());
         }
         match self.plant {
@@ -112,7 +112,7 @@ impl Client {
             _ => {}
         }
         if !keys.is_empty() {
-            self.beliefs.recall(&keys, false);
+            self.lease_cache.recall(&keys, false);
         }
         self.wait_for_recalls(server, Some(number), todo);
     }
@@ -143,7 +143,7 @@ impl Client {
     fn deaf(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
         let server = hearer.server;
         self.hearings.remove(&server);
-        self.beliefs.lost(ServerId(server as u16));
+        self.lease_cache.lost(ServerId(server as u16));
         todo.push(Todo::Listen {
             server,
             pause: MIN_RECONNECT_PAUSE.as_nanos() as Moment,
@@ -152,7 +152,7 @@ impl Client {
 
     /// Questions answered from what is believed, and leases that were recalled.
     pub fn believed_and_recalled(&self) -> (u64, u64) {
-        (self.beliefs.answered(), self.beliefs.recalled())
+        (self.lease_cache.answered(), self.lease_cache.recalled())
     }
 
     /// Whether something may be believed that a server leased which has ended since, and perhaps lost it.
@@ -179,7 +179,7 @@ impl Client {
             caller: Credentials::ROOT,
             request: request.clone(),
         };
-        let answer = self.beliefs.answer(target, &asked, self.clock())?;
+        let answer = self.lease_cache.answer(target, &asked, self.clock())?;
         history.believed(request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,
@@ -198,7 +198,7 @@ impl Client {
         if let Some(told) = told(call)
             && !call.asked.request.is_mutation()
         {
-            self.beliefs.learn(told, answer, self.clock());
+            self.lease_cache.learn(told, answer, self.clock());
         }
     }
 
@@ -206,7 +206,7 @@ impl Client {
     pub(super) fn changed(&self, call: &mut Call, result: &Result<Reply, FsError>) {
         if let Some(change) = call.change.take() {
             let reply = result.as_ref().ok();
-            self.beliefs
+            self.lease_cache
                 .changed(change, reply, told(call), self.clock());
         }
     }

@@ -74,7 +74,7 @@ pub struct Told<'a> {
 
 /// What the session believes.
 #[derive(Debug)]
-pub struct Beliefs {
+pub struct LeaseCache {
     hash_key: HashKey,
     is_on: AtomicBool,
     /// Names may be answered for whoever asks: somebody else checks who may search which directory.
@@ -284,20 +284,20 @@ impl State {
     }
 }
 
-impl Beliefs {
-    pub fn new(hash_key: HashKey) -> Beliefs {
-        Beliefs::within(hash_key, MAX_CACHED_LEASES, MAX_GRIPS)
+impl LeaseCache {
+    pub fn new(hash_key: HashKey) -> LeaseCache {
+        LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_GRIPS)
     }
 
     /// Believes in no more than this many entries, and as many attributes, and knows the leases of no more files that
     /// are written to.
-    pub fn within(hash_key: HashKey, leases: usize, grips: usize) -> Beliefs {
+    pub fn within(hash_key: HashKey, leases: usize, grips: usize) -> LeaseCache {
         let state = State {
             most: leases,
             most_grips: grips,
             ..State::default()
         };
-        Beliefs {
+        LeaseCache {
             hash_key,
             is_on: AtomicBool::new(false),
             for_all: AtomicBool::new(false),

@@ -1,10 +1,10 @@
 //! What a request changes of what is believed.
 
-use super::Beliefs;
+use super::LeaseCache;
 use pandofs_api::Request;
 use pandofs_types::{Ino, LeaseKey, Name};
 
-impl Beliefs {
+impl LeaseCache {
     /// What a request changes that this session knows of.
     pub(super) fn changed_by(&self, request: &Request) -> Vec<LeaseKey> {
         let mut keys = Vec::new();

@@ -7,7 +7,7 @@
 //! Where no lease is given, a write is answered when the data objects have it: with a cut at the same time either may be
 //! first, and the objects count cuts, so that it comes wholly before or wholly after.
 
-use super::{Beliefs, State};
+use super::{LeaseCache, State};
 use crate::boottime::Boottime;
 use pandofs_api::Reply;
 use pandofs_types::limits::GRIP_IN_VAIN;
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-impl Beliefs {
+impl LeaseCache {
     /// Begins a write to data objects of an inode that this client has open.
     pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
         if !self.is_on() {

@@ -1,6 +1,6 @@
 //! What is believed of a page of a listing, looked at once.
 
-use super::{Beliefs, is_same};
+use super::{LeaseCache, is_same};
 use crate::Entry;
 use crate::boottime::Boottime;
 use pandofs_types::LeaseKey;
@@ -12,7 +12,7 @@ pub struct ListedUntil {
     pub attr: Option<Boottime>,
 }
 
-impl Beliefs {
+impl LeaseCache {
     /// Until when names lead where they were found to, and until when these attributes of what is no directory hold, of
     /// each entry of a listing; a key for each.
     pub fn listed_until(&self, keys: &[LeaseKey], entries: &[Entry]) -> Vec<ListedUntil> {

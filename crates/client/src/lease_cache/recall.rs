@@ -1,10 +1,10 @@
 //! Leases that are recalled.
 
-use super::Beliefs;
+use super::LeaseCache;
 use pandofs_types::LeaseKey;
 use std::sync::atomic::Ordering;
 
-impl Beliefs {
+impl LeaseCache {
     /// These are believed no longer. Those of them that this session is changing just now are given back.
     ///
     /// `None`, and nothing is let go of, while writes are under way that began under these leases, if it `waits` for them:

@@ -1,5 +1,5 @@
 //! Two clients write to one file and cut it, step by step, in every order that a seed gives: what each of them keeps
-//! ([`Beliefs`], [`File`]) is the library's, the inode's shard and the data objects are simulated. What comes out has to
+//! ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects are simulated. What comes out has to
 //! be what one order of the calls gives.
 //!
 //! A step is what happens between two points at which a thread may stand still: between the answer and what is learnt of
@@ -85,7 +85,7 @@ impl Shard {
 }
 
 struct Client {
-    beliefs: Beliefs,
+    lease_cache: LeaseCache,
     file: File,
     /// The kernel's lock of the inode: one write until it is answered, or a cut.
     is_locked: bool,
@@ -181,11 +181,11 @@ impl World {
             last: None,
         };
         let client = || {
-            let beliefs = Beliefs::new(HashKey(1, 2));
-            beliefs.begin(true);
-            beliefs.subscribed(SERVER, time);
+            let lease_cache = LeaseCache::new(HashKey(1, 2));
+            lease_cache.begin(true);
+            lease_cache.subscribed(SERVER, time);
             Client {
-                beliefs,
+                lease_cache,
                 file: File::new(FILE, &shard.inode()),
                 is_locked: false,
                 is_reporting: false,
@@ -214,7 +214,7 @@ impl World {
     /// A call that is sent now.
     fn send(&self, client: usize, request: Request) -> Call<'static> {
         let mut call = Call::shard(Target::Inode(FILE), &Credentials::ROOT, request);
-        call.sent = Some(self.clients[client].beliefs.sent(self.time));
+        call.sent = Some(self.clients[client].lease_cache.sent(self.time));
         call.answered_by = Some((Arc::clone(&self.server), 1));
         call
     }
@@ -244,12 +244,14 @@ impl World {
             token,
             answer,
         } = asked;
-        let Client { beliefs, file, .. } = &self.clients[client];
+        let Client {
+            lease_cache, file, ..
+        } = &self.clients[client];
         let Reply::Inode(inode) = &answer else {
             unreachable!("attributes were asked for");
         };
         file.learn(token, inode);
-        beliefs.learn(call.told().unwrap(), &Ok(answer), self.time);
+        lease_cache.learn(call.told().unwrap(), &Ok(answer), self.time);
     }
 
     /// Begins something that may begin now.
@@ -316,7 +318,7 @@ impl World {
             }
             Step::Written(hold, is_done) => {
                 let cuts = is_done.then_some(hold.cuts);
-                self.clients[client].beliefs.end_write(FILE, hold);
+                self.clients[client].lease_cache.end_write(FILE, hold);
                 Step::Ended(cuts)
             }
             Step::Ended(cuts) => {
@@ -340,7 +342,7 @@ impl World {
         self.tasks[number].step = next;
         if self.plant == Some(Plant::TakesLateAnswers) {
             for client in &self.clients {
-                client.beliefs.state().forget_own_cuts();
+                client.lease_cache.state().forget_own_cuts();
             }
         }
     }
@@ -350,7 +352,10 @@ impl World {
         let What::Write { block } = what else {
             unreachable!("only writes begin so");
         };
-        match self.clients[client].beliefs.begin_write(FILE, self.time) {
+        match self.clients[client]
+            .lease_cache
+            .begin_write(FILE, self.time)
+        {
             Begun::Held(hold) => {
                 let state = &mut self.clients[client];
                 let begun = state
@@ -408,7 +413,7 @@ impl World {
             (None, _) => return Step::Over,
         };
         state.is_reporting = report.is_some();
-        let change = state.beliefs.change(&request).unwrap();
+        let change = state.lease_cache.change(&request).unwrap();
         let token = state.file.token();
         let call = self.send(client, request);
         self.shard.waiting += 1;
@@ -426,7 +431,7 @@ impl World {
         let waits = self.plant != Some(Plant::WaitsForNobody);
         if self.shard.leases[other] {
             let keys = [LeaseKey::Inode(FILE)];
-            let let_go = self.clients[other].beliefs.recall(&keys, waits);
+            let let_go = self.clients[other].lease_cache.recall(&keys, waits);
             self.shard.leases[other] = let_go.is_none();
         }
         !self.shard.leases[other]
@@ -470,7 +475,7 @@ impl World {
         };
         let state = &mut self.clients[client];
         state
-            .beliefs
+            .lease_cache
             .changed(change, Some(reply), call.told(), self.time);
         if let Some(report) = &report {
             state.file.reported(report);
