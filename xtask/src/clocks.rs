@@ -46,7 +46,7 @@ mod tests {
             assert_eq!(lines(&path, text), [2, 3]);
         }
         assert_eq!(
-            lines("crates/client/src/lease_cache/grips.rs", text),
+            lines("crates/client/src/lease_cache/write_leases.rs", text),
             [2, 3]
         );
         assert!(lines("crates/client/src/pool.rs", text).is_empty());

@@ -121,7 +121,7 @@ impl Core {
             opens: Opens::default(),
             held: Held::default(),
             accesses: Accesses::within(kept.accesses),
-            lease_cache: LeaseCache::within(map_hash_key, kept.leases, kept.grips),
+            lease_cache: LeaseCache::within(map_hash_key, kept.leases, kept.write_leases),
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),

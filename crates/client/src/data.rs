@@ -161,7 +161,7 @@ impl Core {
         let file = File::new(ino, &self.inode(caller, ino)?);
         let done = work(&file);
         let reported = self.report(&file, None);
-        self.lease_cache.forget_grip(ino);
+        self.lease_cache.forget_write_lease(ino);
         let done = done?;
         reported?;
         Ok(done)
@@ -312,7 +312,7 @@ impl Core {
     }
 
     /// A lease of the inode's attributes under which a write may be answered early, if there is one to be had
-    /// (`lease_cache::grips` says what for).
+    /// (`lease_cache::write_leases` says what for).
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {

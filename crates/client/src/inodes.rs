@@ -271,7 +271,7 @@ impl Core {
         // Once more: somebody may have written in between. Nobody finds the file any more now.
         let reported = reported.and_then(|()| report(&file));
         if is_last {
-            self.lease_cache.forget_grip(ino);
+            self.lease_cache.forget_write_lease(ino);
         }
         reported
     }

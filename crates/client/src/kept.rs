@@ -3,7 +3,8 @@
 
 use pandofs_types::limits::{
     KEPT_BYTES, MAX_BUFFERED_CONNECTIONS, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
-    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_GRIPS, MAX_UNFORCED_INODES, MAX_UNTOLD_ACCESSES,
+    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_UNFORCED_INODES, MAX_UNTOLD_ACCESSES,
+    MAX_WRITE_LEASES,
 };
 
 /// See the module.
@@ -12,7 +13,7 @@ pub struct Kept {
     /// Entries that are believed at once, and as many attributes.
     pub leases: usize,
     /// Files of which it is known under which lease they are written to.
-    pub grips: usize,
+    pub write_leases: usize,
     /// Directories whose maps are known.
     pub dir_maps: usize,
     /// Partitions in all of these maps.
@@ -31,7 +32,7 @@ impl Default for Kept {
     fn default() -> Kept {
         Kept {
             leases: MAX_CACHED_LEASES,
-            grips: MAX_GRIPS,
+            write_leases: MAX_WRITE_LEASES,
             dir_maps: MAX_CACHED_DIR_MAPS,
             partitions: MAX_CACHED_PARTITIONS,
             inode_shards: MAX_CACHED_INODE_SHARDS,
@@ -49,7 +50,7 @@ impl Kept {
         let most = Kept::default();
         Kept {
             leases: share(most.leases),
-            grips: share(most.grips),
+            write_leases: share(most.write_leases),
             dir_maps: share(most.dir_maps),
             partitions: share(most.partitions),
             inode_shards: share(most.inode_shards),

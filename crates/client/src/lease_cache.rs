@@ -11,7 +11,6 @@
 //! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 
 mod changes;
-mod grips;
 #[cfg(test)]
 mod interleaved;
 mod learning;
@@ -19,20 +18,19 @@ mod listed;
 mod recall;
 #[cfg(test)]
 mod tests;
+mod write_leases;
 
 use crate::accesses::touch;
 use crate::boottime::Boottime;
 use crate::router::Target;
 use changes::takes_names;
-use grips::Grip;
-pub use grips::{Begun, Hold};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
 use pandofs_types::limits::{
-    LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
+    LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_WRITE_LEASES,
 };
 use pandofs_types::{
     AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
@@ -41,6 +39,8 @@ use pandofs_types::{
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use write_leases::WriteLease;
+pub use write_leases::{Begun, Hold};
 
 /// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
 /// as long ago as of the last that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and in
@@ -140,9 +140,9 @@ struct State {
     /// Entries, attributes and parts that there may be of each.
     most: usize,
     /// Of files that are written to.
-    grips: HashMap<Ino, Grip>,
-    most_grips: usize,
-    /// Until then it is not looked again for grips that make room for others.
+    write_leases: HashMap<Ino, WriteLease>,
+    most_write_leases: usize,
+    /// Until then it is not looked again for write leases that make room for others.
     full_until: Option<Boottime>,
     /// The last recalls.
     recalled: HashMap<LeaseKey, u64>,
@@ -286,15 +286,15 @@ impl State {
 
 impl LeaseCache {
     pub fn new(hash_key: HashKey) -> LeaseCache {
-        LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_GRIPS)
+        LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
 
     /// Believes in no more than this many entries, and as many attributes, and knows the leases of no more files that
     /// are written to.
-    pub fn within(hash_key: HashKey, leases: usize, grips: usize) -> LeaseCache {
+    pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
         let state = State {
             most: leases,
-            most_grips: grips,
+            most_write_leases: write_leases,
             ..State::default()
         };
         LeaseCache {
@@ -370,7 +370,7 @@ impl LeaseCache {
             leases.retain(|lease| lease.server != server);
             !leases.is_empty()
         });
-        state.lose_grips(server);
+        state.lose_write_leases(server);
         state.floor = state.floor.max(event);
     }
 

@@ -14,7 +14,8 @@ use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
 use pandofs_types::limits::{
-    LEASE, MAX_GRIP_PAUSE, MAX_GRIP_WAIT, MIN_GRIP_PAUSE, MIN_RECONNECT_PAUSE, RECALL_WAIT,
+    LEASE, MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_RECONNECT_PAUSE, MIN_WRITE_LEASE_PAUSE,
+    RECALL_WAIT,
 };
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
@@ -243,7 +244,7 @@ fn next(
     connection: &mut Connection,
     waiting: &mut Vec<Waiting>,
 ) -> std::result::Result<Next, End> {
-    let mut pause = MIN_GRIP_PAUSE;
+    let mut pause = MIN_WRITE_LEASE_PAUSE;
     while !waiting.is_empty() {
         let core = core.upgrade().ok_or(End::Session)?;
         let now = Boottime::now();
@@ -256,7 +257,7 @@ fn next(
         if let Some(answer) = connection.receive_within(pause).map_err(End::Lost)? {
             return Ok(Next::Answer(answer));
         }
-        pause = MAX_GRIP_PAUSE.min(pause * 2);
+        pause = MAX_WRITE_LEASE_PAUSE.min(pause * 2);
     }
     connection.receive().map(Next::Answer).map_err(End::Lost)
 }
@@ -319,7 +320,7 @@ fn converse(
         done = Some(number);
         if !keys.is_empty() && !let_go(&core, &keys, true) {
             done = Some(ABOUT_NOTHING);
-            let until = now + MAX_GRIP_WAIT;
+            let until = now + MAX_WRITE_LEASE_WAIT;
             waiting.push(Waiting {
                 number,
                 keys,

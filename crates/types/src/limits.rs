@@ -525,16 +525,16 @@ pub const MANY_LEASES_PER_SHARD: usize = 24_576;
 pub const VERY_MANY_LEASES_PER_SHARD: usize = 36_864;
 /// Files of which one client knows at once under which lease it writes to them; writes to further ones are not answered
 /// early.
-pub const MAX_GRIPS: usize = 16_384;
+pub const MAX_WRITE_LEASES: usize = 16_384;
 /// How long a recall waits for writes that were answered early under the lease. One that takes longer, and finds the file
 /// cut, has failed.
-pub const MAX_GRIP_WAIT: Duration = Duration::from_secs(4);
+pub const MAX_WRITE_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// The first of the pauses after which a recall looks whether such writes have ended, each twice as long as the one before.
-pub const MIN_GRIP_PAUSE: Duration = Duration::from_millis(1);
+pub const MIN_WRITE_LEASE_PAUSE: Duration = Duration::from_millis(1);
 /// The longest of them.
-pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
+pub const MAX_WRITE_LEASE_PAUSE: Duration = Duration::from_millis(32);
 /// How long after a lease was asked for in vain a client answers no write early before it asks again.
-pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
+pub const WRITE_LEASE_RETRY: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// Recalls told to one session of which it has not said that it has let go: of some it says so when writes have ended.
@@ -593,7 +593,7 @@ const _: () = {
     assert!(BRIEF_LEASE_MARGIN.as_millis() < BRIEF_LEASE.as_millis());
     assert!(MANY_LEASES_PER_SHARD < VERY_MANY_LEASES_PER_SHARD);
     assert!(VERY_MANY_LEASES_PER_SHARD < MAX_LEASES_PER_SHARD);
-    assert!(MAX_GRIP_WAIT.as_millis() * 2 < LEASE.as_millis());
+    assert!(MAX_WRITE_LEASE_WAIT.as_millis() * 2 < LEASE.as_millis());
     assert!(RECALL_WAIT.as_millis() * 3 <= ANSWER_TIMEOUT.as_millis());
     assert!(MAX_KEYS_PER_RECALL * 32 <= MAX_FRAME_BYTES);
     assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());

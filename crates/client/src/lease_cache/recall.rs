@@ -17,7 +17,7 @@ impl LeaseCache {
     pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {
-            LeaseKey::Inode(ino) => state.want_grip(ino),
+            LeaseKey::Inode(ino) => state.want_write_lease(ino),
             _ => false,
         });
         // Each of them is to know that it is wanted.
@@ -36,7 +36,7 @@ impl LeaseCache {
                 state.dirs.remove(&ino);
             }
             if let LeaseKey::Inode(ino) = key {
-                state.recall_grip(ino);
+                state.recall_write_lease(ino);
             }
         }
         let own = keys.iter().filter(|key| state.changing.contains_key(*key));

@@ -4,7 +4,7 @@ use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{
-    BRIEF_LEASE, GRIP_IN_VAIN, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
+    BRIEF_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_WRITE_LEASES, WRITE_LEASE_RETRY,
 };
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
@@ -501,8 +501,8 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     let slow = hold(&lease_cache);
     recall(&lease_cache, &keys);
     lease_cache.end_write(FILE, slow);
-    lease_cache.forget_grip(FILE);
-    assert!(lease_cache.state().grips.is_empty());
+    lease_cache.forget_write_lease(FILE);
+    assert!(lease_cache.state().write_leases.is_empty());
 }
 
 /// An answer about this inode.
@@ -541,7 +541,7 @@ fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     let lease_cache = lease_cache();
     let now = Boottime::now();
     let mut holds = Vec::new();
-    for serial in 1..=MAX_GRIPS as u64 {
+    for serial in 1..=MAX_WRITE_LEASES as u64 {
         let ino = Ino(serial);
         let asked = send(&lease_cache, call(Request::GetAttr { ino }));
         learn(&lease_cache, &asked, &cut_inode_of(ino, 1));
@@ -551,13 +551,13 @@ fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     assert!(matches!(begin(Duration::ZERO), Begun::Without));
     lease_cache.end_write(Ino(1), holds.remove(0));
     recall(&lease_cache, &[LeaseKey::Inode(Ino(1))]);
-    assert!(matches!(begin(GRIP_IN_VAIN / 2), Begun::Without));
-    assert!(matches!(begin(GRIP_IN_VAIN), Begun::Ask));
+    assert!(matches!(begin(WRITE_LEASE_RETRY / 2), Begun::Without));
+    assert!(matches!(begin(WRITE_LEASE_RETRY), Begun::Ask));
     // One that is closed makes room at once.
     assert!(matches!(
         lease_cache.begin_write(Ino(1), now),
         Begun::Without
     ));
-    lease_cache.forget_grip(Ino(0));
+    lease_cache.forget_write_lease(Ino(0));
     assert!(matches!(lease_cache.begin_write(Ino(1), now), Begun::Ask));
 }

@@ -10,13 +10,13 @@
 use super::{LeaseCache, State};
 use crate::boottime::Boottime;
 use pandofs_api::Reply;
-use pandofs_types::limits::GRIP_IN_VAIN;
+use pandofs_types::limits::WRITE_LEASE_RETRY;
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
 
 /// How it is with one file that is written to.
 #[derive(Debug, Default)]
-pub(super) struct Grip {
+pub(super) struct WriteLease {
     held: Option<Held>,
     /// There were so many cuts when this session was last told of a change of its own.
     least: u32,
@@ -55,12 +55,12 @@ pub enum Begun {
     Ask,
 }
 
-impl Grip {
+impl WriteLease {
     /// From when on answers are taken in: none that was asked for before.
-    fn new(since: u64) -> Grip {
-        Grip {
+    fn new(since: u64) -> WriteLease {
+        WriteLease {
             since,
-            ..Grip::default()
+            ..WriteLease::default()
         }
     }
 
@@ -75,7 +75,7 @@ impl State {
     /// Nobody recalls this session's lease for a cut of its own, so that an answer may come late without having been
     /// recalled. (A asks, is told of 3 cuts, and stands still; B, of the same session, cuts, and is told of 4; A takes in
     /// its 3, C writes under that and reports it: the shard takes what C has written for cut away.)
-    pub(super) fn grip(
+    pub(super) fn write_lease(
         &mut self,
         ino: Ino,
         events: u64,
@@ -83,17 +83,17 @@ impl State {
         until: Boottime,
         server: ServerId,
     ) {
-        if let Some(grip) = self.grips.get_mut(&ino)
-            && events >= grip.since
-            && cuts >= grip.least
+        if let Some(lease) = self.write_leases.get_mut(&ino)
+            && events >= lease.since
+            && cuts >= lease.least
         {
             // Answers overtake one another; there are never fewer cuts than there were.
-            let known = grip.held.filter(|held| held.server == server);
+            let known = lease.held.filter(|held| held.server == server);
             if known.is_some_and(|held| held.cuts < cuts) {
                 // Whatever is being written under it knows of too few.
-                grip.let_go();
+                lease.let_go();
             }
-            grip.held = Some(Held {
+            lease.held = Some(Held {
                 cuts: known.map_or(cuts, |held| held.cuts.max(cuts)),
                 until: known.map_or(until, |held| held.until.max(until)),
                 server,
@@ -105,69 +105,70 @@ impl State {
     /// recalls its lease for its own cut. (A cuts the file, the answer leases nothing, A writes under the lease from
     /// before: the write is reported as older than the cut, and what was written is gone.)
     pub(super) fn own_change(&mut self, ino: Ino, event: u64, reply: Option<&Reply>) {
-        let Some(grip) = self.grips.get_mut(&ino) else {
+        let Some(lease) = self.write_leases.get_mut(&ino) else {
             return;
         };
         match reply {
             Some(Reply::Inode(inode)) => {
-                grip.least = grip.least.max(inode.cuts);
-                if grip.held.is_some_and(|held| held.cuts < grip.least) {
-                    grip.let_go();
+                lease.least = lease.least.max(inode.cuts);
+                if lease.held.is_some_and(|held| held.cuts < lease.least) {
+                    lease.let_go();
                 }
             }
             Some(_) => {}
             None => {
-                grip.since = event;
-                grip.let_go();
+                lease.since = event;
+                lease.let_go();
             }
         }
     }
 
     /// A recall is to let go of it: whether it has to wait for writes under way.
-    pub(super) fn want_grip(&mut self, ino: Ino) -> bool {
-        let Some(grip) = self.grips.get_mut(&ino) else {
+    pub(super) fn want_write_lease(&mut self, ino: Ino) -> bool {
+        let Some(lease) = self.write_leases.get_mut(&ino) else {
             return false;
         };
-        grip.is_wanted = true;
-        grip.under_way > 0
+        lease.is_wanted = true;
+        lease.under_way > 0
     }
 
-    pub(super) fn recall_grip(&mut self, ino: Ino) {
-        if let Some(grip) = self.grips.get_mut(&ino) {
-            grip.let_go();
-            grip.is_wanted = false;
+    pub(super) fn recall_write_lease(&mut self, ino: Ino) {
+        if let Some(lease) = self.write_leases.get_mut(&ino) {
+            lease.let_go();
+            lease.is_wanted = false;
         }
     }
 
     /// Whether there may be one more. With all in use each of them is looked at only every now and then.
-    fn has_room_for_grip(&mut self, now: Boottime) -> bool {
-        if self.grips.len() < self.most_grips {
+    fn has_room_for_write_lease(&mut self, now: Boottime) -> bool {
+        if self.write_leases.len() < self.most_write_leases {
             return true;
         }
         if self.full_until.is_some_and(|until| until > now) {
             return false;
         }
-        let is_used =
-            |grip: &Grip| grip.under_way > 0 || grip.held.is_some_and(|held| held.until > now);
-        self.grips.retain(|_, grip| is_used(grip));
-        self.full_until = Some(now + GRIP_IN_VAIN);
-        self.grips.len() < self.most_grips
+        let is_used = |lease: &WriteLease| {
+            lease.under_way > 0 || lease.held.is_some_and(|held| held.until > now)
+        };
+        self.write_leases.retain(|_, lease| is_used(lease));
+        self.full_until = Some(now + WRITE_LEASE_RETRY);
+        self.write_leases.len() < self.most_write_leases
     }
 
     /// As if answers were taken in from before changes by this session.
     #[cfg(test)]
     pub(super) fn forget_own_cuts(&mut self) {
-        for grip in self.grips.values_mut() {
-            (grip.least, grip.since) = (0, 0);
+        for lease in self.write_leases.values_mut() {
+            (lease.least, lease.since) = (0, 0);
         }
     }
 
-    pub(super) fn lose_grips(&mut self, server: ServerId) {
-        for grip in self.grips.values_mut() {
+    pub(super) fn lose_write_leases(&mut self, server: ServerId) {
+        for lease in self.write_leases.values_mut() {
             // It may come back without the last cuts, which were not forced. No answer is taken in to what was asked before.
-            grip.least = 0;
-            if grip.held.is_some_and(|held| held.server == server) {
-                grip.let_go();
+            lease.least = 0;
+            if lease.held.is_some_and(|held| held.server == server) {
+                lease.let_go();
             }
         }
     }
@@ -180,7 +181,7 @@ impl LeaseCache {
             return Begun::Without;
         }
         let mut state = self.state();
-        if !state.grips.contains_key(&ino) && !state.has_room_for_grip(now) {
+        if !state.write_leases.contains_key(&ino) && !state.has_room_for_write_lease(now) {
             return Begun::Without;
         }
         let believed = state.inodes.get(&ino).map(|inode| Held {
@@ -190,19 +191,22 @@ impl LeaseCache {
         });
         // An answer that is on its way may be from before a cut of this session's that left no trace here.
         let events = self.events.load(Ordering::SeqCst);
-        let grip = state.grips.entry(ino).or_insert_with(|| Grip::new(events));
-        if grip.held.is_none_or(|held| held.until <= now) {
-            grip.held = believed;
+        let lease = state
+            .write_leases
+            .entry(ino)
+            .or_insert_with(|| WriteLease::new(events));
+        if lease.held.is_none_or(|held| held.until <= now) {
+            lease.held = believed;
         }
-        if let Some(held) = grip.held
+        if let Some(held) = lease.held
             && held.until > now
-            && !grip.is_wanted
+            && !lease.is_wanted
         {
-            grip.under_way += 1;
+            lease.under_way += 1;
             return Begun::Held(Hold { cuts: held.cuts });
         }
-        let in_vain = grip.not_before.is_some_and(|not_before| not_before > now);
-        match grip.is_wanted || in_vain {
+        let in_vain = lease.not_before.is_some_and(|not_before| not_before > now);
+        match lease.is_wanted || in_vain {
             true => Begun::Without,
             false => Begun::Ask,
         }
@@ -211,29 +215,29 @@ impl LeaseCache {
     /// It has ended.
     pub fn end_write(&self, ino: Ino, _: Hold) {
         let mut state = self.state();
-        let Some(grip) = state.grips.get_mut(&ino) else {
+        let Some(lease) = state.write_leases.get_mut(&ino) else {
             panic!("a write to inode {ino} ends after the file was closed");
         };
-        assert!(grip.under_way > 0, "a write ends that did not begin");
-        grip.under_way -= 1;
+        assert!(lease.under_way > 0, "a write ends that did not begin");
+        lease.under_way -= 1;
     }
 
     /// No lease was given, although one was asked for.
     pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
-        if let Some(grip) = self.state().grips.get_mut(&ino) {
-            grip.not_before = Some(now + GRIP_IN_VAIN);
+        if let Some(lease) = self.state().write_leases.get_mut(&ino) {
+            lease.not_before = Some(now + WRITE_LEASE_RETRY);
         }
     }
 
     /// The file is written to no more.
-    pub fn forget_grip(&self, ino: Ino) {
+    pub fn forget_write_lease(&self, ino: Ino) {
         let mut state = self.state();
         if state
-            .grips
+            .write_leases
             .get(&ino)
-            .is_some_and(|grip| grip.under_way == 0)
+            .is_some_and(|lease| lease.under_way == 0)
         {
-            state.grips.remove(&ino);
+            state.write_leases.remove(&ino);
         }
     }
 }
