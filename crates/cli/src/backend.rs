@@ -202,7 +202,7 @@ impl Running {
         let memory = options.memory()?;
         let client_options = pandofs_client::Options {
             soft: options.soft.map(|time| time.0),
-            kept: memory.kept,
+            cache_limits: memory.cache_limits,
         };
         let client = connect_with(cluster, client_options)?;
         // Before there is a mount that the file could be meant to be in.
@@ -222,7 +222,7 @@ impl Running {
             units::bytes(options.memory_bytes()),
             units::bytes(memory.io_bytes as u64),
             memory.spare_threads,
-            memory.kept.leases,
+            memory.cache_limits.leases,
         );
         let (sender, events) = mpsc::channel();
         signals::forward(sender.clone())?;

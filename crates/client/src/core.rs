@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub who: Identity,
     pub soft: Option<Duration>,
     pub hash_key: HashKey,
-    /// Bytes of a file that are kept in its inode.
+    /// Bytes of a file that are limits in its inode.
     pub inline_bytes: u64,
     pub clusters: Clusters,
     pub maps: DirMaps,
@@ -106,7 +106,7 @@ impl Core {
             session: SessionId(rand::random()),
             timeouts: Timeouts::within(options.soft),
         };
-        let kept = options.kept;
+        let limits = options.cache_limits;
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
         let map_hash_key = map.hash_key;
         let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
@@ -115,13 +115,13 @@ impl Core {
             soft: options.soft,
             hash_key: map.hash_key,
             inline_bytes: u64::from(map.settings.inline_bytes),
-            clusters: Clusters::new(map, file, kept.buffered_connections)?,
-            maps: DirMaps::within(kept.dir_maps, kept.partitions),
-            inodes: InodeShards::within(kept.inode_shards),
+            clusters: Clusters::new(map, file, limits.buffered_connections)?,
+            maps: DirMaps::within(limits.dir_maps, limits.partitions),
+            inodes: InodeShards::within(limits.inode_shards),
             opens: Opens::default(),
             held: Held::default(),
-            accesses: Accesses::within(kept.accesses),
-            lease_cache: LeaseCache::within(map_hash_key, kept.leases, kept.write_leases),
+            accesses: Accesses::within(limits.accesses),
+            lease_cache: LeaseCache::within(map_hash_key, limits.leases, limits.write_leases),
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
@@ -129,7 +129,7 @@ impl Core {
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             behind: WritesBehind::default(),
-            unforced: Unforced::within(kept.unforced),
+            unforced: Unforced::within(limits.unforced),
             counts: Counts::default(),
             lapses: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -206,7 +206,7 @@ impl Core {
         }
         let seen = server.times_seen();
         let connected = match server.connect(&self.who) {
-            // Those that are only kept for later make room, whichever servers they lead to.
+            // Those that are only limits for later make room, whichever servers they lead to.
             Err(ConnectError::OutOfFiles(_)) => {
                 let cluster = self.clusters.current();
                 for server in cluster.servers() {

@@ -13,7 +13,7 @@
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
 //! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
-//! | `kept` | how much is remembered at most |
+//! | `cache_limits` | how much is remembered at most |
 //! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
@@ -29,6 +29,7 @@ mod asker;
 mod background;
 mod behind;
 mod boottime;
+mod cache_limits;
 mod call;
 mod cluster;
 mod core;
@@ -40,7 +41,6 @@ mod file;
 mod force;
 mod held;
 mod inodes;
-mod kept;
 mod layout;
 mod lease_cache;
 mod lock_turns;
@@ -65,9 +65,9 @@ mod xattrs;
 pub use crate::admin::Space;
 pub use crate::asker::{Asker, ask_for};
 pub use crate::boottime::Boottime;
+pub use crate::cache_limits::CacheLimits;
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
-pub use crate::kept::Kept;
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
@@ -109,7 +109,7 @@ pub struct Options {
     /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
     pub soft: Option<Duration>,
     /// How much it remembers.
-    pub kept: Kept,
+    pub cache_limits: CacheLimits,
 }
 
 /// What a client has done so far.

@@ -11,10 +11,10 @@
 //!   put together. A thread that was there from the start keeps the memory for a write when it reads; a spare one
 //!   gives it back, as there may be many, each with one request that waits. So what counts is how large requests are
 //!   and how many threads there are.
-//! - **What is remembered** so that less is asked ([`Kept`], and what the kernel was told): each table has a number of
+//! - **What is remembered** so that less is asked ([`CacheLimits`], and what the kernel was told): each table has a number of
 //!   entries at which it ends, and all numbers shrink alike with the part that they are given.
 //! - **Connections** that a thread uses are part of what the thread takes, those that nobody uses give their buffers
-//!   back but for some ([`Kept::buffered_connections`]).
+//!   back but for some ([`CacheLimits::buffered_connections`]).
 //! - **The program** itself, and a recording that waits to be written.
 //!
 //! What is left, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold: open files and
@@ -23,12 +23,12 @@
 //! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then fewer may wait for
 //! servers that are away before others wait for them.
 
-use pandofs_client::Kept;
+use pandofs_client::CacheLimits;
 use pandofs_types::limits::{
-    KEPT_BYTES, MAX_IO_BYTES, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS, MAX_LEFT_REQUESTS,
-    MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS, MAX_TRACE_WAITING_BYTES, MIN_KEPT_BYTES,
-    MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES, MOUNT_KEPT_FRACTION,
-    MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
+    MAX_CACHE_BYTES, MAX_IO_BYTES, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS,
+    MAX_LEFT_REQUESTS, MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS, MAX_TRACE_WAITING_BYTES,
+    MIN_CACHE_BYTES, MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES,
+    MOUNT_CACHE_FRACTION, MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
 };
 
 /// Halves of [`MAX_IO_BYTES`] down to [`MIN_MOUNT_IO_BYTES`].
@@ -46,7 +46,7 @@ pub struct Memory {
     /// Operations that go on though their programs were killed.
     pub left_requests: usize,
     /// What the client remembers; the kernel is told no more than that.
-    pub kept: Kept,
+    pub cache_limits: CacheLimits,
     /// Directories of which attributes are remembered.
     pub directories: usize,
     /// Inodes that are known to have no extended attributes, and as many that were given some.
@@ -91,7 +91,7 @@ impl Memory {
         let fixed = MOUNT_BASE_BYTES + recording;
         let fewest = threads * of_thread(MIN_MOUNT_IO_BYTES)
             + MIN_SPARE_MOUNT_THREADS * of_spare(MIN_MOUNT_IO_BYTES);
-        let least = (fixed + MIN_KEPT_BYTES + fewest) as u64;
+        let least = (fixed + MIN_CACHE_BYTES + fewest) as u64;
         let divided = usize::try_from(total - total / MOUNT_UNDIVIDED_FRACTION);
         let divided = divided.unwrap_or(usize::MAX);
         let Some(spared) = divided.checked_sub(least as usize) else {
@@ -102,10 +102,10 @@ impl Memory {
                 least: least + undivided,
             });
         };
-        let kept = (divided / MOUNT_KEPT_FRACTION)
-            .min(MIN_KEPT_BYTES.saturating_add(spared))
-            .clamp(MIN_KEPT_BYTES, KEPT_BYTES);
-        let for_threads = divided - fixed - kept;
+        let cache_bytes = (divided / MOUNT_CACHE_FRACTION)
+            .min(MIN_CACHE_BYTES.saturating_add(spared))
+            .clamp(MIN_CACHE_BYTES, MAX_CACHE_BYTES);
+        let for_threads = divided - fixed - cache_bytes;
         let spares = |io_bytes| {
             let left = for_threads.checked_sub(threads * of_thread(io_bytes))?;
             Some((left / of_spare(io_bytes)).min(MAX_SPARE_MOUNT_THREADS))
@@ -114,12 +114,12 @@ impl Memory {
         let io_bytes = SIZES.into_iter().find(has_all);
         let io_bytes = io_bytes.unwrap_or(MIN_MOUNT_IO_BYTES);
         let spare_threads = spares(io_bytes).unwrap_or(MIN_SPARE_MOUNT_THREADS);
-        let share = |most: usize| most * (kept >> 10) / (KEPT_BYTES >> 10);
+        let share = |most: usize| most * (cache_bytes >> 10) / (MAX_CACHE_BYTES >> 10);
         Ok(Memory {
             io_bytes,
             spare_threads,
             left_requests: MAX_LEFT_REQUESTS.min(spare_threads / 2),
-            kept: Kept::within(kept),
+            cache_limits: CacheLimits::within(cache_bytes),
             directories: share(MAX_KNOWN_DIRECTORIES),
             without_xattrs: share(MAX_KNOWN_WITHOUT_XATTRS),
         })
@@ -140,7 +140,7 @@ impl Default for Memory {
             io_bytes: MAX_IO_BYTES,
             spare_threads: MAX_SPARE_MOUNT_THREADS,
             left_requests: MAX_LEFT_REQUESTS,
-            kept: Kept::default(),
+            cache_limits: CacheLimits::default(),
             directories: MAX_KNOWN_DIRECTORIES,
             without_xattrs: MAX_KNOWN_WITHOUT_XATTRS,
         }
@@ -158,10 +158,11 @@ mod tests {
 
     /// What the parts of it take, when all of them are as large as they may be.
     fn taken(memory: &Memory, threads: usize) -> u64 {
-        let kept = KEPT_BYTES as u64 * memory.kept.leases as u64 / MAX_CACHED_LEASES as u64;
+        let cache_bytes =
+            MAX_CACHE_BYTES as u64 * memory.cache_limits.leases as u64 / MAX_CACHED_LEASES as u64;
         let threads =
             threads * of_thread(memory.io_bytes) + memory.spare_threads * of_spare(memory.io_bytes);
-        MOUNT_BASE_BYTES as u64 + kept + threads as u64
+        MOUNT_BASE_BYTES as u64 + cache_bytes + threads as u64
     }
 
     #[test]
@@ -182,8 +183,8 @@ mod tests {
                 let taken = taken(&memory, threads);
                 assert!(taken <= total - total / 8 + MIB, "{taken} of {total}");
                 assert!(memory.spare_threads >= MIN_SPARE_MOUNT_THREADS);
-                assert!(memory.kept.leases >= before, "{total}");
-                before = memory.kept.leases;
+                assert!(memory.cache_limits.leases >= before, "{total}");
+                before = memory.cache_limits.leases;
             }
         }
     }

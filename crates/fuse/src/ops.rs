@@ -116,7 +116,7 @@ impl PandoFs {
             dir_attrs: Arc::new(DirAttrs::within(memory.directories)),
             dead_dirs: Arc::default(),
             no_xattrs: Arc::new(NoXattrs::within(memory.without_xattrs)),
-            cached: Arc::new(Cached::within(memory.kept.leases)),
+            cached: Arc::new(Cached::within(memory.cache_limits.leases)),
             ends: Ends::default(),
             open_dirs: OpenDirs::default(),
             open_files: OpenFiles::default(),

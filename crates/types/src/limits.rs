@@ -335,11 +335,11 @@ pub const MIN_MOUNT_IO_BYTES: usize = 256 << 10;
 /// Spare threads of a mount with little memory.
 pub const MIN_SPARE_MOUNT_THREADS: usize = 16;
 /// Bytes that all takes that a mount and its client remember, with names of some 100 bytes.
-pub const KEPT_BYTES: usize = 160 << 20;
+pub const MAX_CACHE_BYTES: usize = 160 << 20;
 /// The same in a mount with little memory.
-pub const MIN_KEPT_BYTES: usize = 8 << 20;
+pub const MIN_CACHE_BYTES: usize = 8 << 20;
 /// A mount takes no more than one in so many bytes for it.
-pub const MOUNT_KEPT_FRACTION: usize = 5;
+pub const MOUNT_CACHE_FRACTION: usize = 5;
 /// Directories of which one mount remembers attributes.
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave

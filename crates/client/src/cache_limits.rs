@@ -1,15 +1,15 @@
 //! How much a client remembers, so that it asks less. Each part is bounded by a number of its own, and with all of them
-//! as large as they may be it takes some [`KEPT_BYTES`].
+//! as large as they may be it takes some [`MAX_CACHE_BYTES`].
 
 use pandofs_types::limits::{
-    KEPT_BYTES, MAX_BUFFERED_CONNECTIONS, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
+    MAX_BUFFERED_CONNECTIONS, MAX_CACHE_BYTES, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
     MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_UNFORCED_INODES, MAX_UNTOLD_ACCESSES,
     MAX_WRITE_LEASES,
 };
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct CacheLimits {
     /// Entries that are believed at once, and as many attributes.
     pub leases: usize,
     /// Files of which it is known under which lease they are written to.
@@ -28,9 +28,9 @@ pub struct Kept {
     pub buffered_connections: usize,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for CacheLimits {
+    fn default() -> CacheLimits {
+        CacheLimits {
             leases: MAX_CACHED_LEASES,
             write_leases: MAX_WRITE_LEASES,
             dir_maps: MAX_CACHED_DIR_MAPS,
@@ -43,12 +43,12 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
-    /// As much of everything as this many bytes are of [`KEPT_BYTES`], and no more than there may be.
-    pub fn within(bytes: usize) -> Kept {
-        let share = |most: usize| most * bytes.min(KEPT_BYTES) / KEPT_BYTES;
-        let most = Kept::default();
-        Kept {
+impl CacheLimits {
+    /// As much of everything as this many bytes are of [`MAX_CACHE_BYTES`], and no more than there may be.
+    pub fn within(bytes: usize) -> CacheLimits {
+        let share = |most: usize| most * bytes.min(MAX_CACHE_BYTES) / MAX_CACHE_BYTES;
+        let most = CacheLimits::default();
+        CacheLimits {
             leases: share(most.leases),
             write_leases: share(most.write_leases),
             dir_maps: share(most.dir_maps),
@@ -67,11 +67,11 @@ mod tests {
 
     #[test]
     fn all_of_it_shrinks_alike_and_nothing_grows() {
-        assert_eq!(Kept::within(KEPT_BYTES), Kept::default());
-        assert_eq!(Kept::within(usize::MAX), Kept::default());
-        let half = Kept::within(KEPT_BYTES / 2);
+        assert_eq!(CacheLimits::within(MAX_CACHE_BYTES), CacheLimits::default());
+        assert_eq!(CacheLimits::within(usize::MAX), CacheLimits::default());
+        let half = CacheLimits::within(MAX_CACHE_BYTES / 2);
         assert_eq!(half.leases, MAX_CACHED_LEASES / 2);
         assert_eq!(half.buffered_connections, MAX_BUFFERED_CONNECTIONS / 2);
-        assert_eq!(Kept::within(0).unforced, 0);
+        assert_eq!(CacheLimits::within(0).unforced, 0);
     }
 }
