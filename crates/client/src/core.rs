@@ -3,7 +3,6 @@
 
 use crate::accesses::Accesses;
 use crate::asker;
-use crate::behind::WritesBehind;
 use crate::call::Call;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
@@ -18,6 +17,7 @@ use crate::pool::{Acquaintance, ConnectError, Connection, Identity, Server, Time
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
 use crate::unforced::Unforced;
+use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
 use pandofs_placement::ClusterMap;
@@ -51,7 +51,7 @@ pub(crate) struct Core {
     service_slots: Slots,
     pub locks: Locks,
     pub lock_turns: LockTurns,
-    pub behind: WritesBehind,
+    pub write_behind: WriteBehindLimit,
     pub unforced: Unforced,
     pub counts: Counts,
     /// How often a server was found not to have what the session had told it before.
@@ -128,7 +128,7 @@ impl Core {
             lock_turns: LockTurns::default(),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
-            behind: WritesBehind::default(),
+            write_behind: WriteBehindLimit::default(),
             unforced: Unforced::within(limits.unforced),
             counts: Counts::default(),
             lapses: AtomicU64::new(0),

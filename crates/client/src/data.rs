@@ -104,10 +104,10 @@ impl Client {
             answer(Err(failure));
             return Ok(());
         }
-        match core.begin_behind(caller, &file, offset, data) {
+        match core.begin_write_behind(caller, &file, offset, data) {
             Some((layout, hold)) => {
                 answer(Ok(()));
-                asker::to_the_end(|| core.finish_behind(&file, &layout, hold, offset, data))
+                asker::to_the_end(|| core.finish_write_behind(&file, &layout, hold, offset, data))
             }
             None => {
                 answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
@@ -177,7 +177,7 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
-        file.await_behind(&(offset..offset.saturating_add(length as u64)))?;
+        file.await_write_behind(&(offset..offset.saturating_add(length as u64)))?;
         let _no_gaps = file.reading()?;
         loop {
             let known = file.snapshot();
@@ -291,7 +291,7 @@ impl Core {
         if data.is_empty() {
             return Ok(());
         }
-        file.await_behind(&(offset..end))?;
+        file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -336,7 +336,7 @@ impl Core {
 
     /// Begins to write something that is answered before the servers have it, if that may be: the layout of the file, and
     /// the lease under which it is written.
-    fn begin_behind(
+    fn begin_write_behind(
         &self,
         caller: &Credentials,
         file: &File,
@@ -348,23 +348,23 @@ impl Core {
             return None;
         };
         let may_be = end <= MAX_FILE_BYTES && layout.is_valid();
-        if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
+        if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.write_behind.begin() {
             return None;
         }
         let Some(hold) = self.hold(caller, file) else {
-            self.behind.end(true);
+            self.write_behind.end(true);
             return None;
         };
         // Who does not wait here is told by the write that is not answered early.
-        if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
+        if let Ok(true) = file.begin_write_behind(offset..end, now(), caller) {
             return Some((layout, hold));
         }
         self.lease_cache.end_write(file.ino, hold);
-        self.behind.end(true);
+        self.write_behind.end(true);
         None
     }
 
-    fn finish_behind(
+    fn finish_write_behind(
         &self,
         file: &File,
         layout: &Layout,
@@ -390,8 +390,8 @@ impl Core {
         };
         let written = written.and_then(|()| self.still_there(file));
         self.lease_cache.end_write(file.ino, hold);
-        self.behind.end(written.is_ok());
-        file.end_behind(offset, written.clone().map(|()| cuts));
+        self.write_behind.end(written.is_ok());
+        file.end_write_behind(offset, written.clone().map(|()| cuts));
         written
     }
 

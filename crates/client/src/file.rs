@@ -70,7 +70,7 @@ pub(crate) struct Pending {
 
 /// A write that was answered and is on its way to the data objects.
 #[derive(Debug)]
-struct Behind {
+struct WriteBehind {
     range: Range<u64>,
     /// It began beyond where the file ended then.
     sparse: bool,
@@ -97,7 +97,7 @@ struct Known {
     cuts: u32,
     pending: Option<Pending>,
     /// No two of them overlap.
-    behind: Vec<Behind>,
+    writes_behind: Vec<WriteBehind>,
     /// Why what had been answered came to nothing.
     failures: Failures,
     turns: Turns,
@@ -107,7 +107,7 @@ impl Known {
     /// Where the file ends, counting what was written and not reported.
     fn end(&self) -> u64 {
         let written = self.pending.as_ref().map_or(0, |pending| pending.end);
-        let behind = self.behind.iter().map(|write| write.range.end).max();
+        let behind = self.writes_behind.iter().map(|write| write.range.end).max();
         self.size.max(written).max(behind.unwrap_or(0))
     }
 
@@ -184,7 +184,7 @@ impl File {
             generation: 1,
             cuts: inode.cuts,
             pending: None,
-            behind: Vec::new(),
+            writes_behind: Vec::new(),
             failures: Failures::default(),
             turns: Turns::default(),
         };
@@ -251,7 +251,7 @@ impl File {
     /// Whether anything was written that the shard was not told of before.
     pub fn has_unknown_writes(&self) -> bool {
         let known = self.known();
-        !known.behind.is_empty()
+        !known.writes_behind.is_empty()
             || known
                 .pending
                 .as_ref()
@@ -262,19 +262,19 @@ impl File {
     /// is answered afterwards. Waits for those that write some of the same bytes.
     ///
     /// # Errors
-    /// Those of [`File::await_behind`].
-    pub fn begin_behind(
+    /// Those of [`File::await_write_behind`].
+    pub fn begin_write_behind(
         &self,
         range: Range<u64>,
         mtime: Time,
         caller: &Credentials,
     ) -> Result<bool, ClientError> {
         let mut known = self.settle(&range)?;
-        if known.behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
+        if known.writes_behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
             return Ok(false);
         }
         let sparse = range.start > known.end();
-        known.behind.push(Behind {
+        known.writes_behind.push(WriteBehind {
             range,
             sparse,
             mtime,
@@ -285,10 +285,13 @@ impl File {
 
     /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
     /// was so to whoever looked since it began, so that the file never ends sooner in between.
-    pub fn end_behind(&self, start: u64, result: Result<u32, ClientError>) {
+    pub fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
-        let place = known.behind.iter().position(|w| w.range.start == start);
-        let Some(write) = place.map(|place| known.behind.swap_remove(place)) else {
+        let place = known
+            .writes_behind
+            .iter()
+            .position(|w| w.range.start == start);
+        let Some(write) = place.map(|place| known.writes_behind.swap_remove(place)) else {
             panic!("a write at {start} of inode {} ends twice", self.ino);
         };
         match result {
@@ -311,14 +314,14 @@ impl File {
     ///
     /// # Errors
     /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
-    pub fn await_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
+    pub fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
         self.settle(range).map(drop)
     }
 
     fn settle(&self, range: &Range<u64>) -> Result<MutexGuard<'_, Known>, ClientError> {
         self.wait_while(|known| {
-            let overlaps = |w: &Behind| w.range.start < range.end && range.start < w.range.end;
-            known.behind.iter().any(overlaps)
+            let overlaps = |w: &WriteBehind| w.range.start < range.end && range.start < w.range.end;
+            known.writes_behind.iter().any(overlaps)
         })
     }
 
@@ -363,7 +366,7 @@ impl File {
     pub fn correct(&self, attr: &mut Attr) {
         let known = self.known();
         let pending = known.pending.iter().map(|p| (p.end, p.mtime));
-        let behind = known.behind.iter().map(|w| (w.range.end, w.mtime));
+        let behind = known.writes_behind.iter().map(|w| (w.range.end, w.mtime));
         for (end, mtime) in pending.chain(behind) {
             attr.size = attr.size.max(end);
             attr.mtime = attr.mtime.max(mtime);
@@ -530,7 +533,7 @@ mod tests {
     fn what_is_on_its_way_counts_and_is_reported_when_it_is_there() {
         let file = File::new(Ino(5), &striped(100));
         let begin = |range, mtime| {
-            file.begin_behind(range, Time(mtime), &Credentials::ROOT)
+            file.begin_write_behind(range, Time(mtime), &Credentials::ROOT)
                 .unwrap()
         };
         assert!(begin(100..200, 20));
@@ -542,13 +545,13 @@ mod tests {
         file.correct(&mut attr);
         assert_eq!((attr.size, attr.mtime), (300, Time(21)));
         // The later one is there first: that leaves no hole.
-        file.end_behind(200, Ok(1));
-        file.end_behind(100, Ok(1));
+        file.end_write_behind(200, Ok(1));
+        file.end_write_behind(100, Ok(1));
         let report = file.pending().unwrap();
         assert_eq!((report.start, report.end), (100, 300));
         assert!(!report.sparse);
         assert!(begin(301..400, 22));
-        file.end_behind(301, Ok(1));
+        file.end_write_behind(301, Ok(1));
         assert!(file.pending().unwrap().sparse);
     }
 
@@ -556,14 +559,14 @@ mod tests {
     fn only_so_many_are_on_their_way() {
         let file = File::new(Ino(5), &striped(100));
         let begin = |at| {
-            file.begin_behind(at..at + 1, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(at..at + 1, Time(20), &Credentials::ROOT)
                 .unwrap()
         };
         for at in 0..MAX_WRITES_BEHIND_PER_FILE as u64 {
             assert!(begin(at));
         }
         assert!(!begin(50));
-        file.end_behind(1, Ok(1));
+        file.end_write_behind(1, Ok(1));
         assert!(begin(50));
     }
 
@@ -571,10 +574,10 @@ mod tests {
     fn what_came_to_nothing_is_told_once_and_does_not_make_the_file_longer() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(100..200, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(100..200, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        file.end_behind(100, Err(FsError::NoSpace.into()));
+        file.end_write_behind(100, Err(FsError::NoSpace.into()));
         assert_eq!(file.snapshot().end, 100);
         assert_eq!(file.pending(), None);
         let failure = file.take_failure(NO_HANDLE).unwrap_err();
@@ -589,17 +592,17 @@ mod tests {
     fn who_needs_the_same_bytes_waits() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(0..100, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        file.await_behind(&(100..200)).unwrap();
+        file.await_write_behind(&(100..200)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                file.await_behind(&(99..100)).unwrap();
+                file.await_write_behind(&(99..100)).unwrap();
                 file.pending().is_some()
             });
             turns::await_waiting(&file, 1);
-            file.end_behind(0, Ok(1));
+            file.end_write_behind(0, Ok(1));
             assert!(waiting.join().unwrap(), "it did not wait");
         });
     }
@@ -608,10 +611,10 @@ mod tests {
     fn who_is_not_wanted_any_more_does_not_wait() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(0..100, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        let waited = turns::as_killed(|| file.await_behind(&(99..100)));
+        let waited = turns::as_killed(|| file.await_write_behind(&(99..100)));
         assert_eq!(waited, Err(ClientError::GivenUp));
         assert!(file.has_unknown_writes(), "the write goes on");
     }
@@ -650,12 +653,12 @@ mod tests {
             file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
         };
         let file = File::new(Ino(5), &striped(100));
-        let begun = file.begin_behind(400..500, Time(20), &Credentials::ROOT);
+        let begun = file.begin_write_behind(400..500, Time(20), &Credentials::ROOT);
         assert!(begun.unwrap());
         wrote(&file, 300, 8);
         wrote(&file, 500, 7);
         assert_eq!(ended(&file), Some((300, 8)));
-        file.end_behind(400, Ok(7));
+        file.end_write_behind(400, Ok(7));
         assert_eq!(ended(&file), Some((300, 8)));
     }
 

@@ -410,7 +410,7 @@ impl Core {
         if patience.is_none() {
             // What is on its way, too. Who leaves it for later does not wait for writes that may never
             // cease.
-            file.await_behind(&(0..u64::MAX))?;
+            file.await_write_behind(&(0..u64::MAX))?;
         }
         let one_at_a_time = match patience {
             None => Some(file.flushing()?),

@@ -14,7 +14,7 @@
 //! | `router` | where a request goes and what a refusal means, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
 //! | `cache_limits` | how much is remembered at most |
-//! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
+//! | `maps`, `file`, `write_behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
@@ -27,7 +27,6 @@ mod admin;
 mod append;
 mod asker;
 mod background;
-mod behind;
 mod boottime;
 mod cache_limits;
 mod call;
@@ -60,6 +59,7 @@ mod stay;
 mod stripes;
 mod unforced;
 mod watch;
+mod write_behind;
 mod xattrs;
 
 pub use crate::admin::Space;

@@ -83,7 +83,7 @@ impl Core {
             .checked_add(length)
             .filter(|&end| end <= MAX_FILE_BYTES)
             .ok_or(FsError::FileTooBig)?;
-        file.await_behind(&(offset..end))?;
+        file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),

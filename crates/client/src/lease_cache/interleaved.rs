@@ -358,9 +358,10 @@ impl World {
         {
             Begun::Held(hold) => {
                 let state = &mut self.clients[client];
-                let begun = state
-                    .file
-                    .begin_behind(range(block), Time(1), &Credentials::ROOT);
+                let begun =
+                    state
+                        .file
+                        .begin_write_behind(range(block), Time(1), &Credentials::ROOT);
                 assert!(begun.unwrap(), "there is room for it");
                 state.is_locked = false;
                 self.tasks[number].ended = self.now;
@@ -381,7 +382,7 @@ impl World {
         let merges = self.plant == Some(Plant::MergesOverCuts);
         let noted = cuts.ok_or(ClientError::Fs(FsError::Io));
         let noted = noted.map(|cuts| after.filter(|_| merges).map_or(cuts, |a| a.max(cuts)));
-        state.file.end_behind(range(block).start, noted);
+        state.file.end_write_behind(range(block).start, noted);
         state.writes.remove(&block);
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 #[derive(Debug, Default)]
-pub(crate) struct WritesBehind {
+pub(crate) struct WriteBehindLimit {
     state: Mutex<State>,
 }
 
@@ -16,7 +16,7 @@ struct State {
     failed: Option<Instant>,
 }
 
-impl WritesBehind {
+impl WriteBehindLimit {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     fn only_so_many_begin_and_none_after_a_failure() {
-        let behind = WritesBehind::default();
+        let limit = WriteBehindLimit::default();
         for _ in 0..MAX_WRITES_BEHIND {
-            assert!(behind.begin());
+            assert!(limit.begin());
         }
-        assert!(!behind.begin());
-        behind.end(true);
-        assert!(behind.begin());
-        behind.end(false);
-        assert!(!behind.begin());
+        assert!(!limit.begin());
+        limit.end(true);
+        assert!(limit.begin());
+        limit.end(false);
+        assert!(!limit.begin());
     }
 }
