@@ -2,8 +2,8 @@
 //! opens are registered, and single exchanges that are not repeated.
 
 use crate::accesses::Accesses;
-use crate::asker;
 use crate::call::Call;
+use crate::cancellation;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
@@ -219,7 +219,7 @@ impl Core {
         let attempt = connected.and_then(|(mut connection, known)| {
             count(&self.counts.connections);
             // What the server is told may reach it whoever waits.
-            asker::to_the_end(|| self.register(server, &mut connection, known))?;
+            cancellation::suppressed(|| self.register(server, &mut connection, known))?;
             Ok(connection)
         });
         match &attempt {
@@ -227,7 +227,7 @@ impl Core {
             Err(ConnectError::Unreachable(cause) | ConnectError::OutOfFiles(cause)) => {
                 server.note_away(seen, cause);
             }
-            Err(ConnectError::Refused(_) | ConnectError::GivenUp) => {}
+            Err(ConnectError::Refused(_) | ConnectError::Abandoned) => {}
         }
         attempt
     }

@@ -5,9 +5,9 @@
 //! been opened; nothing of it is then remembered, and what was written is reported at once.
 
 use crate::Client;
-use crate::asker;
 use crate::boottime::Boottime;
 use crate::call::{Call, Target};
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
@@ -107,7 +107,9 @@ impl Client {
         match core.begin_write_behind(caller, &file, offset, data) {
             Some((layout, hold)) => {
                 answer(Ok(()));
-                asker::to_the_end(|| core.finish_write_behind(&file, &layout, hold, offset, data))
+                cancellation::suppressed(|| {
+                    core.finish_write_behind(&file, &layout, hold, offset, data)
+                })
             }
             None => {
                 answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));

@@ -17,9 +17,9 @@ pub enum ClientError {
     /// what was asked may have happened, or may still happen.
     #[error("server {server} was asked and has not answered; it may have been done: {cause}")]
     Unknown { server: ServerId, cause: String },
-    /// Nobody waits for it any more ([`crate::Asker`]): what was asked may have happened, or may still happen.
+    /// Nobody waits for it any more ([`crate::Cancellation`]): what was asked may have happened, or may still happen.
     #[error("it was given up, as nobody waits for it any more; it may have been done")]
-    GivenUp,
+    Abandoned,
     /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
     /// does not help.
     #[error("{0}")]
@@ -36,7 +36,7 @@ impl ClientError {
     fn as_fs(&self) -> FsError {
         match self {
             ClientError::Fs(error) => *error,
-            ClientError::GivenUp => FsError::Interrupted,
+            ClientError::Abandoned => FsError::Interrupted,
             ClientError::Unavailable { .. }
             | ClientError::Unknown { .. }
             | ClientError::Protocol(_) => FsError::Io,

@@ -313,7 +313,7 @@ impl File {
     /// Waits until the servers have what was written to these bytes and answered before.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    /// `Abandoned` when nobody waits any more ([`crate::Cancellation`]).
     pub fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
         self.settle(range).map(drop)
     }
@@ -615,7 +615,7 @@ mod tests {
                 .unwrap()
         );
         let waited = turns::as_killed(|| file.await_write_behind(&(99..100)));
-        assert_eq!(waited, Err(ClientError::GivenUp));
+        assert_eq!(waited, Err(ClientError::Abandoned));
         assert!(file.has_unknown_writes(), "the write goes on");
     }
 

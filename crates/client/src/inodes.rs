@@ -1,8 +1,8 @@
 //! Operations on an object by its number.
 
-use crate::asker;
 use crate::boottime::Boottime;
 use crate::call::{Call, Target};
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
@@ -260,7 +260,9 @@ impl Core {
         let is_last = self.opens.count(ino).is_some_and(|(count, _)| count == 1);
         // Nobody reports it later.
         let report = |file: &Option<Arc<File>>| match file {
-            Some(file) if is_last => asker::to_the_end(|| self.report(file, None)).map(|_| ()),
+            Some(file) if is_last => {
+                cancellation::suppressed(|| self.report(file, None)).map(|_| ())
+            }
             _ => Ok(()),
         };
         let reported = report(&file);

@@ -18,18 +18,18 @@
 //! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
-//! | `asker` | for whom a thread asks, and whether they still wait |
+//! | `cancellation` | for whom a thread asks, and whether they still wait |
 //! | `watch` | who is told of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
 mod append;
-mod asker;
 mod background;
 mod boottime;
 mod cache_limits;
 mod call;
+mod cancellation;
 mod cluster;
 mod core;
 mod damage;
@@ -63,9 +63,9 @@ mod write_behind;
 mod xattrs;
 
 pub use crate::admin::Space;
-pub use crate::asker::{Asker, ask_for};
 pub use crate::boottime::Boottime;
 pub use crate::cache_limits::CacheLimits;
+pub use crate::cancellation::{Cancellation, set_cancellation};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};

@@ -6,13 +6,13 @@
 //! lock until others unlock: the owner may do so itself.
 
 use crate::Client;
-use crate::asker;
 use crate::call::Target;
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use hashbrown::HashMap;
 use pandofs_api::Request;
-use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Credentials, Ino, LockKind, LockRange};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,7 @@ impl Turn<'_> {
     /// Waits until it is the first.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    /// `Abandoned` when nobody waits any more ([`crate::Cancellation`]).
     fn wait(&self) -> Result<()> {
         let since = Instant::now();
         let is_behind = |lines: &mut Lines| {
@@ -81,15 +81,15 @@ impl Turn<'_> {
             let (mut lines, waited) = self
                 .turns
                 .ended
-                .wait_timeout_while(lines, ASKER_INTERVAL, is_behind)
+                .wait_timeout_while(lines, CANCELLATION_INTERVAL, is_behind)
                 .unwrap_or_else(PoisonError::into_inner);
             lines.asleep -= 1;
             drop(lines);
             if !waited.timed_out() {
                 return Ok(());
             }
-            if !asker::waits_on(since.elapsed()) {
-                return Err(ClientError::GivenUp);
+            if !cancellation::may_wait(since.elapsed()) {
+                return Err(ClientError::Abandoned);
             }
         }
     }
@@ -117,7 +117,7 @@ impl Core {
     /// Waits until nothing is asked any more of what came up before about this owner's locks of the file.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more.
+    /// `Abandoned` when nobody waits any more.
     pub fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
         let turn = self.lock_turns.line_up((ino, kind, owner));
         turn.wait()?;
@@ -140,7 +140,7 @@ impl Client {
         // Before anything is waited for: what comes next is not to be unlocked by this.
         let turn = (core.lock_turns).line_up((ino, LockKind::Record, owner));
         let flushed = self.flush_through(ino, handle);
-        let unlocked = asker::to_the_end(|| {
+        let unlocked = cancellation::suppressed(|| {
             turn.wait()?;
             self.unlock_process(ino, handle, owner)
         });
@@ -179,7 +179,7 @@ impl Client {
         // Processes have closed it before. What is left is what is owned by the open file.
         for (kind, owner) in core.locks.closed(ino, handle) {
             // With its turn: nobody knows any more from here on that there is something to unlock.
-            let unlocked = asker::to_the_end(|| {
+            let unlocked = cancellation::suppressed(|| {
                 let _turn = core.lock_turn(ino, kind, owner)?;
                 core.unlock(ino, kind, owner, LockRange::WHOLE)
             });
@@ -192,7 +192,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Asker;
+    use crate::Cancellation;
     use std::thread;
     use std::time::Duration;
 
@@ -234,13 +234,13 @@ mod tests {
         let turns = LockTurns::default();
         let first = turns.line_up(OWNER);
         let second = turns.line_up(OWNER);
-        crate::ask_for(Some(Asker {
+        crate::set_cancellation(Some(Cancellation {
             id: 0,
-            wait_on: |_| false,
-            goes_on: |_| panic!("nothing was asked"),
+            may_wait: |_| false,
+            on_abandoned: |_| panic!("nothing was asked"),
         }));
-        assert_eq!(second.wait(), Err(ClientError::GivenUp));
-        crate::ask_for(None);
+        assert_eq!(second.wait(), Err(ClientError::Abandoned));
+        crate::set_cancellation(None);
         drop(second);
         assert_eq!(turns.lines().waiting[&OWNER].len(), 1);
         drop(first);

@@ -11,9 +11,9 @@
 //!
 //! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
 
-use crate::asker;
 use crate::background::DOUBTFUL_SILENCE;
 use crate::call::{Call, Target};
+use crate::cancellation;
 use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
@@ -386,7 +386,7 @@ impl Client {
                 return Ok(Tried::NotYet);
             }
             match core.locked(ino, &lock, &call, answer) {
-                Some(Ok(())) if asker::goes_on_for_nobody() => {
+                Some(Ok(())) if cancellation::is_abandoned() => {
                     // The program will not know that it has it, and whoever is given its number has not asked for it.
                     core.unlock(ino, lock.kind, lock.owner, lock.range)?;
                     return Err(FsError::Interrupted.into());

@@ -1,11 +1,11 @@
 //! Connections to servers: each is used by one thread at a time, which writes its requests, reads
 //! their answers, and puts the connection back for the next one.
 
-use crate::asker;
 use crate::boottime::Boottime;
+use crate::cancellation;
 use pandofs_placement::ServerInfo;
 use pandofs_types::limits::{
-    ANSWER_TIMEOUT, ASKER_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
+    ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
 };
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
@@ -65,8 +65,8 @@ pub(crate) enum ConnectError {
     OutOfFiles(String),
     /// It will not.
     Refused(String),
-    /// Nobody wants it any more ([`crate::Asker`]), which says nothing of the server.
-    GivenUp,
+    /// Nobody wants it any more ([`crate::Cancellation`]), which says nothing of the server.
+    Abandoned,
 }
 
 /// Why there is no answer.
@@ -76,8 +76,8 @@ pub(crate) enum LostAnswer {
     Connection(io::Error),
     /// What came is no answer.
     Broken(FrameError),
-    /// Nobody wants it any more ([`crate::Asker`]).
-    GivenUp,
+    /// Nobody wants it any more ([`crate::Cancellation`]).
+    Abandoned,
 }
 
 /// Why not all was sent. What is not sent whole is not executed, and nothing else can be sent behind a part of it.
@@ -85,8 +85,8 @@ pub(crate) enum LostAnswer {
 pub(crate) enum Unsent {
     /// The connection is gone, or nothing is taken from it.
     Connection(io::Error),
-    /// Nobody wants it any more ([`crate::Asker`]).
-    GivenUp,
+    /// Nobody wants it any more ([`crate::Cancellation`]).
+    Abandoned,
 }
 
 /// A connection after its handshake.
@@ -121,15 +121,19 @@ impl Connection {
     ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
-        let is_given_up = Cell::new(false);
-        let waits_on = |waited| {
-            is_given_up.set(!asker::waits_on(waited));
-            !is_given_up.get()
+        let is_abandoned = Cell::new(false);
+        let may_wait = |waited| {
+            is_abandoned.set(!cancellation::may_wait(waited));
+            !is_abandoned.get()
         };
-        let stream =
-            address::connect_while(address, who.timeouts.connect, ASKER_INTERVAL, &waits_on);
+        let stream = address::connect_while(
+            address,
+            who.timeouts.connect,
+            CANCELLATION_INTERVAL,
+            &may_wait,
+        );
         let stream = stream.map_err(|error| match error.kind() {
-            _ if is_given_up.get() => ConnectError::GivenUp,
+            _ if is_abandoned.get() => ConnectError::Abandoned,
             OUT_OF_FILES => ConnectError::OutOfFiles(error.to_string()),
             _ => lost(error),
         })?;
@@ -178,7 +182,7 @@ impl Connection {
             Ok(()) => None,
             Err(Unsent::Connection(error)) if CLOSED.contains(&error.kind()) => Some(error),
             Err(Unsent::Connection(error)) => return Err(lost(error)),
-            Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
+            Err(Unsent::Abandoned) => return Err(ConnectError::Abandoned),
         };
         let answer = match self.next(|incoming| {
             let body = incoming.next_frame()?;
@@ -187,7 +191,7 @@ impl Connection {
             Ok(answer) => answer,
             Err(LostAnswer::Connection(error)) => return Err(lost(unsent.unwrap_or(error))),
             Err(LostAnswer::Broken(error)) => return Err(broken(error)),
-            Err(LostAnswer::GivenUp) => return Err(ConnectError::GivenUp),
+            Err(LostAnswer::Abandoned) => return Err(ConnectError::Abandoned),
         };
         let refusal = match answer {
             Ok(HelloAnswer::Welcome {
@@ -221,7 +225,7 @@ impl Connection {
     /// Waits this long for an answer from now on, and for requests to be taken.
     pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         self.patience = patience;
-        let step = Some(patience.min(ASKER_INTERVAL));
+        let step = Some(patience.min(CANCELLATION_INTERVAL));
         self.stream.set_write_timeout(step)?;
         self.stream.set_read_timeout(step)
     }
@@ -253,14 +257,14 @@ impl Connection {
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
-            is_given_up: false,
+            is_abandoned: false,
         };
         let sent = match payload {
             [] => self.outgoing.write_to(&mut socket).map(drop),
             payload => self.outgoing.write_with_tail(&mut socket, payload),
         };
-        sent.map_err(|error| match socket.is_given_up {
-            true => Unsent::GivenUp,
+        sent.map_err(|error| match socket.is_abandoned {
+            true => Unsent::Abandoned,
             false => Unsent::Connection(error),
         })
     }
@@ -305,7 +309,7 @@ impl Connection {
             }
             let filled = self
                 .stream
-                .await_input(self.patience.min(ASKER_INTERVAL))
+                .await_input(self.patience.min(CANCELLATION_INTERVAL))
                 .and_then(|()| self.incoming.fill_from_stream(&mut self.stream));
             match filled {
                 Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
@@ -315,8 +319,8 @@ impl Connection {
                     if waited >= self.patience {
                         return Err(end(ErrorKind::TimedOut, "it sent no answer in time"));
                     }
-                    if !asker::waits_on(waited) {
-                        return Err(LostAnswer::GivenUp);
+                    if !cancellation::may_wait(waited) {
+                        return Err(LostAnswer::Abandoned);
                     }
                 }
                 Err(error) => return Err(LostAnswer::Connection(error)),
@@ -325,15 +329,15 @@ impl Connection {
     }
 }
 
-/// A socket that takes little: who writes to it waits until it takes more, and is heard by askers. Never `WouldBlock`.
+/// A socket that takes little: a write waits until it takes more, or is cancelled. Never `WouldBlock`.
 ///
-/// (A server stands still and many write 1 MiB each, more than a socket takes. Were it not for the askers, nobody of
+/// (A server stands still and many write 1 MiB each, more than a socket takes. Without cancellation, nobody of
 /// them could be killed, and no other thread would take the requests of those who need other servers.)
 struct Patient<'a> {
     stream: &'a mut Stream,
     /// From one byte to the next.
     patience: Duration,
-    is_given_up: bool,
+    is_abandoned: bool,
 }
 
 impl Patient<'_> {
@@ -352,8 +356,8 @@ impl Patient<'_> {
                 let error = "it takes no requests";
                 return Err(io::Error::new(ErrorKind::TimedOut, error));
             }
-            if !asker::waits_on(waited) {
-                self.is_given_up = true;
+            if !cancellation::may_wait(waited) {
+                self.is_abandoned = true;
                 return Err(io::Error::other("nobody wants the answer"));
             }
         }

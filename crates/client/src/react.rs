@@ -1,7 +1,7 @@
 //! What the client does about each way in which a request is not answered: one reaction for each.
 
-use crate::asker;
 use crate::call::{Call, Target};
+use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
@@ -51,7 +51,7 @@ impl Core {
                 }
                 self.wait_for_server(call, server, cause)
             }
-            Outcome::GivenUp => give_up(ClientError::GivenUp),
+            Outcome::Abandoned => give_up(ClientError::Abandoned),
             Outcome::Answered(answer) => {
                 call.reached();
                 self.answered(call, answer)
@@ -228,10 +228,10 @@ impl Core {
 
 /// What to do with a call that has waited since then.
 fn again_if_wanted(since: Instant, pause: Duration) -> Next {
-    if asker::waits_on(since.elapsed()) {
+    if cancellation::may_wait(since.elapsed()) {
         Next::Again(pause)
     } else {
-        give_up(ClientError::GivenUp)
+        give_up(ClientError::Abandoned)
     }
 }
 

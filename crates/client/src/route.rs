@@ -1,8 +1,8 @@
 //! From a request to its answer: which shard, which server, again if it must be.
 
-use crate::asker;
 use crate::boottime::Boottime;
 use crate::call::{Call, Target};
+use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::lease_cache::Change;
@@ -31,7 +31,7 @@ pub(crate) enum Outcome {
         sent: bool,
     },
     /// Nobody wants the answer any more. If the server has got the request nobody will notice.
-    GivenUp,
+    Abandoned,
     /// There is no sense in asking.
     Hopeless(String),
 }
@@ -208,7 +208,7 @@ impl Core {
             // A request that was not sent whole is not executed, and this is the only one.
             return unsent(&server, error, false);
         }
-        cannot_be_given_up(call);
+        forbid_cancellation(call);
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
                 server.heard(connection.asked());
@@ -272,7 +272,7 @@ impl Core {
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     self.sends(call, &connection);
-                    cannot_be_given_up(call);
+                    forbid_cancellation(call);
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -422,7 +422,7 @@ impl Outcome {
                 cause: cause.clone(),
                 sent: *sent,
             },
-            Outcome::GivenUp => Outcome::GivenUp,
+            Outcome::Abandoned => Outcome::Abandoned,
             Outcome::Hopeless(cause) => Outcome::Hopeless(cause.clone()),
             Outcome::Answered(_) => unreachable!("an answer is to one call"),
         }
@@ -438,7 +438,7 @@ fn unreachable(server: &Server, error: ConnectError) -> Outcome {
             }
         }
         ConnectError::Refused(cause) => Outcome::Hopeless(cause),
-        ConnectError::GivenUp => Outcome::GivenUp,
+        ConnectError::Abandoned => Outcome::Abandoned,
     }
 }
 
@@ -450,14 +450,14 @@ fn unsent(server: &Server, error: Unsent, sent: bool) -> Outcome {
             cause: error.to_string(),
             sent,
         },
-        Unsent::GivenUp => Outcome::GivenUp,
+        Unsent::Abandoned => Outcome::Abandoned,
     }
 }
 
 /// The server may have got this.
-fn cannot_be_given_up(call: &Call) {
+fn forbid_cancellation(call: &Call) {
     if call.leaves_something() {
-        asker::cannot_be_given_up();
+        cancellation::forbid();
     }
 }
 
@@ -468,7 +468,7 @@ fn lost(server: &Server, error: LostAnswer) -> Outcome {
             cause: error.to_string(),
             sent: true,
         },
-        LostAnswer::GivenUp => Outcome::GivenUp,
+        LostAnswer::Abandoned => Outcome::Abandoned,
         LostAnswer::Broken(error) => {
             Outcome::Hopeless(format!("server {} sent no answer: {error}", server.id))
         }

@@ -4,7 +4,7 @@
 //! begins after the end that a watcher was told. What the library asks itself in the course of an operation is
 //! none of it. A session without a watcher looks at one word for each operation.
 
-use crate::asker;
+use crate::cancellation;
 use crate::{Client, ClientError, Node, Page};
 use pandofs_types::{FileKind, Ino, Name, SetAttr};
 use std::cell::Cell;
@@ -25,8 +25,8 @@ pub struct Seen<'a> {
     pub begun: Instant,
     /// No later than the moment at which whoever asked has the answer.
     pub ended: Instant,
-    /// The [`Asker`](crate::Asker) of the thread that asked; `None` where none was named.
-    pub asker: Option<u32>,
+    /// The [`Cancellation`](crate::Cancellation) of the thread that asked; `None` where none was named.
+    pub caller: Option<u32>,
     /// What came of it, or the error's number.
     pub came: Result<Came<'a>, i32>,
     /// It takes the place of the one before it that this thread was refused: see [`again`].
@@ -226,7 +226,7 @@ impl Sight<'_> {
             what,
             begun: self.begun,
             ended: Instant::now(),
-            asker: asker::current(),
+            caller: cancellation::current(),
             came,
             again: AGAIN.get(),
         });

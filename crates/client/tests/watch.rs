@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{Reply, Request};
-use pandofs_client::{Asker, Came, OpenHow, Seen, Watcher, again, ask_for, unseen};
+use pandofs_client::{Came, Cancellation, OpenHow, Seen, Watcher, again, set_cancellation, unseen};
 use pandofs_types::{FileKind, FsError, Ino, ShardId};
 use pandofs_wire::message::RequestBody;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl Watcher for Notes {
             Err(errno) => format!("error {errno}"),
         };
         let again = if seen.again { " again" } else { "" };
-        let line = format!("{:?} {what}: {came}{again}", seen.asker);
+        let line = format!("{:?} {what}: {came}{again}", seen.caller);
         self.lines.lock().unwrap().push(line);
         self.ends.lock().unwrap().push((seen.begun, seen.ended));
     }
@@ -78,10 +78,10 @@ fn each_operation_is_told_once() {
     let (from, to) = notes.ends.lock().unwrap()[0];
     assert!(begun <= from && from <= to && to <= ended);
 
-    ask_for(Some(Asker {
+    set_cancellation(Some(Cancellation {
         id: 77,
-        wait_on: |_| true,
-        goes_on: |_| {},
+        may_wait: |_| true,
+        on_abandoned: |_| {},
     }));
     client.lookup(&ME, Ino::ROOT, &name("missing")).unwrap_err();
     assert_eq!(notes.take(), ["Some(77) Lookup: error 2"]);
@@ -108,5 +108,5 @@ fn each_operation_is_told_once() {
         ]
     );
     client.release(FILE).unwrap();
-    ask_for(None);
+    set_cancellation(None);
 }

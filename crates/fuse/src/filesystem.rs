@@ -1,6 +1,6 @@
 //! The kernel's requests, passed on, and the answers, handed back.
 
-use crate::askers::asker;
+use crate::cancellation;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::left::{self, Changed, Left};
@@ -34,7 +34,7 @@ impl Filesystem for PandoFs {
     }
 
     fn begins(&self, request: &Request) {
-        pandofs_client::ask_for(Some(asker(request.pid())));
+        pandofs_client::set_cancellation(Some(cancellation::of_thread(request.pid())));
         Left::begin(&self.left, request.pid());
     }
 

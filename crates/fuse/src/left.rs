@@ -1,6 +1,6 @@
 //! Operations that go on though the program that asked for them was killed.
 //!
-//! What may have reached a server is done to its end ([`pandofs_client::Asker::goes_on`]), by the thread that took the
+//! What may have reached a server is done to its end ([`pandofs_client::Cancellation::on_abandoned`]), by the thread that took the
 //! request. The program need not wait for that: the kernel is answered with `EINTR`, and the program ends. What comes of
 //! the operation nobody is told then. What was opened is closed again, as the kernel knows of no open file, and what the
 //! kernel has in its caches of what was changed it is to ask for again.
@@ -13,10 +13,10 @@
 //! At most [`MAX_LEFT_REQUESTS`](pandofs_types::limits::MAX_LEFT_REQUESTS), or fewer with little memory, are left at once,
 //! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
 
-use crate::askers;
+use crate::cancellation;
 use crate::ops::{PandoFs, Result};
 use fuser::Errno;
-use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Ino, Name};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -123,14 +123,14 @@ impl Left {
             state.waiting += 1;
             let (mut state, waited) = self
                 .ended
-                .wait_timeout_while(state, ASKER_INTERVAL, is_changed)
+                .wait_timeout_while(state, CANCELLATION_INTERVAL, is_changed)
                 .unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
             drop(state);
             if !waited.timed_out() {
                 return Ok(());
             }
-            if !askers::waits_on(thread) {
+            if !cancellation::may_wait(thread) {
                 return Err(Errno::EINTR);
             }
         }

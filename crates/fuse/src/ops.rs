@@ -574,7 +574,7 @@ pub(crate) fn added(node: &Node) -> Outcome {
 /// The answer to a program, in the one place where what went wrong becomes a number.
 pub(crate) fn errno(error: ClientError) -> Errno {
     match &error {
-        ClientError::Fs(_) | ClientError::GivenUp => {}
+        ClientError::Fs(_) | ClientError::Abandoned => {}
         other => tracing::error!(error = %other, "a request failed"),
     }
     Errno::from_i32(error.errno())

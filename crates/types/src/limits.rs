@@ -280,7 +280,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a call waits between two looks at whether somebody still wants its answer; and from when on it
 /// waits for long.
-pub const ASKER_INTERVAL: Duration = Duration::from_secs(1);
+pub const CANCELLATION_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client waits before it asks a server again that it could not reach, the first time;
 /// each further time twice as long.
 pub const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(100);

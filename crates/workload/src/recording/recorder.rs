@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Numbers from here on are threads that named no asker.
+/// Numbers from here on are threads that named no caller.
 const OWN_THREADS: u64 = 1 << 32;
 
 static THREADS: AtomicU64 = AtomicU64::new(OWN_THREADS);
@@ -201,7 +201,7 @@ impl Watcher for Recording {
         let mut event = Event::of(seen);
         event.start = since(seen.begun);
         event.end = since(seen.ended);
-        event.client = seen.asker.map_or_else(own_thread, u64::from);
+        event.client = seen.caller.map_or_else(own_thread, u64::from);
         // Strings and numbers can be written.
         if let Ok(mut line) = serde_json::to_vec(&event) {
             line.push(b'\n');
@@ -210,7 +210,7 @@ impl Watcher for Recording {
     }
 }
 
-/// This thread's number among those that named no asker.
+/// This thread's number among those that named no caller.
 fn own_thread() -> u64 {
     THREAD.with(|thread| {
         if thread.get() == 0 {

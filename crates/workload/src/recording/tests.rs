@@ -80,7 +80,7 @@ fn saw(recording: &Recording, client: u32, what: What<'_>, came: Result<Came<'_>
         what,
         begun: now,
         ended: now + Duration::from_nanos(10),
-        asker: Some(client),
+        caller: Some(client),
         came: came.map_err(|error| error.errno()),
         again: false,
     });

@@ -1,5 +1,7 @@
-//! What becomes of a request that waits for long: another thread takes those that come after it, and it is given up
-//! or left ([`crate::left`]) when the program that made it is being killed.
+//! Requests that wait for long, and their end when the program that made them is being killed.
+//!
+//! Another thread takes the requests that come after one that waits. When the program is being killed it is cancelled
+//! or abandoned ([`crate::left`]).
 //!
 //! The kernel tells of a signal by `INTERRUPT`, whatever signal it is, and then waits for the answer. A program that
 //! handles a signal is not to see a call fail for it where no other file system's calls do (signal(7)); of one that
@@ -20,7 +22,7 @@
 //! whoever else looks at the process. `status` may always be read, and of a process in execve it tells of memory.
 
 use crate::left;
-use pandofs_client::Asker;
+use pandofs_client::Cancellation;
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 0x4;
@@ -45,18 +47,18 @@ const CORE_SIGNALS: [i32; 10] = [
     libc::SIGXFSZ,
 ];
 
-/// Who made a request: a thread, 0 if none that this process could see.
-pub(crate) fn asker(thread: u32) -> Asker {
-    Asker {
+/// The cancellation of a request by this thread of a program, 0 if none that this process could see.
+pub(crate) fn of_thread(thread: u32) -> Cancellation {
+    Cancellation {
         id: thread,
-        wait_on: waits_on,
-        goes_on: |_| left::leave(),
+        may_wait,
+        on_abandoned: |_| left::leave(),
     }
 }
 
 /// Whether the request that this thread handles for another one goes on waiting: not if that is being killed. One that
-/// was answered nobody waits for; it goes on to its end.
-pub(crate) fn waits_on(thread: u32) -> bool {
+/// was answered is not waited for; it goes on to its end.
+pub(crate) fn may_wait(thread: u32) -> bool {
     fuser::waits_long();
     thread == 0 || fuser::is_answered_early() || !is_killed(thread)
 }
