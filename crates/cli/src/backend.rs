@@ -261,7 +261,7 @@ fn start_recording(client: &Client, to: &Path) -> Result<Arc<Recording>> {
         Recording::start(file).with_context(|| format!("cannot record in {}", to.display()))?;
     let recording = Arc::new(recording);
     client
-        .watch(recording.clone())
+        .trace(recording.clone())
         .map_err(|_| anyhow::anyhow!("this session is recorded already"))?;
     Ok(recording)
 }

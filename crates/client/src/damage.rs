@@ -2,7 +2,7 @@
 
 use crate::Client;
 use crate::error::{ClientError, Result};
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
 
@@ -21,9 +21,9 @@ impl Client {
         length: usize,
     ) -> Result<Vec<u8>> {
         let bytes = length;
-        self.seen(
-            || What::Read { ino, offset, bytes },
-            |_| Came::Done,
+        self.traced(
+            || Op::Read { ino, offset, bytes },
+            |_| Outcome::Done,
             |client| client.read_up_to_damage(caller, ino, offset, length),
         )
     }

@@ -15,7 +15,7 @@ use crate::inodes::inode_of;
 use crate::lease_cache::{Begun, Hold};
 use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
@@ -36,9 +36,9 @@ impl Client {
         length: usize,
     ) -> Result<Vec<u8>> {
         let bytes = length;
-        self.seen(
-            || What::Read { ino, offset, bytes },
-            |_| Came::Done,
+        self.traced(
+            || Op::Read { ino, offset, bytes },
+            |_| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| core.read(caller, file, offset, length))
@@ -53,9 +53,9 @@ impl Client {
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have
     /// been written.
     pub fn write(&self, caller: &Credentials, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
-        self.seen(
+        self.traced(
             || written(ino, Some(offset), data),
-            |()| Came::Done,
+            |()| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
@@ -80,13 +80,13 @@ impl Client {
         answer: impl FnOnce(Result<()>),
     ) -> Result<()> {
         // For whoever waits it has ended when it is answered.
-        let sight = self.sight();
+        let span = self.span();
         let answer = |result: Result<()>| {
-            if let Some(sight) = sight {
-                let came = result.as_ref().map(|()| Came::Done);
-                sight.ended(
+            if let Some(span) = span {
+                let outcome = result.as_ref().map(|()| Outcome::Done);
+                span.ended(
                     written(ino, Some(offset), data),
-                    came.map_err(|error| error.errno()),
+                    outcome.map_err(|error| error.errno()),
                 );
             }
             answer(result);
@@ -140,9 +140,9 @@ impl Client {
 }
 
 /// What is asked for when this is written.
-pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> What<'static> {
+pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> Op<'static> {
     let bytes = data.len();
-    What::Write { ino, offset, bytes }
+    Op::Write { ino, offset, bytes }
 }
 
 impl Core {

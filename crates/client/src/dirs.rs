@@ -7,7 +7,7 @@ use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
 use crate::space::sparse_layout;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request,
 };
@@ -109,9 +109,9 @@ impl Client {
         plus: bool,
         max: usize,
     ) -> Result<Page> {
-        self.seen(
-            || What::Readdir { dir },
-            |page| Came::Page(page),
+        self.traced(
+            || Op::Readdir { dir },
+            |page| Outcome::Page(page),
             |client| client.page(caller, dir, from, plus, max),
         )
     }

@@ -9,7 +9,7 @@ use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
 use crate::space::sparse_layout;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
@@ -24,9 +24,9 @@ impl Client {
     /// # Errors
     /// `Stale` when there is no such inode.
     pub fn getattr(&self, caller: &Credentials, ino: Ino) -> Result<Attr> {
-        self.seen(
-            || What::Getattr { ino },
-            |_| Came::Done,
+        self.traced(
+            || Op::Getattr { ino },
+            |_| Outcome::Done,
             |client| client.get_attr(caller, ino),
         )
     }
@@ -55,9 +55,9 @@ impl Client {
     /// # Errors
     /// The file system's, `Access` and `NotPermitted` among them.
     pub fn setattr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
-        self.seen(
-            || What::Setattr { ino, set: &set },
-            |_| Came::Done,
+        self.traced(
+            || Op::Setattr { ino, set: &set },
+            |_| Outcome::Done,
             |client| client.set_attr(caller, ino, set.clone()),
         )
     }
@@ -105,9 +105,9 @@ impl Client {
     /// # Errors
     /// `Invalid` when it is none.
     pub fn readlink(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
-        self.seen(
-            || What::Readlink { ino },
-            |_| Came::Done,
+        self.traced(
+            || Op::Readlink { ino },
+            |_| Outcome::Done,
             |client| client.read_link(caller, ino),
         )
     }
@@ -161,9 +161,9 @@ impl Client {
         access: u16,
         truncate: bool,
     ) -> Result<Attr> {
-        self.seen(
-            || What::Open { ino, truncate },
-            |_| Came::Done,
+        self.traced(
+            || Op::Open { ino, truncate },
+            |_| Outcome::Done,
             |client| client.open_inode(caller, ino, access, truncate),
         )
     }

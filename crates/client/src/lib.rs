@@ -19,7 +19,7 @@
 //! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
 //! | `cancellation` | for whom a thread asks, and whether they still wait |
-//! | `watch` | who is told of every operation |
+//! | `trace` | who is told of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
@@ -57,8 +57,8 @@ mod slots;
 mod space;
 mod stay;
 mod stripes;
+pub mod trace;
 mod unforced;
-mod watch;
 mod write_behind;
 mod xattrs;
 
@@ -73,7 +73,6 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
-pub use crate::watch::{Came, Seen, Watcher, What, again, unseen};
 
 /// What decides where a request goes, for whoever carries requests in another way: a simulator.
 pub mod routing {
@@ -160,7 +159,7 @@ pub struct Client {
 struct Session {
     core: Arc<Core>,
     background: Option<JoinHandle<()>>,
-    watcher: OnceLock<Arc<dyn Watcher>>,
+    tracer: OnceLock<Arc<dyn trace::Tracer>>,
 }
 
 impl Client {
@@ -196,7 +195,7 @@ impl Client {
             session: Arc::new(Session {
                 core,
                 background: Some(background),
-                watcher: OnceLock::new(),
+                tracer: OnceLock::new(),
             }),
         })
     }

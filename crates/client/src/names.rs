@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
 use crate::inodes::unexpected;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request};
 use pandofs_types::limits::MAX_REDIRECTS;
@@ -46,9 +46,9 @@ impl Client {
     /// # Errors
     /// `NotFound` when there is no such name.
     pub fn lookup(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
-        self.seen(
-            || What::Lookup { dir, name },
-            |node| Came::Node(node),
+        self.traced(
+            || Op::Lookup { dir, name },
+            |node| Outcome::Node(node),
             |client| client.look_up(caller, dir, name),
         )
     }
@@ -94,16 +94,16 @@ impl Client {
         mode: NewMode,
         how: OpenHow,
     ) -> Result<Found> {
-        self.seen(
-            || What::Create {
+        self.traced(
+            || Op::Create {
                 dir,
                 name,
                 mode: mode.mode & !mode.umask,
                 truncate: how.truncate,
             },
             |found: &Found| match found.created {
-                true => Came::Node(&found.node),
-                false => Came::Found(&found.node),
+                true => Outcome::Node(&found.node),
+                false => Outcome::Found(&found.node),
             },
             |client| client.create_or_open(caller, dir, name, mode, how),
         )
@@ -188,9 +188,9 @@ impl Client {
             may_be_named,
         };
         let target = Target::Name { dir, position: at };
-        self.seen(
-            || What::Unnamed { dir },
-            |node| Came::Node(node),
+        self.traced(
+            || Op::Unnamed { dir },
+            |node| Outcome::Node(node),
             |client| {
                 let call = Call::shard(target, caller, request);
                 client.core().make_open(caller, call)
@@ -244,7 +244,7 @@ impl Client {
         node: NewNode,
         mode: NewMode,
     ) -> Result<Node> {
-        let what = made(dir, name, &node, mode.mode & !mode.umask);
+        let op = made(dir, name, &node, mode.mode & !mode.umask);
         let request = Request::Create {
             dir,
             name: name.clone(),
@@ -253,7 +253,7 @@ impl Client {
             umask: mode.umask,
             open: false,
         };
-        self.make(caller, what, dir, name, request)
+        self.make(caller, op, dir, name, request)
     }
 
     /// # Errors
@@ -280,7 +280,7 @@ impl Client {
             umask: mode.umask,
         };
         let mode = mode.mode & !mode.umask;
-        self.make(caller, What::Mkdir { dir, name, mode }, dir, name, request)
+        self.make(caller, Op::Mkdir { dir, name, mode }, dir, name, request)
     }
 
     /// # Errors
@@ -310,20 +310,20 @@ impl Client {
             ino,
             inode_shard,
         };
-        self.make(caller, What::Link { ino, dir, name }, dir, name, request)
+        self.make(caller, Op::Link { ino, dir, name }, dir, name, request)
     }
 
     fn make(
         &self,
         caller: &Credentials,
-        what: What<'_>,
+        op: Op<'_>,
         dir: Ino,
         name: &Name,
         request: Request,
     ) -> Result<Node> {
-        self.seen(
-            || what,
-            |node| Came::Node(node),
+        self.traced(
+            || op,
+            |node| Outcome::Node(node),
             |client| client.core().make(caller, dir, name, request),
         )
     }
@@ -337,9 +337,9 @@ impl Client {
             dir,
             name: name.clone(),
         };
-        self.seen(
-            || What::Unlink { dir, name },
-            |&ino| Came::Ino(ino),
+        self.traced(
+            || Op::Unlink { dir, name },
+            |&ino| Outcome::Ino(ino),
             |client| client.core().remove(caller, dir, name, request),
         )
     }
@@ -353,9 +353,9 @@ impl Client {
             dir,
             name: name.clone(),
         };
-        let ino = self.seen(
-            || What::Rmdir { dir, name },
-            |&ino| Came::Ino(ino),
+        let ino = self.traced(
+            || Op::Rmdir { dir, name },
+            |&ino| Outcome::Ino(ino),
             |client| client.core().remove(caller, dir, name, request),
         )?;
         self.core().maps.forget(ino);
@@ -405,14 +405,14 @@ impl Client {
             no_replace: how.no_replace,
             whiteout: how.whiteout,
         };
-        let what = What::Rename {
+        let op = Op::Rename {
             from: (dir, name),
             to: (new_dir, new_name),
             no_replace: how.no_replace,
         };
-        self.seen(
-            || what,
-            |&ino| Came::Ino(ino),
+        self.traced(
+            || op,
+            |&ino| Outcome::Ino(ino),
             |client| {
                 let core = client.core();
                 match core.ask(caller, core.by_name(dir, name), request)? {
@@ -443,13 +443,13 @@ impl Client {
             // Filled in when it is sent.
             new_shard: ShardId(0),
         };
-        let what = What::Exchange {
+        let op = Op::Exchange {
             from: (dir, name),
             to: (new_dir, new_name),
         };
-        self.seen(
-            || what,
-            |&(ino, other)| Came::Inos(ino, other),
+        self.traced(
+            || op,
+            |&(ino, other)| Outcome::Inos(ino, other),
             |client| {
                 let core = client.core();
                 match core.ask(caller, core.by_name(dir, name), request)? {
@@ -504,11 +504,11 @@ impl Core {
 }
 
 /// What is asked for when this is made.
-fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> What<'a> {
+fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> Op<'a> {
     let kind = match node {
         NewNode::Symlink { target } => {
             let bytes = target.len();
-            return What::Symlink { dir, name, bytes };
+            return Op::Symlink { dir, name, bytes };
         }
         NewNode::File => FileKind::File,
         NewNode::Fifo => FileKind::Fifo,
@@ -516,7 +516,7 @@ fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> What<'a> {
         NewNode::Char { .. } => FileKind::Char,
         NewNode::Block { .. } => FileKind::Block,
     };
-    What::Mknod {
+    Op::Mknod {
         dir,
         name,
         kind,

@@ -8,7 +8,7 @@ use crate::data::{check_layout, not_about_data, now};
 use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request};
 use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, MAX_FILE_BYTES};
 use pandofs_types::{Attr, Credentials, FsError, Ino};
@@ -38,9 +38,9 @@ impl Client {
         allocation: Allocation,
     ) -> Result<()> {
         let end = allocation.extends().then(|| offset.saturating_add(length));
-        self.seen(
-            || What::Allocate { ino, end },
-            |()| Came::Done,
+        self.traced(
+            || Op::Allocate { ino, end },
+            |()| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| {

@@ -179,7 +179,7 @@ impl Callers {
         if credentials == least {
             return Err(refusal);
         }
-        let result = pandofs_client::again(|| ask(&credentials));
+        let result = pandofs_client::trace::again(|| ask(&credentials));
         if !result.as_ref().is_err_and(is_refusal) {
             let mut users = self
                 .needed_more

@@ -17,7 +17,8 @@ use crate::ops::PandoFs;
 use crate::options::Cache;
 use crate::told::Told;
 use fuser::KernelConfig;
-use pandofs_client::{Client, ClientError, Entry, Recall, unseen};
+use pandofs_client::trace::untraced;
+use pandofs_client::{Client, ClientError, Entry, Recall};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, LeaseKey, Name};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -234,7 +235,7 @@ impl PandoFs {
             told.take_names(std::iter::once(key(to)));
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.
-            let asked = unseen(|| self.client.lookup(&Credentials::ROOT, dir, name));
+            let asked = untraced(|| self.client.lookup(&Credentials::ROOT, dir, name));
             let timeout = match (asked, known.kind) {
                 (Ok(_), Some(kind)) => self.entry_timeout(dir, name, Some((ino, kind))),
                 _ => Duration::ZERO,

@@ -327,7 +327,8 @@ impl PandoFs {
     pub fn remove_dir(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
         // Where nothing is remembered it has to be asked before it is gone.
         let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
-            pandofs_client::unseen(|| self.client.lookup(&Credentials::ROOT, dir, name)).ok()
+            pandofs_client::trace::untraced(|| self.client.lookup(&Credentials::ROOT, dir, name))
+                .ok()
         } else {
             None
         };

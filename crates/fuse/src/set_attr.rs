@@ -5,7 +5,8 @@ use crate::credentials::{Caller, Callers};
 use crate::left::Changed;
 use crate::ops::{PandoFs, Result, errno};
 use fuser::Errno;
-use pandofs_client::{Client, ClientError, again};
+use pandofs_client::trace::again;
+use pandofs_client::{Client, ClientError};
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {

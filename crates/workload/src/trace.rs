@@ -279,8 +279,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// A client's target; what succeeds is noted when it is done, so after what it needed.
-    pub fn watch(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
-        Box::new(Watched {
+    pub fn record(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
+        Box::new(Recorded {
             client,
             target,
             recorder: self.clone(),
@@ -294,13 +294,13 @@ impl Recorder {
     }
 }
 
-struct Watched {
+struct Recorded {
     client: u32,
     target: Box<dyn Target>,
     recorder: Recorder,
 }
 
-impl Target for Watched {
+impl Target for Recorded {
     fn perform(&mut self, op: &Op) -> Result<(), TargetError> {
         self.target.perform(op)?;
         let mut done = self
@@ -492,7 +492,7 @@ mod tests {
         let watched = targets(first.path(), 4);
         let mut watched: Vec<Box<dyn Target>> = (0..)
             .zip(watched)
-            .map(|(client, target)| recorder.watch(client, target))
+            .map(|(client, target)| recorder.record(client, target))
             .collect();
         let results = crate::run(&plan, &mut watched).unwrap();
         assert!(results.iter().all(|phase| phase.seconds > 0.0));

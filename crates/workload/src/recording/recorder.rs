@@ -6,7 +6,7 @@
 use super::FORM;
 use super::event::{Event, Footer};
 use crate::trace::FORMAT;
-use pandofs_client::{Seen, Watcher};
+use pandofs_client::trace::{self, Tracer};
 use pandofs_types::limits::{MAX_TRACE_WAITING_BYTES, TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
 use std::cell::Cell;
 use std::fmt;
@@ -25,7 +25,7 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Records what the sessions that it [watches](pandofs_client::Client::watch) are asked for.
+/// Records what the sessions that it [traces](pandofs_client::Client::trace) are asked for.
 pub struct Recording {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<io::Result<u64>>>>,
@@ -192,16 +192,16 @@ impl Shared {
     }
 }
 
-impl Watcher for Recording {
-    fn saw(&self, seen: &Seen<'_>) {
+impl Tracer for Recording {
+    fn record(&self, ended: &trace::Event<'_>) {
         if self.shared.is_over.load(Ordering::Relaxed) {
             return;
         }
         let since = |at: Instant| at.saturating_duration_since(self.shared.begun).as_nanos() as u64;
-        let mut event = Event::of(seen);
-        event.start = since(seen.begun);
-        event.end = since(seen.ended);
-        event.client = seen.caller.map_or_else(own_thread, u64::from);
+        let mut event = Event::of(ended);
+        event.start = since(ended.begun);
+        event.end = since(ended.ended);
+        event.client = ended.caller.map_or_else(own_thread, u64::from);
         // Strings and numbers can be written.
         if let Ok(mut line) = serde_json::to_vec(&event) {
             line.push(b'\n');

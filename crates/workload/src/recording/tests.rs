@@ -5,7 +5,8 @@ use super::*;
 use crate::op::{Kind, Op};
 use crate::target::{Kernel, Target};
 use crate::{AnyTrace, summarize_recording};
-use pandofs_client::{Came, Node, Seen, Watcher, What};
+use pandofs_client::Node;
+use pandofs_client::trace::{self, Outcome, Tracer};
 use pandofs_model::Rng;
 use pandofs_types::{Attr, FileKind, FsError, Ino, Name, SetAttr, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,14 +75,19 @@ fn node(ino: u64, kind: FileKind) -> Node {
     })
 }
 
-fn saw(recording: &Recording, client: u32, what: What<'_>, came: Result<Came<'_>, FsError>) {
+fn record(
+    recording: &Recording,
+    client: u32,
+    op: trace::Op<'_>,
+    outcome: Result<Outcome<'_>, FsError>,
+) {
     let now = Instant::now();
-    recording.saw(&Seen {
-        what,
+    recording.record(&trace::Event {
+        op,
         begun: now,
         ended: now + Duration::from_nanos(10),
         caller: Some(client),
-        came: came.map_err(|error| error.errno()),
+        outcome: outcome.map_err(|error| error.errno()),
         again: false,
     });
 }
@@ -102,75 +108,75 @@ fn lines_are_pinned() {
     let recording = Recording::start(disk.clone()).unwrap();
     let (dir, a, b) = (Ino::ROOT, &name("a"), &Name::new(b"\xffb").unwrap());
     let made = node(7, FileKind::Dir);
-    saw(
+    record(
         &recording,
         1,
-        What::Lookup { dir, name: a },
+        trace::Op::Lookup { dir, name: a },
         Err(FsError::NotFound),
     );
-    saw(
+    record(
         &recording,
         1,
-        What::Mkdir {
+        trace::Op::Mkdir {
             dir,
             name: a,
             mode: 0o750,
         },
-        Ok(Came::Node(&made)),
+        Ok(Outcome::Node(&made)),
     );
-    saw(
+    record(
         &recording,
         2,
-        What::Lookup { dir, name: a },
-        Ok(Came::Node(&made)),
+        trace::Op::Lookup { dir, name: a },
+        Ok(Outcome::Node(&made)),
     );
     let inside = Ino(7);
     let file = node(8, FileKind::File);
-    let create = |truncate| What::Create {
+    let create = |truncate| trace::Op::Create {
         dir: inside,
         name: b,
         mode: 0o600,
         truncate,
     };
-    saw(&recording, 2, create(true), Ok(Came::Node(&file)));
-    saw(&recording, 2, create(true), Ok(Came::Found(&file)));
-    let write = What::Write {
+    record(&recording, 2, create(true), Ok(Outcome::Node(&file)));
+    record(&recording, 2, create(true), Ok(Outcome::Found(&file)));
+    let write = trace::Op::Write {
         ino: Ino(8),
         offset: None,
         bytes: 100,
     };
-    saw(&recording, 2, write, Ok(Came::Offset(5)));
+    record(&recording, 2, write, Ok(Outcome::Offset(5)));
     let set = SetAttr {
         size: Some(3),
         mode: Some(0o444),
         ..SetAttr::default()
     };
-    saw(
+    record(
         &recording,
         2,
-        What::Setattr {
+        trace::Op::Setattr {
             ino: Ino(8),
             set: &set,
         },
-        Ok(Came::Done),
+        Ok(Outcome::Done),
     );
-    let rename = What::Rename {
+    let rename = trace::Op::Rename {
         from: (inside, b),
         to: (dir, b),
         no_replace: true,
     };
-    saw(&recording, 2, rename, Ok(Came::Ino(Ino(8))));
-    let xattr = What::Setxattr {
+    record(&recording, 2, rename, Ok(Outcome::Ino(Ino(8))));
+    let xattr = trace::Op::Setxattr {
         ino: Ino(8),
         name: b"user.x",
         bytes: 4,
     };
-    saw(&recording, 3, xattr, Ok(Came::Done));
-    saw(
+    record(&recording, 3, xattr, Ok(Outcome::Done));
+    record(
         &recording,
         3,
-        What::Rmdir { dir, name: a },
-        Ok(Came::Ino(inside)),
+        trace::Op::Rmdir { dir, name: a },
+        Ok(Outcome::Ino(inside)),
     );
     assert_eq!(recording.finish().unwrap(), Recorded { operations: 10 });
     assert!(recording.finish().is_err());
@@ -224,20 +230,20 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
     // More than ever waits, so that who had to wait for room would be seen to.
     while !recording.shared_is_over() {
         assert!(Instant::now() < deadline, "it goes on with a full disk");
-        saw(
+        record(
             &recording,
             1,
-            What::Lookup {
+            trace::Op::Lookup {
                 dir: Ino::ROOT,
                 name: a,
             },
             Err(FsError::NotFound),
         );
     }
-    saw(
+    record(
         &recording,
         1,
-        What::Lookup {
+        trace::Op::Lookup {
             dir: Ino::ROOT,
             name: a,
         },

@@ -1,8 +1,8 @@
-//! Somebody who is told of every operation that a session was asked for: what, by whom, when, and what came of it.
+//! Trace of the operations of a session: caller, times and outcome of each, for a [`Tracer`].
 //!
-//! It is told at the end of each, on the thread that asked, before that has its answer: what depends on an answer
-//! begins after the end that a watcher was told. What the library asks itself in the course of an operation is
-//! none of it. A session without a watcher looks at one word for each operation.
+//! An event is recorded at the operation's end, on the thread that asked, before that has its answer: what depends on
+//! an answer begins after the recorded end. What the library asks itself in the course of an operation is not traced.
+//! A session without a tracer looks at one word for each operation.
 
 use crate::cancellation;
 use crate::{Client, ClientError, Node, Page};
@@ -12,30 +12,30 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who is told.
-pub trait Watcher: fmt::Debug + Send + Sync {
-    /// An operation has ended. Whoever asked for it waits meanwhile.
-    fn saw(&self, seen: &Seen<'_>);
+/// A consumer of events.
+pub trait Tracer: fmt::Debug + Send + Sync {
+    /// Records that an operation has ended. Its caller waits meanwhile.
+    fn record(&self, event: &Event<'_>);
 }
 
 /// An operation that has ended.
 #[derive(Debug)]
-pub struct Seen<'a> {
-    pub what: What<'a>,
+pub struct Event<'a> {
+    pub op: Op<'a>,
     pub begun: Instant,
-    /// No later than the moment at which whoever asked has the answer.
+    /// No later than the moment at which the caller has the answer.
     pub ended: Instant,
-    /// The [`Cancellation`](crate::Cancellation) of the thread that asked; `None` where none was named.
+    /// The number in the [`Cancellation`](crate::Cancellation) of the thread that asked; `None` without one.
     pub caller: Option<u32>,
-    /// What came of it, or the error's number.
-    pub came: Result<Came<'a>, i32>,
+    /// The outcome, or the error's number.
+    pub outcome: Result<Outcome<'a>, i32>,
     /// It takes the place of the one before it that this thread was refused: see [`again`].
     pub again: bool,
 }
 
-/// What was asked for.
+/// An operation, with its arguments.
 #[derive(Debug)]
-pub enum What<'a> {
+pub enum Op<'a> {
     Lookup {
         dir: Ino,
         name: &'a Name,
@@ -140,95 +140,94 @@ pub enum What<'a> {
     },
 }
 
-/// What came of it.
+/// The result of an operation that succeeded.
 #[derive(Debug)]
-pub enum Came<'a> {
+pub enum Outcome<'a> {
     Done,
-    /// What was found or made.
+    /// A node that was found or made.
     Node(&'a Node),
     /// A file was opened that was there.
     Found(&'a Node),
-    /// What was removed or moved.
+    /// An inode that was removed or moved.
     Ino(Ino),
     Inos(Ino, Ino),
-    /// Where it was appended.
+    /// The offset of an append.
     Offset(u64),
-    /// Entries; those with attributes are known to whoever asked from then on.
+    /// Entries; those with attributes are known to the caller from then on.
     Page(&'a Page),
 }
 
 thread_local! {
-    /// What this thread asks for is part of something that is told, or nothing that anybody is told of.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-    static AGAIN: Cell<bool> = const { Cell::new(false) };
+    /// This thread's requests are part of an operation that is traced, or are not to be traced.
+    static IS_UNTRACED: Cell<bool> = const { Cell::new(false) };
+    static IS_RETRY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Asks for something on one's own account: no watcher is told.
-pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
-    let before = INSIDE.replace(true);
+/// Asks for something on one's own account, untraced.
+pub fn untraced<T>(work: impl FnOnce() -> T) -> T {
+    let before = IS_UNTRACED.replace(true);
     let result = work();
-    INSIDE.set(before);
+    IS_UNTRACED.set(before);
     result
 }
 
-/// Asks once more, in another way, for what this thread was just refused. Watchers are told that it is no
-/// operation of its own.
+/// Asks once more, in another way, for what this thread was just refused. It is traced as no operation of its own.
 pub fn again<T>(work: impl FnOnce() -> T) -> T {
-    let before = AGAIN.replace(true);
+    let before = IS_RETRY.replace(true);
     let result = work();
-    AGAIN.set(before);
+    IS_RETRY.set(before);
     result
 }
 
 impl Client {
-    /// Tells `watcher` of what this session is asked for from now on.
+    /// Traces what this session is asked for from now on.
     ///
     /// # Errors
-    /// The watcher, when the session has one already.
-    pub fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), Arc<dyn Watcher>> {
-        self.session.watcher.set(watcher)
+    /// The tracer, when the session has one already.
+    pub fn trace(&self, tracer: Arc<dyn Tracer>) -> Result<(), Arc<dyn Tracer>> {
+        self.session.tracer.set(tracer)
     }
 
-    /// Does `work`, which is what `what` says, and tells the watcher, if there is one, what came of it.
-    pub(crate) fn seen<'a, T>(
+    /// Does `work`, which is the operation `op`, and traces it with its outcome, if there is a tracer.
+    pub(crate) fn traced<'a, T>(
         &self,
-        what: impl FnOnce() -> What<'a>,
-        came: impl for<'r> FnOnce(&'r T) -> Came<'r>,
+        op: impl FnOnce() -> Op<'a>,
+        outcome: impl for<'r> FnOnce(&'r T) -> Outcome<'r>,
         work: impl FnOnce(&Client) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let Some(sight) = self.sight() else {
+        let Some(span) = self.span() else {
             return work(self);
         };
-        let result = unseen(|| work(self));
-        sight.ended(what(), result.as_ref().map(came).map_err(|e| e.errno()));
+        let result = untraced(|| work(self));
+        span.ended(op(), result.as_ref().map(outcome).map_err(|e| e.errno()));
         result
     }
 
-    /// The beginning of what the watcher is told of, if there is one.
-    pub(crate) fn sight(&self) -> Option<Sight<'_>> {
-        let watcher = self.session.watcher.get()?;
-        (!INSIDE.get()).then(|| Sight {
-            watcher: watcher.as_ref(),
+    /// The beginning of an operation that is traced, if there is a tracer.
+    pub(crate) fn span(&self) -> Option<Span<'_>> {
+        let tracer = self.session.tracer.get()?;
+        (!IS_UNTRACED.get()).then(|| Span {
+            tracer: tracer.as_ref(),
             begun: Instant::now(),
         })
     }
 }
 
-/// An operation that is under way and watched.
-pub(crate) struct Sight<'w> {
-    watcher: &'w dyn Watcher,
+/// A traced operation that is under way.
+pub(crate) struct Span<'w> {
+    tracer: &'w dyn Tracer,
     begun: Instant,
 }
 
-impl Sight<'_> {
-    pub fn ended(self, what: What<'_>, came: Result<Came<'_>, i32>) {
-        self.watcher.saw(&Seen {
-            what,
+impl Span<'_> {
+    pub fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
+        self.tracer.record(&Event {
+            op,
             begun: self.begun,
             ended: Instant::now(),
             caller: cancellation::current(),
-            came,
-            again: AGAIN.get(),
+            outcome,
+            again: IS_RETRY.get(),
         });
     }
 }
