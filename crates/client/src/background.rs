@@ -28,7 +28,7 @@ pub(crate) fn run(core: &Arc<Core>) {
                 keep_alive(core);
                 if map_look <= Instant::now() {
                     look_for_map(core);
-                    core.forget_unforced();
+                    core.forget_unsynced();
                     map_look = Instant::now() + MAP_LOOK_INTERVAL;
                 }
                 report_writes(core);

@@ -3,7 +3,7 @@
 
 use pandofs_types::limits::{
     MAX_BUFFERED_CONNECTIONS, MAX_CACHE_BYTES, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
-    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_UNFORCED_INODES, MAX_UNTOLD_ACCESSES,
+    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_UNSYNCED_INODES, MAX_UNTOLD_ACCESSES,
     MAX_WRITE_LEASES,
 };
 
@@ -21,7 +21,7 @@ pub struct CacheLimits {
     /// Inodes that are known not to be on their birth shard.
     pub inode_shards: usize,
     /// Closed files with changes that may not be on disk yet.
-    pub unforced: usize,
+    pub unsynced: usize,
     /// Inodes whose reading is still to be told.
     pub accesses: usize,
     /// Connections that nobody uses at the moment and that have their buffers all the same.
@@ -36,7 +36,7 @@ impl Default for CacheLimits {
             dir_maps: MAX_CACHED_DIR_MAPS,
             partitions: MAX_CACHED_PARTITIONS,
             inode_shards: MAX_CACHED_INODE_SHARDS,
-            unforced: MAX_UNFORCED_INODES,
+            unsynced: MAX_UNSYNCED_INODES,
             accesses: MAX_UNTOLD_ACCESSES,
             buffered_connections: MAX_BUFFERED_CONNECTIONS,
         }
@@ -54,7 +54,7 @@ impl CacheLimits {
             dir_maps: share(most.dir_maps),
             partitions: share(most.partitions),
             inode_shards: share(most.inode_shards),
-            unforced: share(most.unforced),
+            unsynced: share(most.unsynced),
             accesses: share(most.accesses),
             buffered_connections: share(most.buffered_connections),
         }
@@ -72,6 +72,6 @@ mod tests {
         let half = CacheLimits::within(MAX_CACHE_BYTES / 2);
         assert_eq!(half.leases, MAX_CACHED_LEASES / 2);
         assert_eq!(half.buffered_connections, MAX_BUFFERED_CONNECTIONS / 2);
-        assert_eq!(CacheLimits::within(0).unforced, 0);
+        assert_eq!(CacheLimits::within(0).unsynced, 0);
     }
 }

@@ -16,7 +16,7 @@ use crate::opens::{Batch, Opens};
 use crate::pool::{Acquaintance, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
-use crate::unforced::Unforced;
+use crate::unsynced::Unsynced;
 use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest};
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub locks: Locks,
     pub lock_turns: LockTurns,
     pub write_behind: WriteBehindLimit,
-    pub unforced: Unforced,
+    pub unsynced: Unsynced,
     pub counts: Counts,
     /// How often a server was found not to have what the session had told it before.
     pub lapses: AtomicU64,
@@ -129,7 +129,7 @@ impl Core {
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
             write_behind: WriteBehindLimit::default(),
-            unforced: Unforced::within(limits.unforced),
+            unsynced: Unsynced::within(limits.unsynced),
             counts: Counts::default(),
             lapses: AtomicU64::new(0),
             closed: AtomicBool::new(false),

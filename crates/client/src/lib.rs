@@ -16,7 +16,7 @@
 //! | `cache_limits` | how much is remembered at most |
 //! | `maps`, `file`, `write_behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
 //! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
-//! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
+//! | `unsynced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
 //! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
 //! | `cancellation` | for whom a thread asks, and whether they still wait |
 //! | `trace` | who is told of every operation |
@@ -58,7 +58,7 @@ mod space;
 mod stay;
 mod stripes;
 pub mod trace;
-mod unforced;
+mod unsynced;
 mod write_behind;
 mod xattrs;
 

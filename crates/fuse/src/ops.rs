@@ -171,12 +171,12 @@ impl PandoFs {
         outcome: impl FnOnce(&T) -> Outcome,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
-        let value = self.change_unforced(caller, dir, outcome, ask)?;
+        let value = self.change_unsynced(caller, dir, outcome, ask)?;
         self.force_names(dir)?;
         Ok(value)
     }
 
-    fn change_unforced<T>(
+    fn change_unsynced<T>(
         &self,
         caller: Caller,
         dir: Ino,
@@ -334,7 +334,7 @@ impl PandoFs {
         };
         self.left.changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
-        let ino = self.change_unforced(
+        let ino = self.change_unsynced(
             caller,
             dir,
             |_| removed,
@@ -371,7 +371,7 @@ impl PandoFs {
                 Outcome::Nothing
             }
         };
-        let found = self.change_unforced(caller, dir, outcome, |c| {
+        let found = self.change_unsynced(caller, dir, outcome, |c| {
             with_groups_for(mode, caller, c, |c| {
                 self.client.create_masked(c, dir, name, mode, how)
             })
@@ -409,7 +409,7 @@ impl PandoFs {
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let moved = self.change_unforced(
+        let moved = self.change_unsynced(
             caller,
             dir,
             |_| Outcome::Unclear,
@@ -443,7 +443,7 @@ impl PandoFs {
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let exchanged = self.change_unforced(
+        let exchanged = self.change_unsynced(
             caller,
             dir,
             |_| Outcome::Unclear,

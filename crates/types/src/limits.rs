@@ -203,7 +203,7 @@ pub const MAX_EARLY_VOTES: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.
 pub const MAX_REDIRECTS: usize = 64;
 
-/// How long records of ordinary operations may stay unforced, unless told.
+/// How long records of ordinary operations may stay unsynced, unless told.
 pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Removed files whose data objects one shard is dealing with at once.
 pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
@@ -343,7 +343,7 @@ pub const MOUNT_CACHE_FRACTION: usize = 5;
 /// Directories of which one mount remembers attributes.
 pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave
-/// some. Half of what a hash table with 131,072 places holds, as [`MAX_UNFORCED_INODES`].
+/// some. Half of what a hash table with 131,072 places holds, as [`MAX_UNSYNCED_INODES`].
 pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 131_072 / 8 * 7 / 2;
 /// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
 /// reads at once, with names of about 20 bytes.
@@ -557,10 +557,10 @@ pub const LEASE_ENDS_PER_LEASE: usize = 4;
 
 /// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
 /// Servers force their logs, and data objects that are left alone, much sooner.
-pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
+pub const UNSYNCED_TERM: Duration = Duration::from_secs(180);
 /// Inodes that are not open of which one client remembers that, some 130 bytes each: a little fewer than half of what
 /// a hash table with 65,536 places holds: one that is fuller, and in which much comes and goes, doubles.
-pub const MAX_UNFORCED_INODES: usize = 28_000;
+pub const MAX_UNSYNCED_INODES: usize = 28_000;
 
 /// Bytes of a recording of a mount that wait to be written; as many more are being written. Programs wait when it
 /// is full.
@@ -575,8 +575,8 @@ pub const MAX_TRACE_DEPTH: usize = 512;
 pub const MAX_KNOWN_PLACES: usize = 65_536;
 
 const _: () = {
-    assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
-    assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
+    assert!(UNSYNCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
+    assert!(UNSYNCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     // The last step of a split waits for leases, too.
     assert!(GATE_PATIENCE.as_millis() > LEASE.as_millis());

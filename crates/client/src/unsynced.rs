@@ -17,8 +17,8 @@
 //! it was of; one of a data object the object alone.
 //!
 //! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
-//! older than [`UNFORCED_TERM`](pandofs_types::limits::UNFORCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNFORCED_INODES`](pandofs_types::limits::MAX_UNFORCED_INODES), or what little memory allows, are
+//! older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
+//! no more than [`MAX_UNSYNCED_INODES`](pandofs_types::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
 //! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
@@ -94,12 +94,12 @@ fn is_forced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> boo
 
 /// See the module.
 #[derive(Debug)]
-pub struct Unforced(Mutex<Table>);
+pub struct Unsynced(Mutex<Table>);
 
-impl Unforced {
+impl Unsynced {
     /// Of no more than this many inodes that are not open.
-    pub fn within(most: usize) -> Unforced {
-        Unforced(Mutex::new(Table {
+    pub fn within(most: usize) -> Unsynced {
+        Unsynced(Mutex::new(Table {
             count: 0,
             inodes: HashMap::new(),
             logs: HashMap::new(),
@@ -112,7 +112,7 @@ impl Unforced {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change of these inodes was acknowledged. True when they have become many: [`Unforced::forget`] is to be called.
+    /// A change of these inodes was acknowledged. True when they have become many: [`Unsynced::forget`] is to be called.
     #[must_use]
     pub fn changed(
         &self,
@@ -304,7 +304,7 @@ pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::{MAX_UNFORCED_INODES, UNFORCED_TERM};
+    use pandofs_types::limits::{MAX_UNSYNCED_INODES, UNSYNCED_TERM};
 
     const FILE: Ino = Ino(50);
     const OTHER: Ino = Ino(51);
@@ -313,110 +313,110 @@ mod tests {
     const FIRST: Machine = Machine(1);
     const SECOND: Machine = Machine(2);
 
-    fn changed(unforced: &Unforced, ino: Ino, place: Place, machine: Machine) {
-        assert!(!unforced.changed([ino], place, machine, Instant::now()));
+    fn changed(unsynced: &Unsynced, ino: Ino, place: Place, machine: Machine) {
+        assert!(!unsynced.changed([ino], place, machine, Instant::now()));
     }
 
-    fn forced_of(unforced: &Unforced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+    fn forced_of(unsynced: &Unsynced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
         let mut is_told = false;
-        let lost = unforced.forced(ino, mark, forces, || is_told = true);
+        let lost = unsynced.forced(ino, mark, forces, || is_told = true);
         assert_eq!(is_told, !lost.is_empty());
         lost
     }
 
-    fn known(unforced: &Unforced) -> usize {
-        unforced.table().inodes.len()
+    fn known(unsynced: &Unsynced) -> usize {
+        unsynced.table().inodes.len()
     }
 
     #[test]
     fn what_was_forced_in_time_is_not_lost() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        let mark = unforced.mark();
-        assert_eq!(unforced.places(FILE), [OBJECT, LOG]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        let mark = unsynced.mark();
+        assert_eq!(unsynced.places(FILE), [OBJECT, LOG]);
         let forces = [(OBJECT, FIRST), (LOG, FIRST)];
-        assert_eq!(forced_of(&unforced, FILE, mark, &forces), []);
-        assert_eq!(known(&unforced), 0);
+        assert_eq!(forced_of(&unsynced, FILE, mark, &forces), []);
+        assert_eq!(known(&unsynced), 0);
         let forces = [(OBJECT, SECOND), (LOG, SECOND)];
-        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
     }
 
     #[test]
     fn a_force_after_another_start_of_the_machine_fails_once() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
         // Only this is there.
-        changed(&unforced, FILE, OBJECT, SECOND);
-        changed(&unforced, OTHER, OBJECT, FIRST);
-        let forced = |ino| forced_of(&unforced, ino, unforced.mark(), &[(OBJECT, SECOND)]);
+        changed(&unsynced, FILE, OBJECT, SECOND);
+        changed(&unsynced, OTHER, OBJECT, FIRST);
+        let forced = |ino| forced_of(&unsynced, ino, unsynced.mark(), &[(OBJECT, SECOND)]);
         assert_eq!(forced(FILE), [ServerId(1)]);
         assert_eq!(forced(FILE), []);
-        changed(&unforced, FILE, OBJECT, SECOND);
+        changed(&unsynced, FILE, OBJECT, SECOND);
         assert_eq!(forced(FILE), []);
         // Whoever has something else that is lost is told, too.
         assert_eq!(forced(OTHER), [ServerId(1)]);
-        assert_eq!(known(&unforced), 0);
+        assert_eq!(known(&unsynced), 0);
     }
 
     #[test]
     fn a_force_that_was_not_answered_tells_nothing() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        let mark = unforced.mark();
-        assert_eq!(forced_of(&unforced, FILE, mark, &[(LOG, FIRST)]), []);
-        assert_eq!(unforced.places(FILE), [OBJECT]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        let mark = unsynced.mark();
+        assert_eq!(forced_of(&unsynced, FILE, mark, &[(LOG, FIRST)]), []);
+        assert_eq!(unsynced.places(FILE), [OBJECT]);
         assert_eq!(
-            forced_of(&unforced, FILE, unforced.mark(), &[(OBJECT, SECOND)]),
+            forced_of(&unsynced, FILE, unsynced.mark(), &[(OBJECT, SECOND)]),
             [ServerId(1)]
         );
     }
 
     #[test]
     fn what_is_changed_while_a_force_is_under_way_is_not_covered_by_it() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, FIRST);
-        assert_eq!(forced_of(&unforced, FILE, mark, &[(OBJECT, FIRST)]), []);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, SECOND);
-        let lost = forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        assert_eq!(forced_of(&unsynced, FILE, mark, &[(OBJECT, FIRST)]), []);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, SECOND);
+        let lost = forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(lost, [ServerId(1)]);
-        let forced = |mark| forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
-        assert_eq!(forced(unforced.mark()), []);
-        assert_eq!(known(&unforced), 0);
+        let forced = |mark| forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
+        assert_eq!(forced(unsynced.mark()), []);
+        assert_eq!(known(&unsynced), 0);
         // What was lost after it was asked for is told to whoever asks next.
-        changed(&unforced, FILE, OBJECT, FIRST);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, FIRST);
         assert_eq!(forced(mark), [ServerId(1)]);
-        assert_eq!(forced(unforced.mark()), [ServerId(1)]);
-        assert_eq!(forced(unforced.mark()), []);
+        assert_eq!(forced(unsynced.mark()), [ServerId(1)]);
+        assert_eq!(forced(unsynced.mark()), []);
     }
 
     #[test]
     fn a_force_of_a_log_is_one_of_all_that_it_has() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, OTHER, LOG, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, OTHER, LOG, FIRST);
         assert_eq!(
-            forced_of(&unforced, OTHER, unforced.mark(), &[(LOG, FIRST)]),
+            forced_of(&unsynced, OTHER, unsynced.mark(), &[(LOG, FIRST)]),
             []
         );
-        assert_eq!(unforced.places(FILE), []);
+        assert_eq!(unsynced.places(FILE), []);
         assert_eq!(
-            forced_of(&unforced, FILE, unforced.mark(), &[(LOG, SECOND)]),
+            forced_of(&unsynced, FILE, unsynced.mark(), &[(LOG, SECOND)]),
             []
         );
         // But not of what comes after it, nor of what another server has.
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, FILE, Place::Log(ServerId(7)), FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, FILE, Place::Log(ServerId(7)), FIRST);
         let lost = forced_of(
-            &unforced,
+            &unsynced,
             FILE,
-            unforced.mark(),
+            unsynced.mark(),
             &[(LOG, SECOND), (Place::Log(ServerId(7)), FIRST)],
         );
         assert_eq!(lost, [ServerId(0)]);
@@ -424,45 +424,45 @@ mod tests {
 
     #[test]
     fn one_of_several_forces_of_a_log_suffices() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, LOG, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, LOG, FIRST);
         let forces = [(LOG, FIRST), (LOG, SECOND)];
-        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
     }
 
     #[test]
     fn what_is_old_is_forgotten_but_for_data_of_open_files() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, OTHER, OBJECT, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, OTHER, OBJECT, FIRST);
         let is_open = |ino| ino == FILE;
-        unforced.forget(Instant::now(), UNFORCED_TERM, is_open);
-        assert_eq!(known(&unforced), 2);
-        unforced.forget(Instant::now() + UNFORCED_TERM, UNFORCED_TERM, is_open);
-        assert_eq!(known(&unforced), 1);
-        assert_eq!(unforced.places(FILE), [OBJECT]);
+        unsynced.forget(Instant::now(), UNSYNCED_TERM, is_open);
+        assert_eq!(known(&unsynced), 2);
+        unsynced.forget(Instant::now() + UNSYNCED_TERM, UNSYNCED_TERM, is_open);
+        assert_eq!(known(&unsynced), 1);
+        assert_eq!(unsynced.places(FILE), [OBJECT]);
     }
 
     #[test]
     fn of_too_many_the_oldest_are_forgotten() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        let most = MAX_UNFORCED_INODES as u64;
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        let most = MAX_UNSYNCED_INODES as u64;
         let now = Instant::now();
         for ino in 1..most {
-            assert!(!unforced.changed([Ino(ino)], OBJECT, FIRST, now));
+            assert!(!unsynced.changed([Ino(ino)], OBJECT, FIRST, now));
         }
         // It has been there for long, and is changed anew.
-        changed(&unforced, Ino(1), OBJECT, FIRST);
-        assert!(unforced.changed([Ino(most)], OBJECT, FIRST, now));
-        unforced.forget(now, UNFORCED_TERM, |ino| ino == Ino(2));
-        assert!(known(&unforced) <= MAX_UNFORCED_INODES / 4 * 3 + 1);
+        changed(&unsynced, Ino(1), OBJECT, FIRST);
+        assert!(unsynced.changed([Ino(most)], OBJECT, FIRST, now));
+        unsynced.forget(now, UNSYNCED_TERM, |ino| ino == Ino(2));
+        assert!(known(&unsynced) <= MAX_UNSYNCED_INODES / 4 * 3 + 1);
         for (ino, is_known) in [(1, true), (2, true), (3, false), (most, true)] {
-            assert_eq!(!unforced.places(Ino(ino)).is_empty(), is_known, "{ino}");
+            assert_eq!(!unsynced.places(Ino(ino)).is_empty(), is_known, "{ino}");
         }
         // Those that are open stay, and do not have it looked through each time.
-        unforced.forget(now, UNFORCED_TERM, |_| true);
-        assert!(!unforced.changed([Ino(most + 1)], OBJECT, FIRST, now));
+        unsynced.forget(now, UNSYNCED_TERM, |_| true);
+        assert!(!unsynced.changed([Ino(most + 1)], OBJECT, FIRST, now));
     }
 
     #[test]
