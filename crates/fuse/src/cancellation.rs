@@ -1,7 +1,7 @@
 //! Requests that wait for long, and their end when the program that made them is being killed.
 //!
 //! Another thread takes the requests that come after one that waits. When the program is being killed it is cancelled
-//! or abandoned ([`crate::left`]).
+//! or abandoned ([`crate::abandoned`]).
 //!
 //! The kernel tells of a signal by `INTERRUPT`, whatever signal it is, and then waits for the answer. A program that
 //! handles a signal is not to see a call fail for it where no other file system's calls do (signal(7)); of one that
@@ -21,7 +21,7 @@
 //! execve closes files, which is a `FLUSH`: a mount that read `stat` then would wait for its own answer, and with it
 //! whoever else looks at the process. `status` may always be read, and of a process in execve it tells of memory.
 
-use crate::left;
+use crate::abandoned;
 use pandofs_client::Cancellation;
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
@@ -52,7 +52,7 @@ pub(crate) fn of_thread(thread: u32) -> Cancellation {
     Cancellation {
         id: thread,
         may_wait,
-        on_abandoned: |_| left::leave(),
+        on_abandoned: |_| abandoned::abandon(),
     }
 }
 

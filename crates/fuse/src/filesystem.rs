@@ -1,9 +1,9 @@
 //! The kernel's requests, passed on, and the answers, handed back.
 
+use crate::abandoned::{self, Abandoned, Changed};
 use crate::cancellation;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
-use crate::left::{self, Changed, Left};
 use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
 use crate::options::negotiate_with;
@@ -35,11 +35,11 @@ impl Filesystem for PandoFs {
 
     fn begins(&self, request: &Request) {
         pandofs_client::set_cancellation(Some(cancellation::of_thread(request.pid())));
-        Left::begin(&self.left, request.pid());
+        Abandoned::begin(&self.abandoned, request.pid());
     }
 
     fn ends(&self) {
-        self.forget_left(left::end());
+        self.forget_abandoned(abandoned::end());
     }
 
     fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -350,7 +350,7 @@ impl Filesystem for PandoFs {
     ) {
         let ino = ino(number);
         let (caller, may_lose_set_id) = self.writing(request.into(), ino, write_flags);
-        if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
+        if let Err(error) = self.abandoned.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
         let length = data.len() as u32;
@@ -402,7 +402,7 @@ impl Filesystem for PandoFs {
     ) {
         let ino = ino(number);
         // What is being written through this handle or another one is reported by the last of them.
-        let waited = self.left.wait_for(&[Changed::Inode(ino)]);
+        let waited = self.abandoned.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);
         let released = self.client.release(ino);
         let done = unlocked.and(released).map_err(errno);

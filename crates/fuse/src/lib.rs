@@ -35,8 +35,9 @@
 //! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within
 //! `attr_timeout` may overwrite one another; after an append the position of the descriptor is where the
 //! kernel takes the end to be, which another mount may have moved. Of the kernel's interrupts only those of waits
-//! for locks are heeded; a program that waits for a server and is killed is noticed otherwise (`cancellation`, `left`).
+//! for locks are heeded; a program that waits for a server and is killed is noticed otherwise (`cancellation`, `abandoned`).
 
+mod abandoned;
 mod cancellation;
 mod convert;
 mod credentials;
@@ -46,7 +47,6 @@ mod direct;
 mod filesystem;
 mod kernel;
 mod leases;
-mod left;
 mod listing;
 mod locks;
 mod memory;

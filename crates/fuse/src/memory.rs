@@ -25,8 +25,8 @@
 
 use pandofs_client::CacheLimits;
 use pandofs_types::limits::{
-    MAX_CACHE_BYTES, MAX_IO_BYTES, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS,
-    MAX_LEFT_REQUESTS, MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS, MAX_TRACE_WAITING_BYTES,
+    MAX_ABANDONED_REQUESTS, MAX_CACHE_BYTES, MAX_IO_BYTES, MAX_KNOWN_DIRECTORIES,
+    MAX_KNOWN_WITHOUT_XATTRS, MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS, MAX_TRACE_WAITING_BYTES,
     MIN_CACHE_BYTES, MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES,
     MOUNT_CACHE_FRACTION, MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
 };
@@ -44,7 +44,7 @@ pub struct Memory {
     /// Threads in place of those whose requests wait for long.
     pub spare_threads: usize,
     /// Operations that go on though their programs were killed.
-    pub left_requests: usize,
+    pub abandoned_requests: usize,
     /// What the client remembers; the kernel is told no more than that.
     pub cache_limits: CacheLimits,
     /// Directories of which attributes are remembered.
@@ -118,7 +118,7 @@ impl Memory {
         Ok(Memory {
             io_bytes,
             spare_threads,
-            left_requests: MAX_LEFT_REQUESTS.min(spare_threads / 2),
+            abandoned_requests: MAX_ABANDONED_REQUESTS.min(spare_threads / 2),
             cache_limits: CacheLimits::within(cache_bytes),
             directories: share(MAX_KNOWN_DIRECTORIES),
             without_xattrs: share(MAX_KNOWN_WITHOUT_XATTRS),
@@ -139,7 +139,7 @@ impl Default for Memory {
         Memory {
             io_bytes: MAX_IO_BYTES,
             spare_threads: MAX_SPARE_MOUNT_THREADS,
-            left_requests: MAX_LEFT_REQUESTS,
+            abandoned_requests: MAX_ABANDONED_REQUESTS,
             cache_limits: CacheLimits::default(),
             directories: MAX_KNOWN_DIRECTORIES,
             without_xattrs: MAX_KNOWN_WITHOUT_XATTRS,
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(sizes[1], (MAX_IO_BYTES / 2, MAX_SPARE_MOUNT_THREADS));
         assert_eq!(sizes[2], (MIN_MOUNT_IO_BYTES, MAX_SPARE_MOUNT_THREADS));
         assert!(sizes[3].0 == MIN_MOUNT_IO_BYTES && sizes[3].1 < MAX_SPARE_MOUNT_THREADS);
-        assert!(of(200).left_requests * 2 <= of(200).spare_threads);
+        assert!(of(200).abandoned_requests * 2 <= of(200).spare_threads);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a request of the kernel comes to: whom the client is asked for, what of the answer is
 //! remembered, and how long the kernel may believe it.
 
+use crate::abandoned::{Abandoned, Changed};
 use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
-use crate::left::{Changed, Left};
 use crate::listing::{self, DOT, DOT_DOT, Ends};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
@@ -45,7 +45,7 @@ pub(crate) struct PandoFs {
     pub open_dirs: OpenDirs,
     pub open_files: OpenFiles,
     pub waits: Arc<Waits>,
-    pub left: Arc<Left>,
+    pub abandoned: Arc<Abandoned>,
     pub stale: Stale,
     pub kernel: Kernel,
     /// Those of `options` until it is remounted.
@@ -121,7 +121,7 @@ impl PandoFs {
             open_dirs: OpenDirs::default(),
             open_files: OpenFiles::default(),
             waits: Arc::default(),
-            left: Arc::new(Left::within(memory.left_requests)),
+            abandoned: Arc::new(Abandoned::within(memory.abandoned_requests)),
             stale: Stale::default(),
             kernel: Kernel::default(),
         }
@@ -332,7 +332,8 @@ impl PandoFs {
         } else {
             None
         };
-        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
+        self.abandoned
+            .changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
         let ino = self.change_unsynced(
             caller,
@@ -358,7 +359,8 @@ impl PandoFs {
         mode: NewMode,
         flags: OpenFlags,
     ) -> Result<Attr> {
-        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
+        self.abandoned
+            .changes(vec![Changed::Name(dir, name.clone())])?;
         let how = OpenHow {
             access: convert::access(flags),
             truncate: convert::truncates(flags),
@@ -404,7 +406,7 @@ impl PandoFs {
         (new_dir, new_name): (Ino, &Name),
         how: RenameHow,
     ) -> Result<()> {
-        self.left.changes(vec![
+        self.abandoned.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
@@ -438,7 +440,7 @@ impl PandoFs {
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
     ) -> Result<()> {
-        self.left.changes(vec![
+        self.abandoned.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;

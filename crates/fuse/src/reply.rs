@@ -1,9 +1,9 @@
 //! Answers that several of the kernel's requests have in common.
 
+use crate::abandoned::Changed;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
-use crate::left::Changed;
 use crate::ops::{PandoFs, Result, added};
 use fuser::{
     Errno, FileHandle, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry,
@@ -118,7 +118,7 @@ impl PandoFs {
         let name = convert::name(name);
         let result = match &name {
             Ok(name) => self
-                .left
+                .abandoned
                 .changes(vec![Changed::Name(dir, name.clone())])
                 .and_then(|()| self.change(caller, dir, added, |c| ask(c, dir, name))),
             Err(error) => Err(*error),
@@ -140,7 +140,7 @@ impl PandoFs {
         let result = convert::name(name).and_then(|name| match directory {
             true => self.remove_dir(caller, dir, &name),
             false => self
-                .left
+                .abandoned
                 .changes(vec![Changed::Name(dir, name.clone())])
                 .and_then(|()| self.unlink(caller, dir, &name)),
         });

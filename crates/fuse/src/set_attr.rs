@@ -1,8 +1,8 @@
 //! Changing attributes: on whose authority.
 
+use crate::abandoned::Changed;
 use crate::convert;
 use crate::credentials::{Caller, Callers};
-use crate::left::Changed;
 use crate::ops::{PandoFs, Result, errno};
 use fuser::Errno;
 use pandofs_client::trace::again;
@@ -12,7 +12,7 @@ use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
     pub fn set_attr(&self, caller: Caller, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = set_attr(
             &self.client,
             &self.callers,

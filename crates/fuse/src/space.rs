@@ -1,8 +1,8 @@
 //! The numbers by which the kernel says what becomes of a file's space, what is looked for in it, and
 //! how it is written to.
 
+use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::left::Changed;
 use crate::ops::{PandoFs, errno};
 use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
@@ -71,7 +71,7 @@ impl PandoFs {
         mode: i32,
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let caller = &caller.cutting(|| self.client.groups_decide(ino));
         let done = self
             .client

@@ -1,8 +1,8 @@
 //! Extended attributes as the kernel asks for them. Which there may be, and who may have them, servers
 //! say.
 
+use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::left::Changed;
 use crate::ops::{PandoFs, errno};
 use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
@@ -78,7 +78,7 @@ impl PandoFs {
         value: &[u8],
         flags: i32,
     ) -> Result<(), Errno> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = mode(flags).and_then(|mode| {
             if AclKind::of_name(name).is_some() {
                 // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
@@ -94,7 +94,7 @@ impl PandoFs {
     }
 
     pub fn remove_xattr(&self, caller: Caller, ino: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = if name == CAPABILITY {
             // The kernel has made sure of the caller's right, or takes it off itself in the name of
             // somebody who writes to the file, who need not have any right to this.

@@ -316,7 +316,7 @@ pub const MAX_MOUNT_THREADS: usize = 64;
 pub const MAX_SPARE_MOUNT_THREADS: usize = 256;
 /// Operations of one mount that go on though the programs that asked for them were killed, each on a thread. With as many
 /// further programs wait for theirs, killed or not.
-pub const MAX_LEFT_REQUESTS: usize = 128;
+pub const MAX_ABANDONED_REQUESTS: usize = 128;
 /// Threads of one mount, unless told.
 pub const DEFAULT_MOUNT_THREADS: usize = 16;
 /// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
@@ -620,7 +620,7 @@ const _: () = {
     assert!(MIN_SPARE_MOUNT_THREADS <= MAX_SPARE_MOUNT_THREADS);
     assert!(MAX_READDIR_BYTES <= MIN_MOUNT_IO_BYTES && MIN_MOUNT_IO_BYTES <= MAX_IO_BYTES);
     assert!(MIN_WRITE_BEHIND_BYTES <= MIN_MOUNT_IO_BYTES);
-    assert!(MAX_LEFT_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
+    assert!(MAX_ABANDONED_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
     assert!(MAX_WRITES_BEHIND < DEFAULT_MOUNT_THREADS);
     assert!(MAX_WRITES_BEHIND_PER_FILE <= MAX_WRITES_BEHIND);
     assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
