@@ -207,7 +207,7 @@ impl PandoFs {
                 // they are over.
                 Changed::Name(dir, name) => {
                     let key = self.client.entry_key(dir, &name);
-                    let names = self.cached.told.take_names(std::iter::once(key));
+                    let names = self.cached.kernel_cache.take_names(std::iter::once(key));
                     self.cached.notices.take_back_later(names);
                 }
             }

@@ -118,7 +118,7 @@ impl DirAttrs {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before servers are asked for attributes that are to be [told](Self::told).
+    /// To be called before servers are asked for attributes that are to be [learnt](Self::learn).
     pub fn ask(&self) -> Asked {
         Asked {
             order: self.questions.fetch_add(1, Ordering::SeqCst),
@@ -128,11 +128,11 @@ impl DirAttrs {
 
     /// Servers answered with these attributes, which may be used for so long. Returns how long they may be
     /// believed. What is no directory is not remembered.
-    pub fn told(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
-        self.told_at(attr, asked, timeout, Instant::now())
+    pub fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
+        self.learn_at(attr, asked, timeout, Instant::now())
     }
 
-    fn told_at(&self, attr: &Attr, asked: Asked, timeout: Duration, now: Instant) -> Duration {
+    fn learn_at(&self, attr: &Attr, asked: Asked, timeout: Duration, now: Instant) -> Duration {
         if attr.kind != FileKind::Dir || timeout.is_zero() {
             return timeout;
         }
@@ -313,9 +313,9 @@ mod tests {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         assert_eq!(shown(&attrs, start), None);
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
-        let (told, left) = attrs.known_at(DIR, start + SECOND / 4).unwrap();
-        assert_eq!((told, left), (attr(3, 10), SECOND * 3 / 4));
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        let (known, left) = attrs.known_at(DIR, start + SECOND / 4).unwrap();
+        assert_eq!((known, left), (attr(3, 10), SECOND * 3 / 4));
         assert_eq!(attrs.known_at(DIR, start + SECOND), None);
         assert_eq!(attrs.known_at(DIR, start + 2 * SECOND), None);
     }
@@ -323,14 +323,14 @@ mod tests {
     #[test]
     fn without_a_timeout_nothing_is_remembered() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
-        attrs.told(&attr(3, 10), attrs.ask(), Duration::ZERO);
+        attrs.learn(&attr(3, 10), attrs.ask(), Duration::ZERO);
         assert_eq!(attrs.known(DIR), None);
     }
 
     #[test]
     fn files_are_not_remembered() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
-        attrs.told(
+        attrs.learn(
             &Attr {
                 kind: FileKind::File,
                 ..attr(3, 10)
@@ -345,7 +345,7 @@ mod tests {
     fn own_changes_show_at_once() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(added(20));
         assert_eq!(shown(&attrs, start), Some((4, 2, 20)));
         attrs.change(DIR).ended(Outcome::Added {
@@ -366,9 +366,9 @@ mod tests {
             mtime > 1_600_000_000_000_000_000,
             "a removal is dated by the clock: {mtime}"
         );
-        let told = attrs.known_at(DIR, start + SECOND / 2).unwrap();
+        let known = attrs.known_at(DIR, start + SECOND / 2).unwrap();
         assert_eq!(
-            told.1,
+            known.1,
             SECOND / 2,
             "own changes make other mounts' no older"
         );
@@ -381,7 +381,7 @@ mod tests {
             |attrs: &DirAttrs| attrs.forget(DIR),
             |attrs: &DirAttrs| drop(attrs.change(DIR)),
         ] {
-            attrs.told(&attr(3, 10), attrs.ask(), SECOND);
+            attrs.learn(&attr(3, 10), attrs.ask(), SECOND);
             assert!(attrs.known(DIR).is_some());
             change(&attrs);
             assert_eq!(attrs.known(DIR), None);
@@ -392,7 +392,7 @@ mod tests {
     fn a_refused_change_is_none() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(Outcome::Nothing);
         assert_eq!(shown(&attrs, start), Some((3, 2, 10)));
     }
@@ -405,33 +405,33 @@ mod tests {
         let plays: [(&str, Play); 4] = [
             ("within the change", |attrs, now| {
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, now);
+                attrs.learn_at(&attr(4, 20), attrs.ask(), SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
             ("around the change", |attrs, now| {
                 let asked = attrs.ask();
                 attrs.change(DIR).ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
             }),
             ("asked before, told within", |attrs, now| {
                 let asked = attrs.ask();
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
             ("asked within, told after", |attrs, now| {
                 let change = attrs.change(DIR);
                 let asked = attrs.ask();
                 change.ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
             }),
         ];
         for (when, play) in plays {
             let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
             let start = Instant::now();
             play(&attrs, start);
-            let (told, left) = attrs.known_at(DIR, start).unwrap();
-            assert_eq!((told.size, left), (4, QUIET), "{when}");
+            let (known, left) = attrs.known_at(DIR, start).unwrap();
+            assert_eq!((known.size, left), (4, QUIET), "{when}");
             assert_eq!(shown(&attrs, start + QUIET * 10), None, "{when}");
         }
     }
@@ -447,14 +447,14 @@ mod tests {
             at: Time(20),
         });
         assert_eq!(
-            attrs.told_at(&attr(3, 10), asked, SECOND, start),
+            attrs.learn_at(&attr(3, 10), asked, SECOND, start),
             Duration::ZERO
         );
         assert_eq!(shown(&attrs, start), None);
 
         // Was the removed directory missing from the answer already, it must not be taken off twice.
         let change = attrs.change(DIR);
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         change.ended(Outcome::Removed { directory: true });
         let (attr, _) = attrs.known_at(DIR, Instant::now()).unwrap();
         assert_eq!(attr.nlink, 2);
@@ -465,7 +465,7 @@ mod tests {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.change(DIR).ended(added(20));
-        attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(4, 20), attrs.ask(), SECOND, start);
         assert_eq!(shown(&attrs, start + QUIET * 10), Some((4, 2, 20)));
     }
 
@@ -473,10 +473,10 @@ mod tests {
     fn an_older_answer_does_not_take_a_change_back() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         let asked = attrs.ask();
         attrs.change(DIR).ended(added(50));
-        attrs.told_at(&attr(3, 10), asked, SECOND, start);
+        attrs.learn_at(&attr(3, 10), asked, SECOND, start);
         let (_, _, mtime) = shown(&attrs, start).unwrap();
         assert_eq!(mtime, 50);
     }
@@ -485,7 +485,7 @@ mod tests {
     fn the_number_of_directories_is_bounded() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         for serial in 1..=2 * MAX_KNOWN_DIRECTORIES as u64 {
-            attrs.told(
+            attrs.learn(
                 &Attr {
                     ino: Ino(serial),
                     ..attr(0, 0)

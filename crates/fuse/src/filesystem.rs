@@ -54,7 +54,7 @@ impl Filesystem for PandoFs {
             Err(error) => return reply.error(error),
         };
         let result = self.look_up(request, dir, &name);
-        let _answering = self.cached.told.answering();
+        let _answering = self.cached.kernel_cache.answering();
         if matches!(result, Err(Errno::ENOENT)) {
             let timeout = self.entry_timeout(dir, &name, None);
             if !timeout.is_zero() {
@@ -125,7 +125,7 @@ impl Filesystem for PandoFs {
         match self.set_attr(request.into(), ino(number), set, handle.is_some()) {
             Ok(attr) => {
                 let timeout = self.attr_timeout(&attr);
-                self.no_xattrs.told(&attr, timeout);
+                self.no_xattrs.learn(&attr, timeout);
                 reply.attr(&timeout, &convert::file_attr(&attr));
             }
             Err(error) => reply.error(self.refusal(request, error)),

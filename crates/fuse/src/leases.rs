@@ -11,11 +11,11 @@
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
 use crate::kernel::Kernel;
+use crate::kernel_cache::KernelCache;
 use crate::no_xattrs::NoXattrs;
-use crate::notices::{LATE, Notices, ToldName, until_late};
+use crate::notices::{CachedName, LATE, Notices, until_late};
 use crate::ops::PandoFs;
 use crate::options::Cache;
-use crate::told::Told;
 use fuser::KernelConfig;
 use pandofs_client::trace::untraced;
 use pandofs_client::{Client, ClientError, Entry, Recall};
@@ -33,7 +33,7 @@ pub(crate) type Move<'a> = ((Ino, &'a Name), (Ino, &'a Name), Ino);
 /// What is cached under leases.
 #[derive(Debug)]
 pub(crate) struct Cached {
-    pub told: Told,
+    pub kernel_cache: KernelCache,
     pub notices: Notices,
     /// The kernel knows that names can expire; to another one names are told to be believed not at all.
     can_expire: AtomicBool,
@@ -43,7 +43,7 @@ impl Cached {
     /// With a client that believes in so many names and attributes.
     pub fn within(leases: usize) -> Cached {
         Cached {
-            told: Told::within(leases),
+            kernel_cache: KernelCache::within(leases),
             notices: Notices::default(),
             can_expire: AtomicBool::new(false),
         }
@@ -81,27 +81,27 @@ impl Hearers {
     }
 
     fn hear(&self, recall: &Recall<'_>) {
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         match recall {
             Recall::Keys { keys, own } => {
                 for ino in keys.iter().chain(*own).filter_map(inode) {
                     self.forget(ino);
                 }
                 // They stay known: what is renamed is still believed, by another name.
-                let own = told.look_up_names(own.iter().copied());
+                let own = kernel_cache.look_up_names(own.iter().copied());
                 self.cached.notices.take_back_later(own);
-                let names = told.take_names(keys.iter().copied());
+                let names = kernel_cache.take_names(keys.iter().copied());
                 if !names.is_empty() {
-                    told.fence();
+                    kernel_cache.fence();
                     self.cached.notices.take_back(names);
                 }
             }
             Recall::Everything => {
-                for ino in told.take_all_inodes() {
+                for ino in kernel_cache.take_all_inodes() {
                     self.forget(ino);
                 }
-                let names = told.take_all_names();
-                told.fence();
+                let names = kernel_cache.take_all_names();
+                kernel_cache.fence();
                 self.cached.notices.take_back(names);
             }
         }
@@ -147,7 +147,7 @@ impl PandoFs {
                 }
                 let key = self.client.entry_key(dir, name);
                 let leased = self.client.entry_cached_for(key, name, ino);
-                let timeout = (self.cached.told).note_name(key, (dir, name), kind, leased);
+                let timeout = (self.cached.kernel_cache).note_name(key, (dir, name), kind, leased);
                 // Again: who hears of a recall takes back what was noted before.
                 if timeout.is_zero() || self.client.entry_cached_for(key, name, ino).is_zero() {
                     return Duration::ZERO;
@@ -178,17 +178,17 @@ impl PandoFs {
         if !self.cached.can_expire.load(Ordering::Relaxed) {
             return vec![Duration::ZERO; entries.len()];
         }
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         let key = |entry: &Entry| self.client.entry_key(dir, &entry.name);
         let keys: Vec<_> = entries.iter().map(key).collect();
         let believed = self.client.listed_cached_for(&keys, entries);
         let names = keys.iter().zip(entries).zip(&believed);
         let names =
             names.map(|((&key, entry), &(name, _))| (key, &entry.name, Some(entry.kind), name));
-        let names = told.note_names(dir, names);
+        let names = kernel_cache.note_names(dir, names);
         let attrs = entries.iter().zip(&believed);
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
-        let mut noted = told.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
+        let mut noted = kernel_cache.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
         // Again: who hears of a recall takes back what was noted before.
         let still = self.client.listed_cached_for(&keys, entries);
         let mut timeouts = Vec::with_capacity(entries.len());
@@ -214,7 +214,7 @@ impl PandoFs {
             };
             timeouts.push(name.min(attr_timeout));
         }
-        self.no_xattrs.told_all(without.into_iter());
+        self.no_xattrs.learn_all(without.into_iter());
         timeouts
     }
 
@@ -224,15 +224,15 @@ impl PandoFs {
         if !self.has_leases() {
             return;
         }
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         let key = |(dir, name): (Ino, &Name)| self.client.entry_key(dir, name);
         let mut believed = Vec::new();
         for (from, to, ino) in moves {
-            let known = told.take_names(std::iter::once(key(*from)));
+            let known = kernel_cache.take_names(std::iter::once(key(*from)));
             believed.extend(known.into_iter().map(|known| (known, *to, *ino)));
         }
         for (known, to, ino) in believed {
-            told.take_names(std::iter::once(key(to)));
+            kernel_cache.take_names(std::iter::once(key(to)));
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.
             let asked = untraced(|| self.client.lookup(&Credentials::ROOT, dir, name));
@@ -244,7 +244,7 @@ impl PandoFs {
             if is_shorter {
                 // It gets through when the kernel has been answered and has let go of both directories.
                 let name = name.clone();
-                let moved = ToldName { dir, name, ..known };
+                let moved = CachedName { dir, name, ..known };
                 self.cached.notices.take_back_later(vec![moved]);
             }
         }
@@ -253,16 +253,16 @@ impl PandoFs {
     /// How long the kernel may believe attributes that servers gave in answer to a question.
     pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
         let exact = self.attr_timeout(attr);
-        self.no_xattrs.told(attr, exact);
+        self.no_xattrs.learn(attr, exact);
         if attr.kind != FileKind::Dir {
             return exact;
         }
         if !self.has_leases() {
-            return self.dir_attrs.told(attr, asked, exact);
+            return self.dir_attrs.learn(attr, asked, exact);
         }
         // What this mount itself is changing is not known for sure, but leased all the same.
         let leased = exact.max(until_late(self.client.dir_cached_for(attr.ino)));
-        let timeout = self.dir_attrs.told(attr, asked, leased);
+        let timeout = self.dir_attrs.learn(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
 
@@ -271,7 +271,9 @@ impl PandoFs {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;
         }
-        match self.cached.told.note(dir, how_long) && !self.client.dir_cached_for(dir).is_zero() {
+        match self.cached.kernel_cache.note(dir, how_long)
+            && !self.client.dir_cached_for(dir).is_zero()
+        {
             true => how_long,
             false => Duration::ZERO,
         }
@@ -285,7 +287,7 @@ impl PandoFs {
                 let timeout = until_late(self.client.attr_cached_for(attr));
                 // As with entries.
                 let may = !timeout.is_zero()
-                    && self.cached.told.note(attr.ino, timeout)
+                    && self.cached.kernel_cache.note(attr.ino, timeout)
                     && !self.client.attr_cached_for(attr).is_zero();
                 if may { timeout } else { Duration::ZERO }
             }

@@ -46,6 +46,7 @@ mod dir_attrs;
 mod direct;
 mod filesystem;
 mod kernel;
+mod kernel_cache;
 mod leases;
 mod listing;
 mod locks;
@@ -62,7 +63,6 @@ mod reply;
 mod set_attr;
 mod space;
 mod stale;
-mod told;
 mod xattr;
 
 pub use credentials::own_capabilities;

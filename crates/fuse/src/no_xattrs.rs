@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl Known {
-    fn told(&mut self, attr: &Attr, now: Boottime, timeout: Duration) {
+    fn learn(&mut self, attr: &Attr, now: Boottime, timeout: Duration) {
         if attr.has_xattrs || self.given.contains(&attr.ino) {
             self.without.remove(&attr.ino);
             return;
@@ -66,17 +66,17 @@ impl NoXattrs {
     }
 
     /// A server has said this of an inode; how long it may be believed.
-    pub fn told(&self, attr: &Attr, timeout: Duration) {
-        self.told_all(std::iter::once((attr, timeout)));
+    pub fn learn(&self, attr: &Attr, timeout: Duration) {
+        self.learn_all(std::iter::once((attr, timeout)));
     }
 
     /// The same of several.
-    pub fn told_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
+    pub fn learn_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
         let now = Boottime::now();
         let mut known = self.known();
         for (attr, timeout) in all {
             if !timeout.is_zero() {
-                known.told(attr, now, timeout);
+                known.learn(attr, now, timeout);
             }
         }
     }
@@ -136,31 +136,31 @@ mod tests {
     fn what_is_told_is_believed_until_one_is_given() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
-        none.told(&attr(2, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
+        none.learn(&attr(2, false), HOUR);
         assert!(none.holds(Ino(1)));
-        none.told(&attr(2, true), HOUR);
+        none.learn(&attr(2, true), HOUR);
         assert!(!none.holds(Ino(2)));
         none.given(Ino(1));
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         assert!(!none.holds(Ino(1)), "an answer from before");
     }
 
     #[test]
     fn nothing_is_believed_without_a_time_out() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
-        none.told(&attr(1, false), Duration::ZERO);
+        none.learn(&attr(1, false), Duration::ZERO);
         assert!(!none.holds(Ino(1)));
     }
 
     #[test]
     fn what_another_mount_may_have_given_is_not_believed() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         none.forget(Ino(1));
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         assert!(none.holds(Ino(1)));
     }
 
@@ -168,13 +168,13 @@ mod tests {
     fn no_more_is_remembered_than_there_is_room_for() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
-            none.told(&attr(ino, false), HOUR);
+            none.learn(&attr(ino, false), HOUR);
         }
         assert!(none.known().without.len() <= MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
             none.given(Ino(ino));
         }
-        none.told(&attr(u64::MAX, false), HOUR);
+        none.learn(&attr(u64::MAX, false), HOUR);
         assert!(!none.holds(Ino(u64::MAX)));
         assert_eq!(none.known().given.len(), MAX_KNOWN_WITHOUT_XATTRS);
     }

@@ -25,10 +25,10 @@
 //! does not survive; a directory's, in which somebody may be working, is expired again when the thread has had time.
 //! So is a name that this mount itself is changing: when the notice gets through it leads to something else, which was
 //! never told and may be a directory (a layer of an overlay, renamed to where a moment ago was nothing, would be taken
-//! for removed). An answer that is noted and not sent is waited for: [`Told::fence`]. What asks for a name of which the
+//! for removed). An answer that is noted and not sent is waited for: [`KernelCache::fence`]. What asks for a name of which the
 //! kernel knows nothing, or that there is nothing, lists a directory or makes a name does so with the lock.
 //!
-//! [`Told::fence`]: crate::told::Told::fence
+//! [`KernelCache::fence`]: crate::kernel_cache::KernelCache::fence
 
 use crate::kernel::Kernel;
 use pandofs_types::{FileKind, Ino, Name};
@@ -73,7 +73,7 @@ const MAX_WAITING_BATCHES: usize = 256;
 
 /// A name that the kernel was told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToldName {
+pub(crate) struct CachedName {
     pub dir: Ino,
     pub name: Name,
     /// What it leads to; `None`: nothing.
@@ -85,16 +85,16 @@ pub(crate) struct ToldName {
 
 /// Who is given the notices.
 pub(crate) trait Hearer: Send + Sync + 'static {
-    fn expire(&self, name: &ToldName);
-    fn drop(&self, name: &ToldName);
+    fn expire(&self, name: &CachedName);
+    fn drop(&self, name: &CachedName);
 }
 
 impl Hearer for Kernel {
-    fn expire(&self, name: &ToldName) {
+    fn expire(&self, name: &CachedName) {
         self.expire_name(name.dir, &name.name);
     }
 
-    fn drop(&self, name: &ToldName) {
+    fn drop(&self, name: &CachedName) {
         self.drop_name(name.dir, &name.name);
     }
 }
@@ -105,7 +105,7 @@ const MAX_EXPIRED_AGAIN: usize = 1 << 12;
 
 /// Names of one thread that are taken back together.
 struct Batch {
-    names: Vec<ToldName>,
+    names: Vec<CachedName>,
     /// Whom to tell, if somebody waits. Nobody does for names that this mount is changing.
     left: Option<Arc<Left>>,
 }
@@ -163,7 +163,7 @@ impl Notices {
     }
 
     /// Has the kernel believe none of these any longer, and returns when that is so.
-    pub fn take_back(&self, names: Vec<ToldName>) {
+    pub fn take_back(&self, names: Vec<CachedName>) {
         let deadline = names.iter().map(|name| name.until).max();
         let left = Arc::new(Left::default());
         self.send(names, Some(&left));
@@ -173,11 +173,11 @@ impl Notices {
     }
 
     /// The same, some time soon, of names that this mount itself is changing or has changed.
-    pub fn take_back_later(&self, names: Vec<ToldName>) {
+    pub fn take_back_later(&self, names: Vec<CachedName>) {
         self.send(names, None);
     }
 
-    fn send(&self, names: Vec<ToldName>, left: Option<&Arc<Left>>) {
+    fn send(&self, names: Vec<CachedName>, left: Option<&Arc<Left>>) {
         let mut batches = vec![Vec::new(); THREADS];
         let now = Instant::now();
         for name in names.into_iter().filter(|name| name.until > now) {
@@ -210,7 +210,7 @@ impl Notices {
 
 fn run(hearer: &impl Hearer, batches: &Receiver<Batch>) {
     // To be expired again, and when; nearly in order.
-    let mut again: VecDeque<(Instant, ToldName)> = VecDeque::new();
+    let mut again: VecDeque<(Instant, CachedName)> = VecDeque::new();
     loop {
         let batch = match again.front() {
             None => batches.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -243,7 +243,7 @@ fn run(hearer: &impl Hearer, batches: &Receiver<Batch>) {
 }
 
 /// Has the kernel believe none of these any longer.
-fn take_back(hearer: &impl Hearer, names: &[ToldName]) {
+fn take_back(hearer: &impl Hearer, names: &[CachedName]) {
     let mut again = Vec::new();
     for name in names {
         let now = Instant::now();
@@ -267,7 +267,7 @@ fn take_back(hearer: &impl Hearer, names: &[ToldName]) {
 }
 
 /// Expires these; which are to be expired again, and when.
-fn expire_first(hearer: &impl Hearer, names: Vec<ToldName>) -> Vec<(Instant, ToldName)> {
+fn expire_first(hearer: &impl Hearer, names: Vec<CachedName>) -> Vec<(Instant, CachedName)> {
     let mut again = Vec::new();
     for name in names {
         let now = Instant::now();
@@ -297,7 +297,7 @@ mod tests {
     impl Recorder {
         const LOCKED: Ino = Ino(5);
 
-        fn note(&self, what: &'static str, name: &ToldName) {
+        fn note(&self, what: &'static str, name: &CachedName) {
             if name.dir == Recorder::LOCKED {
                 drop(self.locked.lock().unwrap());
             }
@@ -306,11 +306,11 @@ mod tests {
     }
 
     impl Hearer for Recorder {
-        fn expire(&self, name: &ToldName) {
+        fn expire(&self, name: &CachedName) {
             self.note("expire", name);
         }
 
-        fn drop(&self, name: &ToldName) {
+        fn drop(&self, name: &CachedName) {
             self.note("drop", name);
         }
     }
@@ -328,13 +328,13 @@ mod tests {
         kind: Option<FileKind>,
         ago: Duration,
         left: Duration,
-    ) -> ToldName {
+    ) -> CachedName {
         let now = Instant::now();
         let at = now
             .checked_sub(ago)
             .expect("the machine has run for a while");
         let (name, until) = (named(name), now + left);
-        ToldName {
+        CachedName {
             dir,
             name,
             kind,

@@ -72,7 +72,7 @@ impl PandoFs {
             }
             Ok(attr) => {
                 let of_attr = self.attr_timeout(&attr);
-                self.no_xattrs.told(&attr, of_attr);
+                self.no_xattrs.learn(&attr, of_attr);
                 // One time-out has to do for entry and attributes.
                 let timeout = match found {
                     Some((dir, name)) => {
