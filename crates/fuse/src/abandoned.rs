@@ -208,7 +208,7 @@ impl PandoFs {
                 Changed::Name(dir, name) => {
                     let key = self.client.entry_key(dir, &name);
                     let names = self.cached.kernel_cache.take_names(std::iter::once(key));
-                    self.cached.notices.take_back_later(names);
+                    self.cached.invalidations.invalidate_later(names);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What the kernel was told to believe, until it has forgotten that by itself.
 
-use crate::notices::{CachedName, LATE, NAME_AT_MOST, until_late};
+use crate::invalidations::{CachedName, LATE, NAME_AT_MOST, until_late};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::{FileKind, Ino, LeaseKey, Name};

@@ -5,15 +5,15 @@
 //! it is told so much less ([`LATE`]), or it would believe after the lease, when another mount's change is made without
 //! waiting for this one (its network is down, say), what that change has undone. When a
 //! lease is recalled the kernel is told before the server is told that nobody believes it any more: names by
-//! [notices](crate::notices), attributes one by one, for which the kernel locks nothing; an answer that is on its
+//! [invalidations](crate::invalidations), attributes one by one, for which the kernel locks nothing; an answer that is on its
 //! way is not taken for true after that.
 
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
+use crate::invalidations::{CachedName, Invalidations, LATE, until_late};
 use crate::kernel::Kernel;
 use crate::kernel_cache::KernelCache;
 use crate::no_xattrs::NoXattrs;
-use crate::notices::{CachedName, LATE, Notices, until_late};
 use crate::ops::PandoFs;
 use crate::options::Cache;
 use fuser::KernelConfig;
@@ -34,7 +34,7 @@ pub(crate) type Move<'a> = ((Ino, &'a Name), (Ino, &'a Name), Ino);
 #[derive(Debug)]
 pub(crate) struct Cached {
     pub kernel_cache: KernelCache,
-    pub notices: Notices,
+    pub invalidations: Invalidations,
     /// The kernel knows that names can expire; to another one names are told to be believed not at all.
     can_expire: AtomicBool,
 }
@@ -44,7 +44,7 @@ impl Cached {
     pub fn within(leases: usize) -> Cached {
         Cached {
             kernel_cache: KernelCache::within(leases),
-            notices: Notices::default(),
+            invalidations: Invalidations::default(),
             can_expire: AtomicBool::new(false),
         }
     }
@@ -75,8 +75,10 @@ impl Hearers {
     /// # Errors
     /// The client's; `Protocol` when there are no threads.
     pub fn listen(self, client: &Client, checks_rights: bool) -> Result<(), ClientError> {
-        let begun = self.cached.notices.begin(self.kernel.clone());
-        begun.map_err(|error| ClientError::Protocol(format!("no thread for notices: {error}")))?;
+        let begun = self.cached.invalidations.begin(self.kernel.clone());
+        begun.map_err(|error| {
+            ClientError::Protocol(format!("no thread for invalidations: {error}"))
+        })?;
         client.take_leases(checks_rights, move |recall| self.hear(&recall))
     }
 
@@ -89,11 +91,11 @@ impl Hearers {
                 }
                 // They stay known: what is renamed is still believed, by another name.
                 let own = kernel_cache.look_up_names(own.iter().copied());
-                self.cached.notices.take_back_later(own);
+                self.cached.invalidations.invalidate_later(own);
                 let names = kernel_cache.take_names(keys.iter().copied());
                 if !names.is_empty() {
                     kernel_cache.fence();
-                    self.cached.notices.take_back(names);
+                    self.cached.invalidations.invalidate(names);
                 }
             }
             Recall::Everything => {
@@ -102,7 +104,7 @@ impl Hearers {
                 }
                 let names = kernel_cache.take_all_names();
                 kernel_cache.fence();
-                self.cached.notices.take_back(names);
+                self.cached.invalidations.invalidate(names);
             }
         }
     }
@@ -245,7 +247,7 @@ impl PandoFs {
                 // It gets through when the kernel has been answered and has let go of both directories.
                 let name = name.clone();
                 let moved = CachedName { dir, name, ..known };
-                self.cached.notices.take_back_later(vec![moved]);
+                self.cached.invalidations.invalidate_later(vec![moved]);
             }
         }
     }
