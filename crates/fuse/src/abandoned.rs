@@ -14,7 +14,8 @@
 //! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
 
 use crate::cancellation;
-use crate::ops::{PandoFs, Result};
+use crate::errno::Result;
+use crate::ops::PandoFs;
 use fuser::Errno;
 use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Ino, Name};

@@ -44,6 +44,7 @@ mod credentials;
 mod dead_dirs;
 mod dir_attrs;
 mod direct;
+mod errno;
 mod filesystem;
 mod invalidations;
 mod kernel;

@@ -20,8 +20,9 @@
 //!
 //! Who waits is given a thread, so that those that take requests are there for whoever unlocks.
 
+use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
-use crate::ops::{PandoFs, Result, errno};
+use crate::ops::PandoFs;
 use crate::options::LocalLocks;
 use crate::panic::SESSION_THREADS;
 use crate::reply::reply_empty;

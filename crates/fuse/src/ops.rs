@@ -6,6 +6,7 @@ use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
+use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
 use crate::listing::{self, DOT, DOT_DOT, Ends};
@@ -29,8 +30,6 @@ use std::time::{Duration, Instant};
 const STATFS_BLOCK: u32 = 4_096;
 /// Times that a name is looked up until what it leads to is held.
 const MAX_LOOKS: u32 = 16;
-
-pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// The file system that is mounted.
 pub(crate) struct PandoFs {
@@ -572,15 +571,6 @@ pub(crate) fn added(node: &Node) -> Outcome {
         directory: node.kind == FileKind::Dir,
         at: node.attr.ctime,
     }
-}
-
-/// The answer to a program, in the one place where what went wrong becomes a number.
-pub(crate) fn errno(error: ClientError) -> Errno {
-    match &error {
-        ClientError::Fs(_) | ClientError::Abandoned => {}
-        other => tracing::error!(error = %other, "a request failed"),
-    }
-    Errno::from_i32(error.errno())
 }
 
 impl PandoFs {

@@ -4,7 +4,8 @@ use crate::abandoned::Changed;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
-use crate::ops::{PandoFs, Result, added};
+use crate::errno::Result;
+use crate::ops::{PandoFs, added};
 use fuser::{
     Errno, FileHandle, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry,
     ReplyWrite,

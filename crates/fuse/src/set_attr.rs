@@ -3,7 +3,8 @@
 use crate::abandoned::Changed;
 use crate::convert;
 use crate::credentials::{Caller, Callers};
-use crate::ops::{PandoFs, Result, errno};
+use crate::errno::{Result, errno};
+use crate::ops::PandoFs;
 use fuser::Errno;
 use pandofs_client::trace::again;
 use pandofs_client::{Client, ClientError};

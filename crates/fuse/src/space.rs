@@ -3,7 +3,8 @@
 
 use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::ops::{PandoFs, errno};
+use crate::errno::errno;
+use crate::ops::PandoFs;
 use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
 use pandofs_client::Seek;

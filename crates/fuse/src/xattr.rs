@@ -3,7 +3,8 @@
 
 use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::ops::{PandoFs, errno};
+use crate::errno::errno;
+use crate::ops::PandoFs;
 use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
 use pandofs_types::{AclKind, Credentials, Ino};
