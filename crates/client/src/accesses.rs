@@ -6,8 +6,10 @@
 //! lost when the client ends: a time of access is not worth waiting for.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::atime::touch;
+use crate::call::Call;
 use crate::core::Core;
+use crate::router::Target;
 use hashbrown::HashMap;
 use pandofs_api::{Reply, Request};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
@@ -57,13 +59,6 @@ impl Accesses {
                 untold.remove(ino);
             }
         }
-    }
-}
-
-/// Counts a reading at that time.
-pub(crate) fn touch(attr: &mut Attr, at: Time, rule: AtimeRule) {
-    if rule.is_due(at, attr.atime, attr.mtime, attr.ctime) {
-        attr.atime = at;
     }
 }
 

@@ -1,12 +1,12 @@
 //! Writing at a file's end, wherever that is: the inode's shard says where.
 
 use crate::Client;
-use crate::call::Target;
 use crate::core::Core;
 use crate::data::{check_layout, now, out_of_step, write_calls, written};
 use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
+use crate::router::Target;
 use crate::trace::Outcome;
 use pandofs_api::Request;
 use pandofs_types::limits::MAX_FILE_BYTES;

@@ -7,15 +7,12 @@ use crate::opens::Work;
 use crate::pool::Server;
 use crate::recalls;
 use pandofs_types::limits::{
-    CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT,
+    CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL,
 };
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// Silence after which a server may have let go of what the session has open.
-pub(crate) const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
 
 /// Runs until [`crate::opens::Opens::stop`].
 pub(crate) fn run(core: &Arc<Core>) {

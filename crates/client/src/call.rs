@@ -1,8 +1,8 @@
 //! One request on its way: what is asked of whom, and what came of it so far.
 
-use crate::lease_cache::{Sent, Told};
+use crate::lease_grant::{LeaseGrant, Sent};
 use crate::pool::Server;
-pub(crate) use crate::router::Target;
+use crate::router::Target;
 use crate::slots::Slot;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_types::limits::{
@@ -215,8 +215,8 @@ impl<'d> Call<'d> {
     }
 
     /// Its answer as far as it concerns leases.
-    pub fn told(&self) -> Option<Told<'_>> {
-        Some(Told {
+    pub fn lease_grant(&self) -> Option<LeaseGrant<'_>> {
+        Some(LeaseGrant {
             asked: self.shard_request()?,
             sent: self.sent?,
             server: self.answered_by.as_ref()?.0.id,

@@ -6,7 +6,7 @@
 
 use crate::Client;
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
@@ -14,6 +14,7 @@ use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
 use crate::lease_cache::{Begun, Hold};
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request};

@@ -1,11 +1,12 @@
 //! Operations on directories as wholes: listing, attributes gathered over shards, settings.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::space::sparse_layout;
 use crate::trace::{Op, Outcome};
 use pandofs_api::{

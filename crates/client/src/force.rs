@@ -1,10 +1,11 @@
 //! Forcing what was acknowledged to disk, and finding out whether it still was there.
 
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::data::expect_done;
 use crate::error::{ClientError, Result};
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::unsynced::{Force, Place, changed_by, object_changed_by};
 use pandofs_api::{DataRequest, Request};
 use pandofs_types::limits::UNSYNCED_TERM;

@@ -1,13 +1,14 @@
 //! Operations on an object by its number.
 
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::space::sparse_layout;
 use crate::trace::{Op, Outcome};
 use crate::{Client, Node};

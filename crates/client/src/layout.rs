@@ -2,9 +2,9 @@
 //! that is in no list of attributes, so that nothing copies it to where it means nothing.
 
 use crate::Client;
-use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::inode_of;
+use crate::router::Target;
 use pandofs_api::{DirSettings, FileBody, Layout, LayoutChoice, Request, XattrMode};
 use pandofs_types::limits::{MAX_STRIPE_UNIT_BYTES, MIN_STRIPE_UNIT_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, ServerId};

@@ -20,8 +20,9 @@ mod recall;
 mod tests;
 mod write_leases;
 
-use crate::accesses::touch;
+use crate::atime::touch;
 use crate::boottime::Boottime;
+use crate::lease_grant::{LeaseGrant, Sent};
 use crate::router::Target;
 use changes::takes_names;
 use hashbrown::{DefaultHashBuilder, HashMap};
@@ -51,26 +52,6 @@ const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 /// them early. A table whose places are spread has the old and the new one at once while it grows, and doubles when it is
 /// nearly full and much comes and goes: three times the memory of what it holds.
 type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
-
-/// How it is with one request that was sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    at: Boottime,
-    /// Events until then.
-    events: u64,
-}
-
-/// An answer, with what there is to know of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
-    /// What was asked, and of which shard.
-    pub asked: &'a ShardRequest,
-    pub sent: Sent,
-    /// Who answered.
-    pub server: ServerId,
-    /// What the answer leases.
-    pub leased: &'a [Leased],
-}
 
 /// What the session believes.
 #[derive(Debug)]
@@ -524,12 +505,12 @@ impl LeaseCache {
         Some(Change { keys, begun })
     }
 
-    /// It was answered with this; `None` if it was refused or given up. `told`: if it is known.
+    /// It was answered with this; `None` if it was refused or given up. `grant`: its leases, if any.
     pub fn changed(
         &self,
         change: Change,
         reply: Option<&Reply>,
-        told: Option<Told<'_>>,
+        grant: Option<LeaseGrant<'_>>,
         now: Boottime,
     ) {
         let event = self.event();
@@ -569,41 +550,41 @@ impl LeaseCache {
             }
         }
         if let Some(reply) = reply
-            && let Some(told) = told
+            && let Some(grant) = grant
         {
             let is_known = |state: &State, key| match change.keys.contains(&key) {
                 true => !unknown.contains(&key),
                 // What was made may have been changed by somebody else since.
                 false => state.is_current(key, change.begun),
             };
-            self.learn_reply(&mut state, told, Ok(reply), &is_known, now);
+            self.learn_reply(&mut state, grant, Ok(reply), &is_known, now);
         }
     }
 
     /// Takes in the answer to a question.
-    pub fn learn(&self, told: Told<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
-        if !self.is_on() || told.leased.is_empty() {
+    pub fn learn(&self, grant: LeaseGrant<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
+        if !self.is_on() || grant.leased.is_empty() {
             return;
         }
         let mut state = self.state();
-        let is_known = |state: &State, key| state.is_current(key, told.sent.events);
-        self.learn_reply(&mut state, told, answer.as_ref(), &is_known, now);
+        let is_known = |state: &State, key| state.is_current(key, grant.sent.events);
+        self.learn_reply(&mut state, grant, answer.as_ref(), &is_known, now);
     }
 
     fn learn_reply(
         &self,
         state: &mut State,
-        told: Told<'_>,
+        grant: LeaseGrant<'_>,
         answer: Result<&Reply, &Refusal>,
         is_known: &dyn Fn(&State, LeaseKey) -> bool,
         now: Boottime,
     ) {
-        let Told {
+        let LeaseGrant {
             asked,
             sent,
             server,
             leased,
-        } = told;
+        } = grant;
         let since = state.servers.get(&server);
         if leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
             return;

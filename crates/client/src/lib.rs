@@ -25,6 +25,7 @@
 mod accesses;
 mod admin;
 mod append;
+mod atime;
 mod background;
 mod boottime;
 mod cache_limits;
@@ -42,6 +43,8 @@ mod held;
 mod inodes;
 mod layout;
 mod lease_cache;
+mod lease_grant;
+mod limits;
 mod lock_turns;
 mod locks;
 mod maps;
@@ -83,7 +86,8 @@ pub mod routing {
 /// What is believed under leases, for the same.
 pub mod leasing {
     pub use crate::boottime::Boottime;
-    pub use crate::lease_cache::{Change, LeaseCache, Sent, Told};
+    pub use crate::lease_cache::{Change, LeaseCache};
+    pub use crate::lease_grant::{LeaseGrant, Sent};
 }
 
 /// What a session has to tell a server again that was restarted, for the same.

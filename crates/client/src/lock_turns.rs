@@ -6,10 +6,10 @@
 //! lock until others unlock: the owner may do so itself.
 
 use crate::Client;
-use crate::call::Target;
 use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
+use crate::router::Target;
 use hashbrown::HashMap;
 use pandofs_api::Request;
 use pandofs_types::limits::CANCELLATION_INTERVAL;

@@ -11,13 +11,14 @@
 //!
 //! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
 
-use crate::background::DOUBTFUL_SILENCE;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::cancellation;
 use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
+use crate::limits::DOUBTFUL_SILENCE;
 use crate::pool::{ConnectError, Connection, Server};
+use crate::router::Target;
 use crate::slots::{Slot, Slots};
 use crate::{Client, Session};
 use hashbrown::{HashMap, HashSet};

@@ -1,10 +1,11 @@
 //! Operations on a name in a directory.
 
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
 use crate::inodes::unexpected;
+use crate::router::Target;
 use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request};

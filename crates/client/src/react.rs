@@ -1,10 +1,11 @@
 //! What the client does about each way in which a request is not answered: one reaction for each.
 
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
+use crate::router::Target;
 use crate::router::{Reaction, leaves_doubt};
 use pandofs_api::{DataReply, Refusal, Reply, Request};
 use pandofs_types::limits::{MAX_RECONNECT_PAUSE, MAX_REDIRECTS};

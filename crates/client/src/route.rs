@@ -1,13 +1,14 @@
 //! From a request to its answer: which shard, which server, again if it must be.
 
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::lease_cache::Change;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
 use crate::router::Router;
+use crate::router::Target;
 use pandofs_api::{Reply, Request};
 use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
 use pandofs_types::{Credentials, Ino, Name, ServerId};
@@ -115,7 +116,8 @@ impl Core {
             _ => None,
         };
         let now = Boottime::now();
-        self.lease_cache.changed(change, reply, call.told(), now);
+        self.lease_cache
+            .changed(change, reply, call.lease_grant(), now);
     }
 
     /// What an answer that is believed comes to.
@@ -345,10 +347,10 @@ impl Core {
         match body {
             AnswerBody::Leased { result, leased } => {
                 call.leased = leased;
-                if let Some(told) = call.told()
+                if let Some(grant) = call.lease_grant()
                     && !call.is_mutation()
                 {
-                    self.lease_cache.learn(told, &result, Boottime::now());
+                    self.lease_cache.learn(grant, &result, Boottime::now());
                 }
                 AnswerBody::Shard(result)
             }

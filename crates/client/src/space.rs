@@ -2,12 +2,13 @@
 //! `SEEK_HOLE`), counted.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::data::{check_layout, not_about_data, now};
 use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
+use crate::router::Target;
 use crate::trace::{Op, Outcome};
 use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request};
 use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, MAX_FILE_BYTES};

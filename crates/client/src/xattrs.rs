@@ -1,10 +1,10 @@
 //! Extended attributes.
 
 use crate::Client;
-use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
 use crate::layout::LAYOUT_XATTR;
+use crate::router::Target;
 use crate::trace::{Op, Outcome};
 use pandofs_api::{Reply, Request, XattrMode};
 use pandofs_types::acl::ACCESS_ACL;

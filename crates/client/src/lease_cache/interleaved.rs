@@ -251,7 +251,7 @@ impl World {
             unreachable!("attributes were asked for");
         };
         file.learn(token, inode);
-        lease_cache.learn(call.told().unwrap(), &Ok(answer), self.time);
+        lease_cache.learn(call.lease_grant().unwrap(), &Ok(answer), self.time);
     }
 
     /// Begins something that may begin now.
@@ -477,7 +477,7 @@ impl World {
         let state = &mut self.clients[client];
         state
             .lease_cache
-            .changed(change, Some(reply), call.told(), self.time);
+            .changed(change, Some(reply), call.lease_grant(), self.time);
         if let Some(report) = &report {
             state.file.reported(report);
             state.is_reporting = false;

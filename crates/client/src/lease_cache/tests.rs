@@ -104,7 +104,7 @@ fn answer(lease_cache: &LeaseCache, call: &Call) -> Option<Result<Reply, Refusal
 }
 
 fn learn(lease_cache: &LeaseCache, call: &Call, answer: &Result<Reply, Refusal>) {
-    lease_cache.learn(call.told().unwrap(), answer, Boottime::now());
+    lease_cache.learn(call.lease_grant().unwrap(), answer, Boottime::now());
 }
 
 fn change(lease_cache: &LeaseCache, call: &Call) -> Change {
@@ -114,7 +114,7 @@ fn change(lease_cache: &LeaseCache, call: &Call) -> Change {
 
 fn changed(lease_cache: &LeaseCache, call: &Call, change: Change, reply: &Reply) {
     let now = Boottime::now();
-    lease_cache.changed(change, Some(reply), call.told(), now);
+    lease_cache.changed(change, Some(reply), call.lease_grant(), now);
 }
 
 fn found(lease_cache: &LeaseCache) -> bool {
@@ -405,7 +405,7 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
         let own = change(lease_cache, &chmod());
         let mut cut = send(lease_cache, chmod());
         cut.leased.clear();
-        lease_cache.changed(own, reply.as_ref(), cut.told(), now);
+        lease_cache.changed(own, reply.as_ref(), cut.lease_grant(), now);
     };
     let asks = |lease_cache: &LeaseCache| matches!(lease_cache.begin_write(FILE, now), Begun::Ask);
     // The file is written to before the cut, or for the first time after it; the cut is answered or not.

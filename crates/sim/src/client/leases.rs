@@ -5,7 +5,7 @@ use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_client::leasing::Told;
+use pandofs_client::leasing::LeaseGrant;
 use pandofs_client::routing::Target;
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
@@ -195,10 +195,10 @@ impl Client {
         answer: &Result<Reply, Refusal>,
     ) {
         call.leased = leased;
-        if let Some(told) = told(call)
+        if let Some(grant) = lease_grant(call)
             && !call.asked.request.is_mutation()
         {
-            self.lease_cache.learn(told, answer, self.clock());
+            self.lease_cache.learn(grant, answer, self.clock());
         }
     }
 
@@ -207,13 +207,13 @@ impl Client {
         if let Some(change) = call.change.take() {
             let reply = result.as_ref().ok();
             self.lease_cache
-                .changed(change, reply, told(call), self.clock());
+                .changed(change, reply, lease_grant(call), self.clock());
         }
     }
 }
 
-fn told(call: &Call) -> Option<Told<'_>> {
-    Some(Told {
+fn lease_grant(call: &Call) -> Option<LeaseGrant<'_>> {
+    Some(LeaseGrant {
         asked: &call.asked,
         sent: call.sent?,
         server: ServerId(call.server as u16),
