@@ -1,5 +1,6 @@
-//! What it costs and gains that a mount caches names and attributes under leases, beside one that caches them for a
-//! second.
+//! Costs and gains of a mount's caching under leases.
+//!
+//! The other mount caches names and attributes for a second.
 //!
 //! Two mounts of one cluster take turns, each in a directory of its own. What is done once pays for a lease that nobody uses; what is
 //! looked at again is where caching counts.

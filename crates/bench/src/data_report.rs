@@ -1,4 +1,4 @@
-//! The measurements of large files, as a table.
+//! Table of the measurements of large files.
 
 use crate::data::{DataRun, Phase};
 use crate::report::{machine, spread};

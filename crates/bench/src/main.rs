@@ -1,5 +1,6 @@
-//! Creates, stats and removes files in one shared directory with several processes at once, and writes and
-//! reads large files, on PandoFS and, in the same run, on what it is compared with.
+//! Benchmark of PandoFS beside other file systems, in one run.
+//!
+//! Several processes create, stat and remove files in one shared directory at once; large files are written and read.
 //!
 //! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
 //! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.

@@ -1,4 +1,4 @@
-//! What other users wait while one lists, searches and removes a large directory.
+//! Waiting times of other users while one lists, searches and removes a large directory.
 //!
 //! Two of them work meanwhile, each in a directory of its own: one on the mount that the tool runs on, one on
 //! another. Each tool's figures stand beside those of idle time just before it.

@@ -1,4 +1,4 @@
-//! The measurements, as a table of medians, spreads and ratios.
+//! Table of the measurements: medians, spreads and ratios.
 
 use crate::Run;
 use crate::target::Kind;

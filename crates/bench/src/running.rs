@@ -1,4 +1,4 @@
-//! A program that runs beside the measurements.
+//! Program that runs beside the measurements.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};

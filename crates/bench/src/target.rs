@@ -1,4 +1,4 @@
-//! What is measured: how each is set up and taken down.
+//! Targets of the measurements: setting each up and taking it down.
 
 use crate::running::Running;
 use anyhow::{Context, Result, bail};

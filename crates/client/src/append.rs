@@ -1,4 +1,4 @@
-//! Writing at a file's end, wherever that is: the inode's shard says where.
+//! Appending: the inode's shard says where the file ends.
 
 use crate::Client;
 use crate::core::Core;

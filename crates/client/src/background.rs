@@ -1,6 +1,7 @@
-//! The client's one thread of its own: sends the notices of closed files in batches, says that the
-//! session lives to servers that hear nothing else from it, notices servers that were restarted,
-//! and reports writes that nobody asked about for a while.
+//! Background thread of a client.
+//!
+//! It sends closes in batches, keeps the session alive at servers that hear nothing else from it, finds servers that
+//! were restarted, reports writes that no request has reported for a while, and looks for a newer cluster map.
 
 use crate::core::Core;
 use crate::opens::Work;

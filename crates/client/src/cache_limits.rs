@@ -1,5 +1,6 @@
-//! How much a client remembers, so that it asks less. Each part is bounded by a number of its own, and with all of them
-//! as large as they may be it takes some [`MAX_CACHE_BYTES`].
+//! Limits of what a client caches.
+//!
+//! Each part has a number of its own; with all of them at their largest it takes some [`MAX_CACHE_BYTES`].
 
 use pandofs_types::limits::{
     MAX_BUFFERED_CONNECTIONS, MAX_CACHE_BYTES, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,

@@ -1,4 +1,4 @@
-//! One request on its way: what is asked of whom, and what came of it so far.
+//! Calls: single requests on their way, with their targets, attempts and answers.
 
 use crate::lease_grant::{LeaseGrant, Sent};
 use crate::pool::Server;

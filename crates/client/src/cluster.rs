@@ -1,4 +1,4 @@
-//! The cluster map in force, the servers in it, and where a newer map comes from.
+//! Cluster map in force, its servers, and the source of newer maps.
 
 use crate::error::{ClientError, Result};
 use crate::pool::Server;

@@ -1,5 +1,6 @@
-//! What all handles of one client share, and its life with the servers: connections on which its
-//! opens are registered, and single exchanges that are not repeated.
+//! State that all handles of one client share, and its connections to the servers.
+//!
+//! On the connections the session's opens are registered; single exchanges are not repeated.
 
 use crate::accesses::Accesses;
 use crate::call::Call;

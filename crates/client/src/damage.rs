@@ -1,4 +1,4 @@
-//! Reading up to where a file cannot be read.
+//! Reading up to the first byte that cannot be read.
 
 use crate::Client;
 use crate::error::{ClientError, Result};

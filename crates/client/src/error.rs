@@ -1,4 +1,4 @@
-//! What goes wrong between a program and the file system.
+//! Errors of the client's operations.
 
 use pandofs_api::Layout;
 use pandofs_types::{FsError, ServerId};

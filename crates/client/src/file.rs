@@ -1,5 +1,4 @@
-//! What the client knows of one file's data: where it is, how long the file is, and what was
-//! written and not yet reported to the inode's shard.
+//! State of one file's data: layout, size, and writes that the inode's shard does not have yet.
 
 mod failures;
 mod turns;

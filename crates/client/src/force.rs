@@ -1,4 +1,4 @@
-//! Forcing what was acknowledged to disk, and finding out whether it still was there.
+//! Forcing acknowledged changes to disk, and finding those that were lost before.
 
 use crate::call::Call;
 use crate::core::Core;

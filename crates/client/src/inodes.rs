@@ -1,4 +1,4 @@
-//! Operations on an object by its number.
+//! Operations on an inode by its number.
 
 use crate::boottime::Boottime;
 use crate::call::Call;

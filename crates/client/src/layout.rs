@@ -1,5 +1,7 @@
-//! How files are striped, and how that is written and read as text: by the command, and as an extended attribute
-//! that is in no list of attributes, so that nothing copies it to where it means nothing.
+//! Striping of files, and its text form.
+//!
+//! The text stands on the command line and in an extended attribute, which is in no list of attributes, so that nothing
+//! copies it to where it means nothing.
 
 use crate::Client;
 use crate::error::{ClientError, Result};

@@ -1,12 +1,13 @@
-//! What the session believes under leases: entries, attributes, and parts of directories' attributes, each
-//! until its lease is over or it is recalled. Questions that are answered from here are not asked.
+//! Cache of entries, attributes and parts of directories' attributes under leases.
+//!
+//! Each stays until its lease is over or it is recalled. Questions that are answered from here are not asked.
 //!
 //! An answer is taken in only if nothing was heard since its request was sent that makes it old: neither a
 //! recall of what it is about, nor a change by this session, nor the loss of a connection. A server may send
 //! a recall over one connection before the answer that it is about has come over another.
 //!
-//! What this session changes it knows by itself: from before the request is sent until it is answered
-//! nothing is believed about that, and afterwards what the answer says.
+//! A change by this session clears its keys: from before the request is sent until it is answered they are not cached,
+//! and afterwards as the answer says.
 //!
 //! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 

@@ -1,25 +1,25 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
-//! is put right by the shards where that is stale, and repeats what was not answered so that it is
+//! is put right by the shards where that is stale, and repeats unanswered requests so that each is
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
 //! writes its request, reads the answer, and puts the connection back.
 //!
-//! Invariant: no answer depends on what the client remembers being current, but for entries and attributes
+//! Invariant: no answer depends on the client's caches being current, but for entries and attributes
 //! that servers have leased: those they recall before they change.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
-//! | `router` | where a request goes and what a refusal means, without I/O |
-//! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
-//! | `cache_limits` | how much is remembered at most |
-//! | `maps`, `file`, `write_behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
-//! | `lease_cache`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
-//! | `unsynced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
-//! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
-//! | `cancellation` | for whom a thread asks, and whether they still wait |
-//! | `trace` | who is told of every operation |
+//! | `router` | the shard of a request and the meaning of a refusal, without I/O |
+//! | `call`, `slots`, `route`, `react` | one request: its key, its way, reactions to refusals |
+//! | `cache_limits`, `limits` | limits of the caches and of the library |
+//! | `maps`, `file`, `write_behind`, `opens`, `accesses`, `atime` | caches of directories' maps, files' data, writes under way, open files, reads |
+//! | `lease_cache`, `lease_grant`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
+//! | `unsynced`, `force` | acknowledged changes that may not be on disk, and forcing them |
+//! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
+//! | `cancellation` | the caller of a thread's calls, and its end |
+//! | `trace` | events of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
@@ -77,20 +77,20 @@ pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
 
-/// What decides where a request goes, for whoever carries requests in another way: a simulator.
+/// Routing, exported for the simulator, which carries requests in another way.
 pub mod routing {
     pub use crate::maps::{DirMaps, InodeShards};
     pub use crate::router::{Reaction, Router, Target, leaves_doubt};
 }
 
-/// What is believed under leases, for the same.
+/// Lease cache, exported for the simulator.
 pub mod leasing {
     pub use crate::boottime::Boottime;
     pub use crate::lease_cache::{Change, LeaseCache};
     pub use crate::lease_grant::{LeaseGrant, Sent};
 }
 
-/// What a session has to tell a server again that was restarted, for the same.
+/// State that a session registers again at a restarted server, exported for the simulator.
 pub mod holding {
     pub use crate::locks::Locks;
     pub use crate::opens::{Batch, Opens};
@@ -105,30 +105,30 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a client behaves.
+/// Options of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How long a call goes on asking a server that does not answer, before it fails with
     /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
     pub soft: Option<Duration>,
-    /// How much it remembers.
+    /// Limits of its caches.
     pub cache_limits: CacheLimits,
 }
 
-/// What a client has done so far.
+/// Counts of a client's work so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests sent, repetitions included.
     pub requests: u64,
     /// Of these, sent to a shard that did not hold what was asked for (any more).
     pub redirects: u64,
-    /// Of these, told to try again.
+    /// Of these, answered with "try again".
     pub busy: u64,
     /// Of these, lost without an answer and sent again.
     pub resent: u64,
     /// Connections made.
     pub connections: u64,
-    /// Questions that were not asked, because what was known is leased.
+    /// Questions answered from the lease cache.
     pub cache_hits: u64,
     /// Leases that were recalled.
     pub recalled: u64,
@@ -215,7 +215,7 @@ impl Client {
         Arc::clone(&self.core().clusters.current().map)
     }
 
-    /// What this client has done so far.
+    /// Counts of this client's work so far.
     pub fn counters(&self) -> Counters {
         let core = self.core();
         Counters {

@@ -1,8 +1,8 @@
-//! Closing what may be locked, and the order of what one owner asks about its locks.
+//! Closing of files that may be locked, and the order of one owner's requests about its locks.
 //!
 //! A program that is killed is gone before its locks are let go, when their server is away, and the next one may be
-//! given its owner's number. What is asked for one owner's locks of one file is therefore asked in the order in which it
-//! came up: a lock of the next program after the unlocking of all that the last one had. But for those who wait for a
+//! given its owner's number. Requests about one owner's locks of one file are therefore sent in the order in which they
+//! came up: a lock of the next program after the unlocking of all that the last one had. Except those that wait for a
 //! lock until others unlock: the owner may do so itself.
 
 use crate::Client;

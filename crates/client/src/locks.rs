@@ -1,4 +1,4 @@
-//! Locks of files, shared with all clients.
+//! File locks, shared with all clients.
 //!
 //! The session remembers which locks it has, to tell them again to a server that was restarted: a lock that
 //! is about to be given up is forgotten before the server is asked to take it back, and one that was given

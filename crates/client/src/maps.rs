@@ -1,5 +1,6 @@
-//! What the client remembers of where things are. All of it may be stale: a shard that is asked
-//! wrongly says what it knows, and that is learnt here.
+//! Cache of the places of directories and inodes.
+//!
+//! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt here.
 
 use hashbrown::HashMap;
 use pandofs_placement::DirMap;

@@ -1,4 +1,4 @@
-//! What the session has open, and the closes that the shards are still to be told of.
+//! Open files of the session, and the closes that are still to be sent to shards.
 //!
 //! A server keeps the session's opens in memory. When it was restarted they are registered with it
 //! anew, from the counts in here, before it gets anything else. A close is taken off the count and

@@ -1,4 +1,4 @@
-//! From path names to objects, for programs that have paths.
+//! Path names and their objects, for programs that have paths.
 
 use crate::error::Result;
 use crate::{Client, Node};

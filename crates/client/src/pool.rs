@@ -1,5 +1,6 @@
-//! Connections to servers: each is used by one thread at a time, which writes its requests, reads
-//! their answers, and puts the connection back for the next one.
+//! Connections to servers, each used by one thread at a time.
+//!
+//! The thread writes its requests, reads their answers, and puts the connection back for the next one.
 
 use crate::boottime::Boottime;
 use crate::cancellation;

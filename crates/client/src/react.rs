@@ -1,4 +1,4 @@
-//! What the client does about each way in which a request is not answered: one reaction for each.
+//! Reactions of the client to each way in which a request is not answered.
 
 use crate::call::Call;
 use crate::cancellation;

@@ -1,9 +1,10 @@
-//! Taking leases: one request is always with each server, which answers it when leases end. With the next one
-//! it is told that they are believed no longer.
+//! Subscription to recalls of leases.
+//!
+//! One request is always with each server, which answers it when leases end. The next one acknowledges the recall.
 //!
 //! Each server has a thread for this. A recall that waits for a write to data objects is answered when that has ended;
-//! others that come meanwhile are answered before it. When the connection is lost nothing that the server leased is believed
-//! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
+//! others that come meanwhile are answered before it. When the connection is lost all that the server leased is dropped,
+//! and the thread begins anew as soon as the server is there: until then changes by others wait.
 
 use crate::boottime::Boottime;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! From a request to its answer: which shard, which server, again if it must be.
+//! Route of a request to its answer: shard, server, repetitions.
 
 use crate::boottime::Boottime;
 use crate::call::Call;

@@ -1,5 +1,7 @@
-//! Where a request goes, and what a refusal of it means, decided from what is remembered alone: no sockets, no
-//! clock, no threads. The client asks it for each call, and so does the simulator.
+//! Routing decisions from cached maps alone: no sockets, no clock, no threads.
+//!
+//! It chooses the shard of a request and says what a refusal means. The client asks it for each call, and so does the
+//! simulator.
 
 use crate::maps::{DirMaps, InodeShards};
 use pandofs_api::{Layout, Refusal, Request, ShardRequest};

@@ -1,5 +1,4 @@
-//! The space that files take: had in advance and given back (fallocate(2)), looked for (`SEEK_DATA`,
-//! `SEEK_HOLE`), counted.
+//! Space of files: reserved, given back (fallocate(2)), searched (`SEEK_DATA`), counted.
 
 use crate::Client;
 use crate::call::Call;

@@ -1,4 +1,4 @@
-//! Open files at their servers: whether one is there still.
+//! Checks that open files are still open at their servers.
 //!
 //! A server keeps what a session has open, also when its last name is removed; but once it has heard nothing of the
 //! session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it lets go of it, and who removes the file then

@@ -1,4 +1,4 @@
-//! What was acknowledged to this client and may not be on a server's disk, so that a force fails that comes too late.
+//! Unsynced changes, so that a force that comes too late for one fails.
 //!
 //! Servers acknowledge changes before they are on disk: those of a data object are in the memory of the server's
 //! *machine*, and so is the end of its log. A server that is killed loses nothing of it. When its machine loses power it

@@ -1,4 +1,4 @@
-//! How many writes of one client may be answered before their servers have them.
+//! Limit of the writes of one client that are answered before their servers have them.
 
 use pandofs_types::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Programs that are killed while they wait: what may be given up is, and what may have been done is done to its end.
+//! Programs killed while they wait: cancelled calls, and changes that are made to their end.
 #![allow(clippy::unwrap_used)]
 
 mod common;

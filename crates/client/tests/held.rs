@@ -1,4 +1,4 @@
-//! Files that are held open for a moment: opened at their shard, and released without anybody's asking.
+//! Files that are held open for a moment: opened at their shard, and released by themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;

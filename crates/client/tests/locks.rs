@@ -1,4 +1,4 @@
-//! Locks: told again to a restarted server, lost ones spoil their open files, waiting and its end.
+//! Locks: registered again at a restarted server, lost ones, waiting and its end.
 #![allow(clippy::unwrap_used)]
 
 mod common;

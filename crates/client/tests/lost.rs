@@ -1,5 +1,6 @@
-//! Machines of servers that lose power while clients live on: what was acknowledged and not forced may be gone, and a
-//! force that comes afterwards says so.
+//! Machines of servers that lose power while clients live on.
+//!
+//! What was acknowledged and not forced may be gone, and a force that comes afterwards fails.
 #![allow(clippy::unwrap_used)]
 
 mod common;

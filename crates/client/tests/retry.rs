@@ -1,4 +1,4 @@
-//! Lost answers, absent servers and refusals that pass: what was asked is done once.
+//! Lost answers, absent servers and refusals that pass: each request is done once.
 #![allow(clippy::unwrap_used)]
 
 mod common;

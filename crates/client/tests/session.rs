@@ -1,5 +1,4 @@
-//! What the session has open: told again to a restarted server, released in batches, let go at the
-//! end.
+//! Open files of the session: registered again, released in batches, let go at the end.
 #![allow(clippy::unwrap_used)]
 
 mod common;

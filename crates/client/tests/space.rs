@@ -1,4 +1,4 @@
-//! Space of files and appending to them: what is asked of whom.
+//! Space of files and appending to them: requests and their servers.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,9 +1,9 @@
-//! Operations that go on though the program that asked for them was killed.
+//! Operations that go on though their program was killed.
 //!
-//! What may have reached a server is done to its end ([`pandofs_client::Cancellation::on_abandoned`]), by the thread that took the
-//! request. The program need not wait for that: the kernel is answered with `EINTR`, and the program ends. What comes of
-//! the operation nobody is told then. What was opened is closed again, as the kernel knows of no open file, and what the
-//! kernel has in its caches of what was changed it is to ask for again.
+//! A change that may have reached a server is made to its end ([`pandofs_client::Cancellation::on_abandoned`]), by the
+//! thread that took the request. The program need not wait for that: the kernel is answered with `EINTR`, and the
+//! program ends. The outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
+//! file, and the kernel's caches of all that was changed are invalidated.
 //!
 //! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is answered, so that of
 //! two changes of the same the second begins when the first has ended. For an operation that was abandoned the mount does

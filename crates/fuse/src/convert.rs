@@ -1,4 +1,4 @@
-//! Between what the kernel says, in `fuser`'s words, and PandoFS's own.
+//! Conversion between the kernel's types, in `fuser`'s words, and PandoFS's own.
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
 use pandofs_api::NewNode;

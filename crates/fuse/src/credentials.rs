@@ -1,4 +1,4 @@
-//! Who asks, and when it is worth knowing in which groups and with which capabilities.
+//! Credentials of callers: when to read their groups and capabilities.
 //!
 //! The kernel sends user and primary group with each request, but neither the supplementary groups nor the
 //! capabilities. Groups stand in `/proc/PID/status`, which costs about as much to read as a request to a server;

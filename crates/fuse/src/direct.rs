@@ -1,4 +1,4 @@
-//! Mounting without a helper, for who may.
+//! Mounting without a helper program, for processes that may.
 //!
 //! `fuser` can do this too, but then it unmounts the mount point once more when the session is over
 //! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is gone:

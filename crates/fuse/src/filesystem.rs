@@ -1,4 +1,4 @@
-//! The kernel's requests, passed on, and the answers, handed back.
+//! Callbacks for the kernel's requests, and replies to them.
 
 use crate::abandoned::{self, Abandoned, Changed};
 use crate::cancellation;

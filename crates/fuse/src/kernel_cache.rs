@@ -1,4 +1,4 @@
-//! What the kernel was told to believe, until it has forgotten that by itself.
+//! Names and inodes in the kernel's cache, until they end there by themselves.
 
 use crate::invalidations::{CachedName, LATE, NAME_AT_MOST, until_late};
 use hashbrown::HashMap;

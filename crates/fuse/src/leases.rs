@@ -1,12 +1,11 @@
-//! What the kernel is told to believe, and that it is to believe it no longer.
+//! Lease times for the kernel's cache, and recalls of them.
 //!
-//! With leases the kernel may believe an answer for the rest of the lease, names for at most half a second of it. It
+//! With leases the kernel may cache an answer for the rest of the lease, names for at most half a second of it. It
 //! counts from when a waiting thread takes the answer in, which on a busy machine is later than the mount gave it: so
-//! it is told so much less ([`LATE`]), or it would believe after the lease, when another mount's change is made without
-//! waiting for this one (its network is down, say), what that change has undone. When a
-//! lease is recalled the kernel is told before the server is told that nobody believes it any more: names by
-//! [invalidations](crate::invalidations), attributes one by one, for which the kernel locks nothing; an answer that is on its
-//! way is not taken for true after that.
+//! it gets so much less ([`LATE`]), or it would use after the lease, when another mount's change is made without
+//! waiting for this one (its network is down, say), what that change has undone. When a lease is recalled the kernel's
+//! cache is cleared of it before the recall is answered: of names by [invalidations](crate::invalidations), of
+//! attributes one by one, for which the kernel locks nothing; an answer that is on its way is not cached after that.
 
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};

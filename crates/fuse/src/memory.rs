@@ -1,4 +1,4 @@
-//! How a mount shares out its memory.
+//! Shares of a mount's memory.
 //!
 //! It is given a number of bytes, and its process is to take no more, whatever programs do. Everything that takes more the
 //! more it is used has a part with a limit of its own, so that nobody has to wait for memory, and the sum holds because

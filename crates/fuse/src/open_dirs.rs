@@ -1,4 +1,4 @@
-//! Open directories: in whose name each is listed, and whether it is still to be told that names were lost.
+//! Open directories: the caller of each listing, and losses of names that are still to be reported.
 
 use crate::credentials::Caller;
 use fuser::Errno;

@@ -1,5 +1,4 @@
-//! What a request of the kernel comes to: whom the client is asked for, what of the answer is
-//! remembered, and how long the kernel may believe it.
+//! Handlers for kernel requests: caller identity, caching, time limits.
 
 use crate::abandoned::{Abandoned, Changed};
 use crate::convert;

@@ -1,4 +1,4 @@
-//! How a file system is mounted, and what is agreed with the kernel.
+//! Options of a mount, and their negotiation with the kernel.
 
 use crate::memory::Memory;
 use crate::remount::Setting;

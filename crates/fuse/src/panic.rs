@@ -1,4 +1,4 @@
-//! A panic ends the process.
+//! Panic hook that ends the process.
 
 use std::sync::Once;
 use std::thread;

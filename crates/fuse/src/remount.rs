@@ -1,4 +1,4 @@
-//! Changing a file system that is mounted: the kernel is told, and the process that serves the mount.
+//! Changing a mounted file system: the kernel's flags and those of the process that serves it.
 //!
 //! The process is asked by an `ioctl` of the root directory, which reaches it also of a mount that is read-only, and
 //! from any mount name space. It is asked twice: before the kernel is told, whether it can be changed so, and after, to do

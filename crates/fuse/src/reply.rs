@@ -1,4 +1,4 @@
-//! Answers that several of the kernel's requests have in common.
+//! Replies that several of the kernel's requests have in common.
 
 use crate::abandoned::Changed;
 use crate::convert::{self, ino};

@@ -1,4 +1,4 @@
-//! Changing attributes: on whose authority.
+//! Changes of attributes, and the credentials for them.
 
 use crate::abandoned::Changed;
 use crate::convert;

@@ -1,5 +1,4 @@
-//! The numbers by which the kernel says what becomes of a file's space, what is looked for in it, and
-//! how it is written to.
+//! Flags and modes of the kernel for space, seeks and writes.
 
 use crate::abandoned::Changed;
 use crate::credentials::Caller;

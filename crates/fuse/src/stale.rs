@@ -1,4 +1,4 @@
-//! Threads of programs that were told `ESTALE`: what they have looked up was gone when they used it.
+//! Threads of programs that got `ESTALE`: what they had looked up was gone when they used it.
 //!
 //! The kernel hides that from a program once: it looks the whole path up again and asks again (`do_filp_open` and
 //! `retry_estale` in Linux). Where a name is given to one file after the other by `rename`, that may be gone as well, and

@@ -1,5 +1,6 @@
-//! Extended attributes as the kernel asks for them. Which there may be, and who may have them, servers
-//! say.
+//! Extended attributes for the kernel.
+//!
+//! Servers say which there may be, and who may have them.
 
 use crate::abandoned::Changed;
 use crate::credentials::Caller;

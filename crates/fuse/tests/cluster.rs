@@ -1,5 +1,6 @@
-//! PandoFS itself, mounted: four servers in this process, whose stores and logs are in memory, a client
-//! and the kernel.
+//! A mount of PandoFS itself, with four servers in this process and the kernel.
+//!
+//! Their stores and logs are in memory.
 
 #![allow(clippy::unwrap_used)]
 

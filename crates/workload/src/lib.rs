@@ -1,5 +1,6 @@
-//! Streams of file system operations: made up, run by many clients at once, recorded, and replayed in an
-//! order that gives the same result.
+//! Streams of file system operations: generated, run by many clients, recorded, and replayed.
+//!
+//! A replay keeps an order that gives the same result.
 //!
 //! | file | job |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! What the clients of a run do.
+//! Plan of a run: the operations of its clients.
 
 use crate::op::{Kind, Op};
 

@@ -1,4 +1,4 @@
-//! The clients, and the clock over them.
+//! Clients of a run, and the clock over them.
 
 use crate::plan::Plan;
 use crate::target::{Target, TargetError};

@@ -1,4 +1,6 @@
-//! What an operation over two servers costs, with each of the commit protocols, beside section 5.2 of Xiong et al.
+//! Cost of an operation over two servers with each of the commit protocols.
+//!
+//! The figures stand beside section 5.2 of Xiong et al.
 //!
 //! Operations are counted one at a time: of each that turned out to need both servers, what the servers' counters rose by
 //! until nothing was under way any more. Throughput is that of several clients at once.

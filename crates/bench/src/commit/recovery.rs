@@ -1,4 +1,4 @@
-//! How long a killed server takes until it serves again, by the length of its log.
+//! Time until a killed server serves again, by the length of its log.
 
 use super::Options;
 use super::cluster::{CALLER, Cluster, name, signal, status_of, statuses};

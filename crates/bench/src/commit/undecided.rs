@@ -1,4 +1,4 @@
-//! How long a killed coordinator takes until all that was undecided has ended, by how much that was.
+//! Time until a killed coordinator's undecided operations have ended, by their number.
 //!
 //! The other server, the participant, is stopped (SIGSTOP) while directories are made whose entries are on the
 //! coordinator: each whose inode would be on the participant stays undecided. Then the coordinator is killed and the

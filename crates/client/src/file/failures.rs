@@ -1,6 +1,7 @@
-//! Failures of what had been acknowledged, and who has been told: each open file once, as Linux's `errseq_t`
-//! has it. (Two processes have a file open; one closes it, is told that the disk was full when it had written, and looks at
-//! no result, as most do. Were the other one not told as well, its `fsync` would take for safe what nobody has.)
+//! Failures of acknowledged changes, reported once through each open file.
+//!
+//! Linux's `errseq_t` does so. (Two processes have a file open; one closes it, gets the error that the disk was full,
+//! and looks at no result, as most do. Unless the other one gets it as well, its `fsync` takes for safe what is lost.)
 
 use super::File;
 use crate::error::ClientError;

@@ -1,7 +1,7 @@
-//! Who waits for whom at one file: reports, reading and appending, each of which asks servers in its turn.
+//! Turns at one file for reports, reads and appends, each of which asks servers.
 //!
-//! No mutex is held over that. A server may be away, and who waited for the mutex could neither be killed nor would
-//! others be served in its place.
+//! No mutex is held over that. A server may be away, and a thread that waited for the mutex could neither be killed nor
+//! replaced by one that serves others.
 
 use super::{File, Known};
 use crate::cancellation;

@@ -1,4 +1,4 @@
-//! What a request changes of what is believed.
+//! Keys of the lease cache that a request changes.
 
 use super::LeaseCache;
 use pandofs_api::Request;

@@ -1,6 +1,7 @@
-//! Two clients write to one file and cut it, step by step, in every order that a seed gives: what each of them keeps
-//! ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects are simulated. What comes out has to
-//! be what one order of the calls gives.
+//! Test of two clients that write to one file and cut it, step by step, in a seed's order.
+//!
+//! Their state ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects are simulated. The
+//! outcome has to be that of one order of the calls.
 //!
 //! A step is what happens between two points at which a thread may stand still: between the answer and what is learnt of
 //! it, between the end of a write and its being noted.

@@ -1,4 +1,4 @@
-//! What an answer teaches.
+//! Taking answers into the lease cache.
 
 use super::{DirLease, Entry, Found, Inode, Part, State, Table};
 use crate::boottime::Boottime;

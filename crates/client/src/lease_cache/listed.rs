@@ -1,4 +1,4 @@
-//! What is believed of a page of a listing, looked at once.
+//! Lease times of a page of a listing, read under one lock.
 
 use super::{LeaseCache, is_same};
 use crate::Entry;

@@ -1,4 +1,4 @@
-//! Leases that are recalled.
+//! Recalls of leases.
 
 use super::LeaseCache;
 use pandofs_types::LeaseKey;

@@ -1,4 +1,4 @@
-//! Leases under which writes are answered early.
+//! Write leases: leases under which writes are answered early.
 //!
 //! A write to data objects that is answered before the servers have it comes before every cut of the file that begins after
 //! the answer. So it is begun under a lease of the inode's attributes. Before a cut the lease is recalled, and the recall is

@@ -1,4 +1,4 @@
-//! What real programs do: recorded as it goes on, and replayed by any number of clients.
+//! Recordings of real programs, replayed by any number of clients.
 //!
 //! A recording is a file of JSON lines. The first is `{"format":2,"form":"recording"}`. Each further one is an
 //! operation that the client library was asked for, by the numbers of inodes, in the order in which they ended:

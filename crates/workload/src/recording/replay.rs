@@ -1,4 +1,4 @@
-//! A recording is done again by any number of clients.
+//! Replay of a recording by any number of clients.
 
 use super::schedule::Schedule;
 use crate::op::Kind;

@@ -1,4 +1,4 @@
-//! Numbers of inodes become paths.
+//! Paths of the inode numbers in a recording.
 //!
 //! What an inode's path is at some time follows from what was done before: lookups and listings tell where something
 //! is, and what changes names takes it elsewhere. What was there before the recording began is found by what is told

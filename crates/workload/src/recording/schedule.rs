@@ -1,4 +1,4 @@
-//! What has to be done before what.
+//! Order of a recording's operations.
 //!
 //! Each operation looks at something or changes it: names, what directories list, what inodes are. Of each of these
 //! there is a row of *groups*: operations of one group are done in any order, and after all of the group before. One

@@ -1,4 +1,4 @@
-//! Where operations are done.
+//! Targets of operations.
 
 mod kernel;
 mod library;
