@@ -70,7 +70,7 @@ fn keep_alive(core: &Core) {
     }
 }
 
-/// Whoever asks something hears of a newer cluster map by that. A client that asks nothing has to look for one while it
+/// Looks for a newer cluster map. A client that asks something hears of one by that; one that asks nothing has to look while it
 /// has something open: it may have moved to a server that joined, which lets it go if it hears nothing of the client.
 fn look_for_map(core: &Core) {
     if !core.locks.is_used() && !core.opens.any() || core.clusters.reread() {
@@ -86,11 +86,11 @@ fn look_for_map(core: &Core) {
 }
 
 fn ping(core: &Core, server: &Server) {
-    // Whether it worked shows in how long the server is silent.
+    // Its success shows in the server's silence.
     let _ = core.say(server, &RequestBody::Ping);
 }
 
-/// Sizes and times that other clients would not see before the file is closed.
+/// Reports sizes and times that other clients would not see before the file is closed.
 fn report_writes(core: &Core) {
     let Some(since) = Instant::now().checked_sub(DEFAULT_FLUSH_INTERVAL) else {
         return;

@@ -26,7 +26,7 @@ impl Boottime {
         Boottime(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
     }
 
-    /// How long ago it was; 0 if it is still to come.
+    /// The time since then; 0 if it is still to come.
     pub fn elapsed(self) -> Duration {
         Boottime::now().saturating_duration_since(self)
     }

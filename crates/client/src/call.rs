@@ -28,9 +28,9 @@ pub(crate) struct Call<'d> {
     pub inner: bool,
     /// The key it has, when that is not of a slot of its own.
     pub key: Option<RequestKey>,
-    /// Go on asking when it is told "not yet".
+    /// Go on asking when the answer is "not yet".
     pub waits: bool,
-    /// How long to go on with a server that does not answer; `None` is for ever.
+    /// Time limit for a server that does not answer; `None` is for ever.
     pub patience: Option<Duration>,
 
     /// Sent, and whether it was executed is not known. It is then repeated to the same shard,
@@ -46,19 +46,19 @@ pub(crate) struct Call<'d> {
     pub redirects: usize,
     /// Since when its server has not answered.
     pub away_since: Option<Instant>,
-    /// Since when it is told to try again.
+    /// Since when the answer is "try again".
     pub busy_since: Option<Instant>,
     away_pause: Pause,
     busy_pause: Pause,
 
-    /// It may be answered from what is believed.
+    /// It may be answered from the lease cache.
     pub uses_lease_cache: bool,
-    /// How it was when it was sent last.
+    /// The moment at which it was sent last.
     pub sent: Option<Sent>,
-    /// What the answer leases.
+    /// Leases of the answer.
     pub leased: Vec<Leased>,
 
-    /// Who answered, and over a connection of which registration.
+    /// The server that answered, and the registration of the connection.
     pub answered_by: Option<(Arc<Server>, u64)>,
     /// In which start of its machine.
     pub machine: Machine,
@@ -140,7 +140,7 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// To be asked whatever is believed.
+    /// Has it asked without the lease cache.
     pub fn afresh(mut self) -> Call<'d> {
         self.uses_lease_cache = false;
         self
@@ -174,7 +174,7 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// Whether doing it changes something.
+    /// Returns whether doing it changes something.
     pub fn is_mutation(&self) -> bool {
         match &self.frame.body {
             RequestBody::Shard(request) => request.request.is_mutation(),
@@ -193,12 +193,12 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// Whether it changes a data object: what it was sent over is not to bring it after something newer.
+    /// Returns whether it changes a data object: its connection is not to bring it after something newer.
     pub fn changes_objects(&self) -> bool {
         matches!(self.frame.body, RequestBody::Data(_)) && self.is_mutation()
     }
 
-    /// Whether its doing would be noticed even if its answer was not: it changes something, or what a shard remembers of
+    /// Returns whether it has effects beside its answer: it changes something, or what a shard remembers of
     /// this session in memory.
     pub fn leaves_something(&self) -> bool {
         self.is_mutation()
@@ -214,7 +214,7 @@ impl<'d> Call<'d> {
             })
     }
 
-    /// Its answer as far as it concerns leases.
+    /// Its answer's leases.
     pub fn lease_grant(&self) -> Option<LeaseGrant<'_>> {
         Some(LeaseGrant {
             asked: self.shard_request()?,
@@ -235,17 +235,17 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// How long to wait until a server that was not reached is asked again.
+    /// The pause until a server that was not reached is asked again.
     pub fn next_away_pause(&mut self) -> Duration {
         self.away_pause.next()
     }
 
-    /// How long to wait until the request is repeated that was to be tried again.
+    /// The pause until a request with the answer "try again" is repeated.
     pub fn next_busy_pause(&mut self) -> Duration {
         self.busy_pause.next()
     }
 
-    /// Notes that somebody answered.
+    /// Notes that a server answered.
     pub fn reached(&mut self) {
         self.away_since = None;
         self.away_pause.reset();

@@ -49,7 +49,7 @@ pub(crate) fn current() -> Option<u32> {
     CURRENT.get().map(|cancellation| cancellation.id)
 }
 
-/// Whether this thread's operation goes on without a caller.
+/// Returns whether this thread's operation goes on without a caller.
 pub(crate) fn is_abandoned() -> bool {
     IS_ABANDONED.get()
 }
@@ -69,7 +69,7 @@ pub(crate) fn suppressed<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether a call of this thread that has waited for `waited` is to go on.
+/// Returns whether a call of this thread that has waited for `waited` is to go on.
 pub(crate) fn may_wait(waited: Duration) -> bool {
     if waited < CANCELLATION_INTERVAL {
         return true;

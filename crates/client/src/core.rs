@@ -55,7 +55,7 @@ pub(crate) struct Core {
     pub write_behind: WriteBehindLimit,
     pub unsynced: Unsynced,
     pub counts: Counts,
-    /// How often a server was found not to have what the session had told it before.
+    /// Number of times that a server was found not to have what the session had told it before.
     pub lapses: AtomicU64,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -89,7 +89,7 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Why a single exchange came to nothing.
+/// The reason why a single exchange failed.
 #[derive(Debug)]
 pub(crate) enum NotDone {
     /// The server never got it.
@@ -219,7 +219,7 @@ impl Core {
         };
         let attempt = connected.and_then(|(mut connection, known)| {
             count(&self.counts.connections);
-            // What the server is told may reach it whoever waits.
+            // A registration may reach the server, with or without a caller.
             cancellation::suppressed(|| self.register(server, &mut connection, known))?;
             Ok(connection)
         });
@@ -355,7 +355,7 @@ impl Core {
             return put_back(batch);
         };
         if connection.registration != batch.registration {
-            // What is registered since was counted without these.
+            // A registration since was counted without these.
             server.put_back(connection);
             return;
         }
@@ -466,7 +466,7 @@ fn exchange(
     body: RequestBody,
 ) -> std::result::Result<AnswerBody, NotDone> {
     let mut frame = RequestFrame { id: 0, body };
-    // What is not sent whole is not executed.
+    // A part of a request is not executed.
     connection
         .push(&mut frame, &[])
         .map_err(|_| NotDone::NotSent)?;

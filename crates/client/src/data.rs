@@ -70,7 +70,7 @@ impl Client {
     /// [open file](Client::open_handle) the first of them, or of further writes, is told if it came to nothing.
     ///
     /// # Errors
-    /// What went wrong after it was answered; before, `answer` gets it.
+    /// Errors after it was answered; earlier ones `answer` gets.
     pub fn write_behind(
         &self,
         caller: &Credentials,
@@ -140,7 +140,7 @@ impl Client {
     }
 }
 
-/// What is asked for when this is written.
+/// The operation of this write.
 pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> Op<'static> {
     let bytes = data.len();
     Op::Write { ino, offset, bytes }
@@ -358,7 +358,7 @@ impl Core {
             self.write_behind.end(true);
             return None;
         };
-        // Who does not wait here is told by the write that is not answered early.
+        // An error that is not waited for here is reported by the write that is not answered early.
         if let Ok(true) = file.begin_write_behind(offset..end, now(), caller) {
             return Some((layout, hold));
         }
@@ -488,7 +488,7 @@ impl Core {
         }
     }
 
-    /// How often the file was cut, once its data objects have followed.
+    /// Returns how often the file was cut, once its data objects have followed.
     pub(crate) fn followed(&self, caller: &Credentials, file: &File) -> Result<u32> {
         let token = file.token();
         let request = Request::Followed { ino: file.ino };
@@ -569,14 +569,14 @@ fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
     range
 }
 
-/// Whether a data object ends before what was asked of it.
+/// Returns whether a data object ends before what was asked of it.
 fn are_short(runs: &[Run], answers: &[std::result::Result<AnswerBody, Failure>]) -> bool {
     runs.iter().zip(answers).any(|(run, answer)| {
         matches!(answer, Ok(AnswerBody::Data(DataReply::Data(bytes))) if bytes.len() < run.length)
     })
 }
 
-/// What the data objects gave, in the order of the file; what they do not have is a hole.
+/// The bytes of the data objects, in the order of the file; those that they do not have are a hole.
 fn assemble(
     runs: &[Run],
     answers: Vec<std::result::Result<AnswerBody, Failure>>,

@@ -36,7 +36,7 @@ impl From<&FileBody> for Body {
     }
 }
 
-/// What was done to data objects.
+/// A change of data objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// These bytes of the file were written.
@@ -50,7 +50,7 @@ pub(crate) enum Written {
 /// Written to data objects and not yet reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Offset of the first byte written; 0 if what was done was no writing.
+    /// Offset of the first byte written; 0 if it was no write.
     pub start: u64,
     /// Offset of the last byte written plus one.
     pub end: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Pending {
     /// The data objects had followed so many cuts of the file when they took the last of it.
     pub cuts: u32,
     pub mtime: Time,
-    /// Who wrote first of those who may not keep the file's set-id bits; the last if all may.
+    /// The first writer of those that may not keep the file's set-id bits; the last one if all may.
     pub caller: Credentials,
     /// When the first of it was written.
     pub since: Instant,
@@ -103,7 +103,7 @@ struct Known {
 }
 
 impl Known {
-    /// Where the file ends, counting what was written and not reported.
+    /// The file's end, counting writes that are not reported.
     fn end(&self) -> u64 {
         let written = self.pending.as_ref().map_or(0, |pending| pending.end);
         let behind = self.writes_behind.iter().map(|write| write.range.end).max();
@@ -123,7 +123,7 @@ impl Known {
                 pending.sparse |= write.sparse;
                 pending.granted &= write.granted;
                 pending.mtime = pending.mtime.max(write.mtime);
-                // Whose writing takes set-id bits off is the one to tell of, whoever wrote after it.
+                // The write that takes set-id bits off is the one to report, whichever came after it.
                 if pending.caller.has(Capabilities::FSETID) {
                     pending.caller = write.caller;
                 }
@@ -132,7 +132,7 @@ impl Known {
         }
     }
 
-    /// Forgets what was cut away since it was written: the shard would change nothing for a report of it.
+    /// Forgets writes that were cut away since: the shard would change nothing for a report of it.
     fn forget_cut(&mut self, now: u32) {
         self.pending.take_if(|pending| pending.cuts < now);
     }
@@ -142,22 +142,22 @@ const SET_UID: u16 = 0o4000;
 const SET_GID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o0010;
 
-/// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
+/// Set-group-id without the group's right to execute stays only if the writer is in the group.
 pub(crate) fn groups_decide(mode: u16) -> bool {
     mode & (SET_GID | GROUP_EXECUTES) == SET_GID
 }
 
-/// Whether somebody may act as the file's owner or group by running it.
+/// Returns whether somebody may act as the file's owner or group by running it.
 pub(crate) fn has_set_id(mode: u16) -> bool {
     mode & (SET_UID | SET_GID) != 0
 }
 
-/// What is known at one moment.
+/// The file's state at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub body: Body,
     pub certain: bool,
-    /// Where the file ends, counting what was written and not reported.
+    /// The file's end, counting writes that are not reported.
     pub end: u64,
     /// Cuts of the file when it was heard of last.
     pub cuts: u32,
@@ -247,7 +247,7 @@ impl File {
         known.cuts = known.cuts.max(FIRST_CUTS);
     }
 
-    /// Whether anything was written that the shard was not told of before.
+    /// Returns whether anything was written that the shard was not told of before.
     pub fn has_unknown_writes(&self) -> bool {
         let known = self.known();
         !known.writes_behind.is_empty()
@@ -346,8 +346,8 @@ impl File {
         });
     }
 
-    /// What is to be reported. It stays pending until [`File::reported`], so that attributes that
-    /// come in meanwhile are still corrected by it.
+    /// The changes to report. They stay pending until [`File::reported`], so that attributes that
+    /// come in meanwhile are still corrected by them.
     pub fn pending(&self) -> Option<Pending> {
         self.known().pending.clone()
     }

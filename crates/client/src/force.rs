@@ -18,7 +18,7 @@ impl Core {
     /// entry may have moved to another shard since.
     ///
     /// # Errors
-    /// What kept a server from forcing it. `lose` gets an error, once, when a server's machine was started anew after it
+    /// The error that kept a server from forcing it. `lose` gets one, once, when a server's machine was started anew after it
     /// had acknowledged changes of the inode to this client, and before they were forced.
     pub fn force(
         &self,

@@ -123,23 +123,23 @@ impl Client {
         }
     }
 
-    /// Whether this client has it open.
+    /// Returns whether this client has it open.
     pub fn is_open(&self, ino: Ino) -> bool {
         self.core().opens.file(ino).is_some()
     }
 
-    /// Whether the groups of who writes to this file decide what becomes of its set-id bits, as far as this client
+    /// Returns whether the groups of a writer decide what becomes of the file's set-id bits, as far as this client
     /// knows: true if it knows nothing of it.
     pub fn groups_decide(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(groups_decide)
     }
 
-    /// Whether the file has set-id bits, as far as this client knows: true if it knows nothing of it.
+    /// Returns whether the file has set-id bits, as far as this client knows: true if it knows nothing of it.
     pub fn may_have_set_id(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(has_set_id)
     }
 
-    /// The permission bits that an open file had when it was heard of last, or as they are believed.
+    /// The permission bits that an open file had in the last answer, or the cached ones.
     fn known_mode(&self, ino: Ino) -> Option<u16> {
         let core = self.core();
         if let Some(file) = core.opens.file(ino) {
@@ -279,7 +279,7 @@ impl Core {
         reported
     }
 
-    /// What the inode's shard answers about it, alone.
+    /// The answer of the inode's shard about it, alone.
     pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
         let call = Call::shard(Target::Inode(ino), caller, Request::GetAttr { ino });
         self.inode_by(call, ino)
@@ -370,7 +370,7 @@ impl Core {
         }
     }
 
-    /// How often anything was registered with any server, in all.
+    /// Returns how often anything was registered with any server, in all.
     pub fn registrations(&self) -> u64 {
         let cluster = self.clusters.current();
         let of = |server: &Arc<Server>| server.registrations.load(Ordering::SeqCst);
@@ -411,7 +411,7 @@ impl Core {
     /// longer.
     pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
         if patience.is_none() {
-            // What is on its way, too. Who leaves it for later does not wait for writes that may never
+            // Writes under way, too. A report that may be left for later does not wait for writes that may never
             // cease.
             file.await_write_behind(&(0..u64::MAX))?;
         }

@@ -14,23 +14,23 @@ use pandofs_types::{Credentials, FsError, Ino, ServerId};
 /// The extended attribute.
 pub const LAYOUT_XATTR: &[u8] = b"user.pandofs.layout";
 
-/// How something is striped.
+/// The striping of a file or of files to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutOf {
-    /// What is chosen for files that are made in it, and for directories.
+    /// The choice for files and directories that are made in it.
     Dir(LayoutChoice),
     /// Of a file; `is_fixed` once it has had data.
     File { layout: Layout, is_fixed: bool },
 }
 
 impl Client {
-    /// How a file is striped, or those that are made in a directory.
+    /// The striping of a file, or of those that are made in a directory.
     ///
     /// # Errors
     /// `Invalid` for what is neither; `Stale` when there is no such inode.
     pub fn layout(&self, caller: &Credentials, ino: Ino) -> Result<LayoutOf> {
         let core = self.core();
-        // What this client has written and not told makes a file one with data.
+        // Writes of this client that are not reported make a file one with data.
         let inode = inode_of(core.ask(caller, Target::Inode(ino), Request::GetAttr { ino })?)?;
         match (inode.dir, inode.body) {
             (Some(dir), _) => Ok(LayoutOf::Dir(dir.settings.layout.unwrap_or_default())),
@@ -110,7 +110,7 @@ impl Client {
     }
 }
 
-/// What is neither file nor directory has none.
+/// The error for an inode that is neither file nor directory.
 fn no_attribute(error: ClientError) -> ClientError {
     match error {
         ClientError::Fs(FsError::Invalid) => FsError::NoAttribute.into(),

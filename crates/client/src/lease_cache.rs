@@ -49,24 +49,24 @@ pub use write_leases::{Begun, Hold};
 /// which much comes and goes, doubles.
 const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 
-/// Its values stand side by side, and their memory is not touched before they come, so that there can be room for all of
+/// A table whose values stand side by side, and whose memory is not touched before they come, so that there can be room for all of
 /// them early. A table whose places are spread has the old and the new one at once while it grows, and doubles when it is
 /// nearly full and much comes and goes: three times the memory of what it holds.
 type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 
-/// What the session believes.
+/// The leased entries, attributes and parts of a session.
 #[derive(Debug)]
 pub struct LeaseCache {
     hash_key: HashKey,
     is_on: AtomicBool,
-    /// Names may be answered for whoever asks: somebody else checks who may search which directory.
+    /// Names may be answered for any caller: the kernel checks who may search which directory.
     for_all: AtomicBool,
-    /// Of all that makes answers old.
+    /// Number of events that make answers old.
     events: AtomicU64,
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
-    /// Entries that are believed at once, and as many attributes.
+    /// Most entries, and most attributes.
     most: usize,
 }
 
@@ -79,7 +79,7 @@ struct Entry {
     server: ServerId,
 }
 
-/// What a name leads to. Its attributes are kept with the inode's, once.
+/// The inode of a name. Its attributes are kept with the inode's, once.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     ino: Ino,
@@ -132,7 +132,7 @@ struct State {
     heard_order: VecDeque<(u64, LeaseKey)>,
     /// The last event that is forgotten.
     floor: u64,
-    /// What this session is changing, and how many requests do.
+    /// Keys that this session is changing, and the number of requests that do.
     changing: HashMap<LeaseKey, u32>,
     /// Servers that give leases, and since when.
     servers: HashMap<ServerId, Boottime>,
@@ -179,7 +179,7 @@ impl State {
         self.heard_order.push_back((event, key));
     }
 
-    /// Whether the key was not recalled since then.
+    /// Returns whether the key was not recalled since then.
     fn is_leased(&self, key: LeaseKey, events: u64) -> bool {
         events >= self.floor
             && self
@@ -188,7 +188,7 @@ impl State {
                 .is_none_or(|recalled| *recalled <= events)
     }
 
-    /// Whether nothing was heard of the key since then.
+    /// Returns whether nothing was heard of the key since then.
     fn is_current(&self, key: LeaseKey, events: u64) -> bool {
         events >= self.floor
             && self.heard.get(&key).is_none_or(|heard| *heard <= events)
@@ -199,7 +199,7 @@ impl State {
         self.entries.len().max(self.inodes.len())
     }
 
-    /// Whether one more may be learnt where there are so many.
+    /// Returns whether one more may be learnt where there are so many.
     fn has_room(&self, len: usize) -> bool {
         let ends: usize = self.ends.iter().map(VecDeque::len).sum();
         len < self.most && ends < LEASE_ENDS_PER_LEASE * self.most
@@ -271,7 +271,7 @@ impl LeaseCache {
         LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
 
-    /// Believes in no more than this many entries, and as many attributes, and knows the leases of no more files that
+    /// Caches no more than this many entries, and as many attributes, and knows the leases of no more files that
     /// are written to.
     pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
         let state = State {
@@ -337,7 +337,7 @@ impl LeaseCache {
         self.state().servers.insert(server, now);
     }
 
-    /// Nothing that this server leased is believed any more.
+    /// Drops all that this server leased.
     pub fn lost(&self, server: ServerId) {
         let event = self.event();
         let mut state = self.state();
@@ -356,7 +356,7 @@ impl LeaseCache {
         state.floor = state.floor.max(event);
     }
 
-    /// The answer to a question, if it is believed.
+    /// The answer to a question, if it is cached.
     pub fn answer(
         &self,
         target: Target,
@@ -420,7 +420,7 @@ impl LeaseCache {
         })))
     }
 
-    /// Until when it may be believed that the name leads to `ino`, or to nothing.
+    /// The end of the lease that the name leads to `ino`, or to nothing.
     pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
         let LeaseKey::Entry { dir, position } = key else {
             return None;
@@ -481,7 +481,7 @@ impl LeaseCache {
         }
         let mut keys = self.changed_by(request);
         let mut state = self.state();
-        // What a name led to changes as well.
+        // The inode of a name changes as well.
         let names: Vec<_> = keys.clone();
         for key in names {
             if let LeaseKey::Entry { dir, position } = key
@@ -516,7 +516,7 @@ impl LeaseCache {
     ) {
         let event = self.event();
         let mut state = self.state();
-        // What others were told to have changed, or is being changed by somebody else here, is not known.
+        // Keys that others have changed, or that another thread here is changing, are not known.
         let mut unknown = Vec::new();
         for &key in &change.keys {
             let others = state.changing.get(&key).is_some_and(|count| *count > 1);
@@ -555,7 +555,7 @@ impl LeaseCache {
         {
             let is_known = |state: &State, key| match change.keys.contains(&key) {
                 true => !unknown.contains(&key),
-                // What was made may have been changed by somebody else since.
+                // A new inode may have been changed by another client since.
                 false => state.is_current(key, change.begun),
             };
             self.learn_reply(&mut state, grant, Ok(reply), &is_known, now);
@@ -657,7 +657,7 @@ impl LeaseCache {
     }
 }
 
-/// Whether two answers say the same of an inode, but for the times of reading and the space it takes, which
+/// Returns whether two answers say the same of an inode, but for the times of reading and the space it takes, which
 /// are found out besides.
 pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
     let comparable = Attr {
@@ -668,7 +668,7 @@ pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
     comparable == *other
 }
 
-/// Whether the caller may look up names in every directory.
+/// Returns whether the caller may look up names in every directory.
 fn searches_all(caller: &Credentials) -> bool {
     caller.has(Capabilities::DAC_READ_SEARCH) || caller.has(Capabilities::DAC_OVERRIDE)
 }

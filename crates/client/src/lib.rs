@@ -108,7 +108,7 @@ use std::time::Duration;
 /// Options of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long a call goes on asking a server that does not answer, before it fails with
+    /// Time limit for a server that does not answer, after which a call fails with
     /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
     pub soft: Option<Duration>,
     /// Limits of its caches.

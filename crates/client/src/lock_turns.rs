@@ -32,7 +32,7 @@ struct Lines {
     last: u64,
     /// Threads that wait for their turns.
     asleep: usize,
-    /// Who waits for each owner's turn, by number; the first has it.
+    /// The waiters for each owner's turn, by number; the first has it.
     waiting: HashMap<Owner, VecDeque<u64>>,
 }
 
@@ -154,9 +154,12 @@ impl Client {
         let owners = core.locks.owners_through(ino, handle);
         if !owners.is_empty() {
             let request = Request::Closing { ino, owners };
-            // What comes of it is no matter of whether the lock is kept or not.
+            // Its outcome says nothing of whether the lock is kept.
             if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
-                tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");
+                tracing::debug!(
+                    ?failure,
+                    "the server was not told that inode {ino} is being closed"
+                );
             }
         }
         self.check_locks(ino, handle).and(result)

@@ -37,15 +37,15 @@ use std::time::Duration;
 pub struct Locks {
     session: SessionId,
     files: Mutex<HashMap<Ino, Known>>,
-    /// Whether there ever was a lock.
+    /// True if there ever was a lock.
     used: AtomicBool,
-    /// Whether a lock was ever lost.
+    /// True if a lock was ever lost.
     any_lost: AtomicBool,
     /// Of requests that wait.
     slots: Slots,
 }
 
-/// What is known of one file.
+/// The state of one file's locks.
 #[derive(Debug, Default)]
 struct Known {
     locks: FileLocks,
@@ -77,7 +77,7 @@ impl Locks {
         }
     }
 
-    /// Whether servers may have locks of this session.
+    /// Returns whether servers may have locks of this session.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst)
     }
@@ -148,7 +148,7 @@ impl Locks {
         locks.split_by(self.owner(number), kind, range)
     }
 
-    /// What was forgotten is locked still.
+    /// Takes a forgotten lock back in: it is locked still.
     fn keep(&self, ino: Ino, lock: &FileLock) {
         let mut files = self.files();
         let known = files.entry(ino).or_default();
@@ -168,7 +168,7 @@ impl Locks {
         }
     }
 
-    /// Whether there are locks that were made through this open file.
+    /// Returns whether there are locks that were made through this open file.
     fn has_locked(&self, ino: Ino, handle: u64) -> bool {
         let files = self.files();
         files
@@ -176,7 +176,7 @@ impl Locks {
             .is_some_and(|known| !known.locks.is_empty() && known.through.contains_key(&handle))
     }
 
-    /// Who has locks that were made through this open file.
+    /// The owners of locks that were made through this open file.
     pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
         let files = self.files();
         let Some(known) = files.get(&ino) else {
@@ -187,7 +187,7 @@ impl Locks {
         through.copied().filter(has).collect()
     }
 
-    /// Whether the open file's locks are lost.
+    /// Returns whether the open file's locks are lost.
     pub fn is_lost(&self, ino: Ino, handle: u64) -> bool {
         self.any_lost.load(Ordering::Relaxed)
             && self
@@ -261,18 +261,18 @@ impl Locks {
     }
 }
 
-/// What came of trying to lock.
+/// The outcome of trying to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     Locked,
-    /// Somebody has a lock that is in the way.
+    /// Another lock is in the way.
     Busy,
-    /// Only who waits gets an answer: the server was restarted a moment ago and gives nobody a lock until it
-    /// knows who has which, or whoever has the lock may have closed the file a moment ago.
+    /// Only a request that waits gets an answer: the server was restarted a moment ago and gives no lock until it
+    /// knows who has which, or the owner of the lock may have closed the file a moment ago.
     NotYet,
 }
 
-/// Who has a lock that is in the way of another.
+/// The holder of a lock that is in the way of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Nobody,
@@ -443,7 +443,7 @@ impl Client {
         core.unlock(ino, kind, owner, range)
     }
 
-    /// Who has a lock that is in the way of this one? With `wait` it waits until that is known.
+    /// Returns the holder of a lock that is in the way of this one. With `wait` it waits until that is known.
     ///
     /// # Errors
     /// The file system's.
@@ -460,7 +460,7 @@ impl Client {
         }
     }
 
-    /// Whether this open file may be used: `Io` once a lock was lost that was made through it. While the server
+    /// Fails with `Io` once a lock was lost that was made through this open file. While the server
     /// of a file with locks has not been heard of for so long that it may have given them away, it waits for
     /// its word.
     ///
@@ -472,7 +472,7 @@ impl Client {
             return Ok(());
         }
         if core.locks.has_locked(ino, handle) && core.is_silent(ino) {
-            // On the way the server is told the locks again, and says which are lost.
+            // On the way the locks are registered with the server again, which says which are lost.
             core.inode(&Credentials::ROOT, ino)?;
         }
         if core.locks.is_lost(ino, handle) {
@@ -494,7 +494,7 @@ impl Core {
         Call::shard(Target::Inode(ino), &Credentials::ROOT, request)
     }
 
-    /// Whether the server of the inode may have given this session up.
+    /// Returns whether the server of the inode may have given this session up.
     pub(crate) fn is_silent(&self, ino: Ino) -> bool {
         let shard = self.inodes.shard_of(ino);
         let cluster = self.clusters.current();
@@ -503,7 +503,7 @@ impl Core {
             .is_some_and(|server| server.silence() >= DOUBTFUL_SILENCE)
     }
 
-    /// What to make of the answer to a request for a lock; `None` if it has to be asked for again.
+    /// The outcome of a request for a lock; `None` if it has to be sent again.
     fn locked(
         &self,
         ino: Ino,
@@ -530,7 +530,7 @@ impl Core {
                     ClientError::Fs(FsError::WouldBlock | FsError::Interrupted)
                 );
                 if refused && lock.kind == LockKind::Flock {
-                    // What it had is gone, so that two that wait to change theirs do not wait for one another.
+                    // Its old lock is gone, so that two that wait to change theirs do not wait for one another.
                     self.locks
                         .forget(ino, lock.kind, lock.owner, LockRange::WHOLE);
                 }

@@ -19,7 +19,7 @@ struct Generations<V> {
     old: HashMap<Ino, V>,
     /// Entries of one half.
     half: usize,
-    /// What the entries of one half may weigh, and those of the young one do, if not less.
+    /// The weight that the entries of one half may have; those of the young one have it, or less.
     half_weight: usize,
     weight: usize,
     weigh: fn(&V) -> usize,

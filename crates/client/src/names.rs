@@ -12,7 +12,7 @@ use pandofs_api::{EntryReply, NewNode, Reply, Request};
 use pandofs_types::limits::MAX_REDIRECTS;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId};
 
-/// How [`Client::create`] opens the file.
+/// Options of [`Client::create`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// 4 read, 2 write, 1 execute; asked for of a file that was there, not of one that is made.
@@ -23,25 +23,25 @@ pub struct OpenHow {
     pub exclusive: bool,
 }
 
-/// How [`Client::rename_how`] renames.
+/// Options of [`Client::rename_how`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenameHow {
-    /// What has the new name does not give way.
+    /// An object that has the new name is not replaced.
     pub no_replace: bool,
     /// The old name leads to a white-out afterwards, a character device of number 0:0.
     pub whiteout: bool,
 }
 
-/// What [`Client::create`] opened.
+/// The file that [`Client::create`] opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub node: Node,
-    /// Whether it was made by this call.
+    /// True if it was made by this call.
     pub created: bool,
 }
 
 impl Client {
-    /// What the name leads to; symbolic links are not followed. For a directory the attributes are
+    /// Returns the node of a name; symbolic links are not followed. For a directory the attributes are
     /// gathered from all shards that carry it.
     ///
     /// # Errors
@@ -463,7 +463,7 @@ impl Client {
 }
 
 impl Core {
-    /// What a directory holds under the name, without a look at the inode.
+    /// Returns a directory's entry of the name, without a look at the inode.
     pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
         let request = Request::Lookup {
             dir,
@@ -504,7 +504,7 @@ impl Core {
     }
 }
 
-/// What is asked for when this is made.
+/// The operation that makes this.
 fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> Op<'a> {
     let kind = match node {
         NewNode::Symlink { target } => {

@@ -50,7 +50,7 @@ struct Queue {
     stopped: bool,
 }
 
-/// What the background thread is to do next.
+/// The next work of the background thread.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Work {
     /// Send what is queued.
@@ -60,7 +60,7 @@ pub enum Work {
     Stop,
 }
 
-/// What is open, and what is kept of each file.
+/// The open files, and a value for each of them.
 #[derive(Debug)]
 pub struct Opens<F> {
     tables: Vec<Mutex<HashMap<Ino, Open<F>>>>,
@@ -101,12 +101,12 @@ impl<F> Opens<F> {
         Arc::clone(&open.file)
     }
 
-    /// What is known of a file that is open.
+    /// The value of a file that is open.
     pub fn file(&self, ino: Ino) -> Option<Arc<F>> {
         self.table(ino).get(&ino).map(|open| Arc::clone(&open.file))
     }
 
-    /// How often it is open, and where it is; `None` when it is not.
+    /// Returns how often it is open, and where it is; `None` when it is not.
     pub fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
         self.table(ino)
             .get(&ino)
@@ -120,7 +120,7 @@ impl<F> Opens<F> {
         }
     }
 
-    /// Takes one open off the count and queues the notice of it. False if it is not open.
+    /// Takes one open off the count and queues the close. False if it is not open.
     pub fn release(&self, ino: Ino) -> bool {
         let mut queue = self.queue();
         let mut table = self.table(ino);
@@ -139,7 +139,7 @@ impl<F> Opens<F> {
         true
     }
 
-    /// Whether anything is open, or was closed and its shard is still to be told.
+    /// Returns whether anything is open, or a close is still to be sent.
     pub fn any(&self) -> bool {
         let queue = self.queue();
         !queue.closed.is_empty()

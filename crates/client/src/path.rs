@@ -22,7 +22,7 @@ struct Walk {
 }
 
 impl Client {
-    /// What the path leads to, from the root on whether or not it begins with `/`. Symbolic links
+    /// Resolves a path, from the root on whether or not it begins with `/`. Symbolic links
     /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows
     /// it.
     ///

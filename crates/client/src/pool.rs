@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Who this client is, in every handshake.
+/// The client's identity in every handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub fs: FsId,
     pub session: SessionId,
-    /// How long a connection may take to be made, and an answer to come.
+    /// Time limits for making a connection and for an answer.
     pub timeouts: Timeouts,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum ConnectError {
     OutOfFiles(String),
     /// It will not.
     Refused(String),
-    /// Nobody wants it any more ([`crate::Cancellation`]), which says nothing of the server.
+    /// The caller is gone ([`crate::Cancellation`]), which says nothing of the server.
     Abandoned,
 }
 
@@ -75,18 +75,18 @@ pub(crate) enum ConnectError {
 pub(crate) enum LostAnswer {
     /// The connection is gone.
     Connection(io::Error),
-    /// What came is no answer.
+    /// The bytes received are no answer.
     Broken(FrameError),
-    /// Nobody wants it any more ([`crate::Cancellation`]).
+    /// The caller is gone ([`crate::Cancellation`]).
     Abandoned,
 }
 
-/// Why not all was sent. What is not sent whole is not executed, and nothing else can be sent behind a part of it.
+/// The reason why not all was sent. A part of a request is not executed, and nothing can be sent behind it.
 #[derive(Debug)]
 pub(crate) enum Unsent {
     /// The connection is gone, or nothing is taken from it.
     Connection(io::Error),
-    /// Nobody wants it any more ([`crate::Cancellation`]).
+    /// The caller is gone ([`crate::Cancellation`]).
     Abandoned,
 }
 
@@ -97,11 +97,11 @@ pub(crate) struct Connection {
     incoming: ReadBuffer,
     outgoing: WriteBuffer,
     next_id: u64,
-    /// How long to wait for something to read, or for something to be taken.
+    /// Time limit for something to read, or for something to be taken.
     patience: Duration,
     /// When requests were sent last.
     asked: Boottime,
-    /// How often the session's opens had been registered with the server when this connection came
+    /// Number of times that the session's opens had been registered with the server when this connection came
     /// into use ([`Server::registrations`]).
     pub registration: u64,
     /// As it was said in the handshake ([`Server::abandoned`]).
@@ -110,7 +110,7 @@ pub(crate) struct Connection {
     pub machine: Machine,
 }
 
-/// What writing to a connection that the other side has closed ends with.
+/// Errors of a write to a connection that the other side has closed.
 const CLOSED: [io::ErrorKind; 2] = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
 
 impl Connection {
@@ -391,10 +391,10 @@ pub(crate) struct Server {
     /// To whom the session's opens are registered; none before the first connection. Held while they are being
     /// registered, so that no request gets ahead.
     pub registered: Mutex<Registered>,
-    /// How often it was begun to register the opens. A connection of an earlier count reached an
+    /// Number of times that it was begun to register the opens. A connection of an earlier count reached an
     /// earlier process.
     pub registrations: AtomicU64,
-    /// What the next connection says in its handshake.
+    /// The generation that the next connection names in its handshake.
     generation: AtomicU64,
     /// When what was answered last had been asked, in milliseconds after `begun`.
     last_answer: AtomicU64,
@@ -414,7 +414,7 @@ pub(crate) struct Registered {
 #[derive(Debug, Default)]
 struct Presence {
     away: bool,
-    /// How often it was found to be there.
+    /// Number of times that it was found to be there.
     seen: u64,
 }
 
@@ -466,7 +466,7 @@ impl Server {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Whether it has closed a connection that nobody uses, as it does when it ends.
+    /// Returns whether it has closed a connection that nobody uses, as it does when it ends.
     pub fn is_cut_off(&self) -> bool {
         let idle = self.idle();
         idle.iter().any(|connection| connection.stream.has_input())
@@ -538,7 +538,7 @@ impl Server {
         self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often it was found to be there: to be taken before it is looked for.
+    /// Returns how often it was found to be there: to be taken before it is looked for.
     pub fn times_seen(&self) -> u64 {
         self.presence().seen
     }
@@ -571,7 +571,7 @@ impl Server {
         self.presence().away
     }
 
-    /// Whether it was reached at least once.
+    /// Returns whether it was reached at least once.
     pub fn was_reached(&self) -> bool {
         self.presence().seen > 0
     }

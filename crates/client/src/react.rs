@@ -227,7 +227,7 @@ impl Core {
     }
 }
 
-/// What to do with a call that has waited since then.
+/// The next step of a call that has waited since then.
 fn again_if_wanted(since: Instant, pause: Duration) -> Next {
     if cancellation::may_wait(since.elapsed()) {
         Next::Again(pause)

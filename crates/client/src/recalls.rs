@@ -25,22 +25,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// What is believed no longer.
+/// Leases that are recalled.
 #[derive(Debug)]
 pub enum Recall<'a> {
-    /// These. Of some this client is asking for a change itself; whoever waits until `own` is believed no longer
+    /// These. Of some this client is asking for a change itself; a wait until `own` is cached no longer
     /// may wait for that change, which waits for this.
     Keys {
         keys: &'a [LeaseKey],
         own: &'a [LeaseKey],
     },
-    /// Nothing of what was believed.
+    /// All leases.
     Everything,
 }
 
 type Listener = Box<dyn Fn(Recall<'_>) + Send + Sync>;
 
-/// Who is to know of recalls, before servers are told that all do.
+/// The listener for recalls, called before they are acknowledged.
 #[derive(Default)]
 pub(crate) struct Listening {
     listener: OnceLock<Listener>,
@@ -67,9 +67,9 @@ impl Listening {
 }
 
 impl Client {
-    /// Takes leases from now on: what was found is believed, and not asked for again, until its lease is over
-    /// or recalled. `listener` is told of recalls; when it returns nobody believes what was recalled. With
-    /// `for_all` names that one caller has found are believed in for others, too: somebody else, the kernel
+    /// Takes leases from now on: answers are cached, and not asked for again, until their leases are over
+    /// or recalled. `listener` gets recalls; when it returns no cache has what was recalled. With
+    /// `for_all` names that one caller has found are answered to others, too: somebody else, the kernel
     /// as a rule, checks who may search which directory.
     ///
     /// # Errors
@@ -87,19 +87,19 @@ impl Client {
         listen(core)
     }
 
-    /// By what recalls name an entry.
+    /// The key of an entry in recalls.
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
         self.core().lease_cache.entry_key(dir, name)
     }
 
-    /// How long it may be believed that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
+    /// The rest of the lease that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
     /// `None`, to nothing.
     pub fn entry_cached_for(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
         let until = self.core().lease_cache.entry_until(key, name, ino);
         left(until)
     }
 
-    /// How long the names and the attributes of listed entries may be believed, a [key](Client::entry_key) for each. The
+    /// The rest of the leases of the names and attributes of listed entries, a [key](Client::entry_key) for each. The
     /// attributes of directories are to be [asked for](Client::attr_cached_for) one by one.
     pub fn listed_cached_for(
         &self,
@@ -121,15 +121,15 @@ impl Client {
         until.into_iter().zip(entries).map(believed).collect()
     }
 
-    /// How long a directory's attributes, whatever they are, are changed by nobody else without this client's
-    /// being told first.
+    /// The rest of the lease of a directory's attributes, whatever they are: the time in which no other client changes
+    /// them without a recall.
     pub fn dir_cached_for(&self, dir: Ino) -> Duration {
         let core = self.core();
         let shards = core.maps.map(dir).shards();
         left(core.lease_cache.dir_until(dir, &shards))
     }
 
-    /// How long these attributes may be believed.
+    /// The rest of the lease of these attributes.
     pub fn attr_cached_for(&self, attr: &Attr) -> Duration {
         let core = self.core();
         let believed = match attr.kind {
@@ -235,7 +235,7 @@ struct Waiting {
 
 enum Next {
     Answer(AnswerFrame),
-    /// What this answer was about is let go of now.
+    /// The leases of this answer are dropped now.
     LetGo(u64),
 }
 
@@ -263,7 +263,7 @@ fn next(
     connection.receive().map(Next::Answer).map_err(End::Lost)
 }
 
-/// Nobody believes these any more; false if first a write is to end that began under them.
+/// Drops these leases; false if first a write is to end that began under them.
 fn let_go(core: &Core, keys: &[LeaseKey], waits: bool) -> bool {
     let Some(own) = core.lease_cache.recall(keys, waits) else {
         return false;
@@ -304,7 +304,7 @@ fn converse(
             }
             Err(end) => return end,
         };
-        // What was said last it need not have heard when it answered something else.
+        // It need not have got the last message when it answered another request.
         if answer.id == frame.id {
             server.heard(connection.asked());
         }

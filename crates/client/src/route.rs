@@ -16,7 +16,7 @@ use pandofs_wire::message::AnswerBody;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What came of sending a request once.
+/// The outcome of sending a request once.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(AnswerBody),
@@ -31,13 +31,13 @@ pub(crate) enum Outcome {
         cause: String,
         sent: bool,
     },
-    /// Nobody wants the answer any more. If the server has got the request nobody will notice.
+    /// The caller is gone. The request changes nothing if the server has got it.
     Abandoned,
     /// There is no sense in asking.
     Hopeless(String),
 }
 
-/// What to do then.
+/// The next step after that.
 #[derive(Debug)]
 pub(crate) enum Next {
     Done(Result<AnswerBody, Failure>),
@@ -120,11 +120,11 @@ impl Core {
             .changed(change, reply, call.lease_grant(), now);
     }
 
-    /// What an answer that is believed comes to.
+    /// The result of an answer from the lease cache.
     fn finish(&self, call: &mut Call, outcome: Outcome) -> Result<AnswerBody, Failure> {
         match self.react(call, outcome, Instant::now()) {
             Next::Done(answer) => answer,
-            Next::Again(_) => unreachable!("only answers that are for good are believed"),
+            Next::Again(_) => unreachable!("only final answers are cached"),
         }
     }
 
@@ -340,7 +340,7 @@ impl Core {
         call.sent = is_on.then(|| self.lease_cache.sent(Boottime::now()));
     }
 
-    /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
+    /// Takes an answer's leases out of it; it is cached from here on, unless it answers a
     /// change, which is not over yet.
     fn take_leased(&self, call: &mut Call, body: AnswerBody) -> AnswerBody {
         call.leased.clear();
@@ -490,7 +490,7 @@ fn rest(pause: Duration) {
     }
 }
 
-/// How many of the calls may be under way at once, from the first on: one at least.
+/// The number of calls that may be under way at once, from the first on: one at least.
 fn window(calls: &[Call]) -> usize {
     let mut bytes = 0;
     let fits = |call: &&Call| {

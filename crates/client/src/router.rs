@@ -21,7 +21,7 @@ pub enum Target {
     Server(ServerId),
 }
 
-/// What is remembered of where things are; all of it may be stale.
+/// The cached places of directories and inodes; all of them may be stale.
 #[derive(Clone, Copy, Debug)]
 pub struct Router<'m> {
     pub hash_key: HashKey,
@@ -29,7 +29,7 @@ pub struct Router<'m> {
     pub inodes: &'m InodeShards,
 }
 
-/// What a refusal asks for.
+/// The reaction that a refusal asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// The operation failed.
@@ -55,7 +55,7 @@ pub enum Reaction {
     TryAgain,
     /// As `TryAgain`: somebody's lock is in the way.
     NotYet,
-    /// What no correct shard says to this client.
+    /// A refusal that no correct shard gives this client.
     Broken(String),
 }
 
@@ -95,7 +95,7 @@ impl Router<'_> {
         }
     }
 
-    /// Whether the request would now go elsewhere, or name another shard, than it did.
+    /// Returns whether the request would now go elsewhere, or name another shard, than it did.
     pub fn knows_better(&self, target: Target, asked: &ShardRequest) -> bool {
         let Target::Name { dir, position } = target else {
             return false;
@@ -181,7 +181,7 @@ impl Router<'_> {
     }
 }
 
-/// Whether after this refusal it is still unknown if the request was executed before. A shard that had executed
+/// Returns whether after this refusal it is still unknown if the request was executed before. A shard that had executed
 /// it would have said so; one that is still at it may say to try again, and the wrong server knows nothing.
 pub fn leaves_doubt(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })

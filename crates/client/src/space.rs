@@ -15,7 +15,7 @@ use pandofs_types::{Attr, Credentials, FsError, Ino};
 use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
 
-/// What is looked for in a file.
+/// The target of a seek in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     Data,

@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(forced(FILE), []);
         changed(&unsynced, FILE, OBJECT, SECOND);
         assert_eq!(forced(FILE), []);
-        // Whoever has something else that is lost is told, too.
+        // The loss of another file is reported, too.
         assert_eq!(forced(OTHER), [ServerId(1)]);
         assert_eq!(known(&unsynced), 0);
     }
@@ -387,7 +387,7 @@ mod tests {
         let forced = |mark| forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(forced(unsynced.mark()), []);
         assert_eq!(known(&unsynced), 0);
-        // What was lost after it was asked for is told to whoever asks next.
+        // A loss after the request is reported to the next one.
         changed(&unsynced, FILE, OBJECT, FIRST);
         let mark = unsynced.mark();
         changed(&unsynced, FILE, OBJECT, FIRST);

@@ -56,14 +56,14 @@ pub(crate) fn of_thread(thread: u32) -> Cancellation {
     }
 }
 
-/// Whether the request that this thread handles for another one goes on waiting: not if that is being killed. One that
+/// Returns whether the request that this thread handles for another one goes on waiting: not if that is being killed. One that
 /// was answered is not waited for; it goes on to its end.
 pub(crate) fn may_wait(thread: u32) -> bool {
     fuser::waits_long();
     thread == 0 || fuser::is_answered_early() || !is_killed(thread)
 }
 
-/// Whether a thread is being killed. One of which nothing can be read is not: what asks for it is waited for.
+/// Returns whether a thread is being killed. One of which nothing can be read is not: what asks for it is waited for.
 pub(crate) fn is_killed(thread: u32) -> bool {
     let read = |file| std::fs::read(format!("/proc/{thread}/{file}"));
     let Ok(status) = read("status") else {
@@ -79,7 +79,7 @@ fn has_memory(status: &[u8]) -> bool {
     lines.any(|line| line.starts_with(b"VmSize:"))
 }
 
-/// Whether a signal is pending that ends the thread (proc_pid_status(5)).
+/// Returns whether a signal is pending that ends the thread (proc_pid_status(5)).
 fn is_to_end(status: &[u8]) -> bool {
     let (mut pending, mut kept) = (0, 0);
     for line in status.split(|&byte| byte == b'\n') {

@@ -24,7 +24,7 @@ pub(crate) fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }
 
-/// Whether what a new file of this mode becomes depends on its maker's groups without any refusal: a
+/// Returns whether what a new file of this mode becomes depends on its maker's groups without any refusal: a
 /// set-group-id bit is left off for a group its maker is not in.
 pub(crate) fn depends_on_groups(mode: u16) -> bool {
     mode & 0o2000 != 0

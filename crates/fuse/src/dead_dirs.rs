@@ -19,7 +19,7 @@ pub(crate) struct DeadDirs {
 #[derive(Debug)]
 struct Kept {
     attr: Attr,
-    /// How often it is open.
+    /// Number of times that it is open.
     opens: usize,
     /// It was removed through this mount, or may have been by another one, and may be some program's working directory.
     removed: bool,

@@ -59,7 +59,7 @@ impl Ends {
         self.lock().insert(handle, cookie);
     }
 
-    /// Whether there is nothing after this cookie; true once at most.
+    /// Returns whether there is nothing after this cookie; true once at most.
     pub fn take(&self, handle: u64, cookie: u64) -> bool {
         self.lock().remove(&handle) == Some(cookie)
     }

@@ -195,7 +195,7 @@ impl Mounted {
         }
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }

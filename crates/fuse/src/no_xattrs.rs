@@ -98,7 +98,7 @@ impl NoXattrs {
         }
     }
 
-    /// Whether it is known to have none.
+    /// Returns whether it is known to have none.
     pub fn holds(&self, ino: Ino) -> bool {
         let until = self.known().without.get(&ino).copied();
         until.is_some_and(|until| Boottime::now() < until)

@@ -543,7 +543,7 @@ impl PandoFs {
         }
     }
 
-    /// Whether the caller has all rights in `wanted`.
+    /// Returns whether the caller has all rights in `wanted`.
     pub fn access(&self, caller: Caller, ino: Ino, wanted: u16) -> Result<()> {
         self.ask(caller, |c| self.client.access(c, ino, wanted))
     }

@@ -12,7 +12,7 @@ use pandofs_types::Ino;
 /// In the handle of a file that was opened with `O_APPEND`, past the kernel's page cache.
 const APPENDING: u64 = 1 << 63;
 
-/// Whether a file opened with these flags is written to at its end.
+/// Returns whether a file opened with these flags is written to at its end.
 pub(crate) fn appends(flags: OpenFlags) -> bool {
     flags.0 & libc::O_APPEND != 0 && flags.0 & libc::O_ACCMODE != libc::O_RDONLY
 }
@@ -22,19 +22,19 @@ pub(crate) fn handle(number: u64, flags: OpenFlags) -> FileHandle {
     FileHandle(number | if appends(flags) { APPENDING } else { 0 })
 }
 
-/// Whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
+/// Returns whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
 /// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
 /// believes it to belong.
 pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
-/// Whether what is read through this handle goes to the program alone, and not to the kernel's cache.
+/// Returns whether what is read through this handle goes to the program alone, and not to the kernel's cache.
 pub(crate) fn is_past_the_cache(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 || flags.0 & libc::O_DIRECT != 0
 }
 
-/// Whether who writes with these flags is to know that the servers have it.
+/// Returns whether who writes with these flags is to know that the servers have it.
 pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
     flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0
 }

@@ -31,7 +31,7 @@ impl Stale {
         self.count.store(threads.len(), Ordering::SeqCst);
     }
 
-    /// Whether this thread was told and may be looking again: the path may have several names, so it is no more than
+    /// Returns whether this thread was told and may be looking again: the path may have several names, so it is no more than
     /// not too long ago.
     pub fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
         if self.count.load(Ordering::SeqCst) == 0 {

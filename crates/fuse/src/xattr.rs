@@ -16,7 +16,7 @@ pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 /// What attributes begin with that most callers do not see.
 pub(crate) const TRUSTED: &[u8] = b"trusted.";
 
-/// Whether there may be an attribute of this name.
+/// Returns whether there may be an attribute of this name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     let begins = |prefix: &&[u8]| name.len() > prefix.len() && name.starts_with(prefix);

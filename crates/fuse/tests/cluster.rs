@@ -74,7 +74,7 @@ impl Cluster {
     }
 }
 
-/// Whether tests that need FUSE are switched off.
+/// Returns whether tests that need FUSE are switched off.
 fn no_fuse() -> bool {
     if std::env::var_os("PANDOFS_NO_FUSE").is_some_and(|value| value == "1") {
         eprintln!("PANDOFS_NO_FUSE=1: not mounting anything");

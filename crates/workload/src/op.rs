@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what its names lead to.
+    /// Returns whether it changes what its names lead to.
     pub fn changes_names(self) -> bool {
         matches!(
             self,
@@ -168,7 +168,7 @@ impl Op {
         }
     }
 
-    /// Whether its paths lead to something below where the work is done, whatever is there.
+    /// Returns whether its paths lead to something below where the work is done, whatever is there.
     pub fn stays_below(&self) -> bool {
         let is_name = |name: &str| {
             unescape(name).is_some_and(|name| {

@@ -26,7 +26,7 @@ pub const PAUSE: Duration = Duration::from_millis(2);
 /// Of a server here: with less the store writes to its files by itself before the log is long, and what it has there is
 /// not replayed.
 const MEMORY: &str = "4G";
-/// How often a log is filled that the store takes up too early.
+/// Number of times that a log is filled that the store takes up too early.
 const MOST_FILLINGS: u32 = 10;
 pub const MIB: f64 = (1 << 20) as f64;
 

@@ -12,7 +12,7 @@ pub(crate) const NO_HANDLE: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// How often something failed.
+    /// Number of times that something failed.
     count: u64,
     /// The last of them, and whether anybody was told.
     last: Option<ClientError>,
@@ -38,8 +38,8 @@ impl Failures {
         self.seen.remove(&handle);
     }
 
-    /// What is still to be told through this open file, which stays so. (A program starts others, which have its open files
-    /// too and close them when they end: none of them looks at what that comes to.)
+    /// The error still to be reported through this open file; it stays. (A program starts others, which have its open files
+    /// too and close them when they end: none of them looks at the result.)
     pub fn look(&self, handle: u64) -> Result<(), ClientError> {
         match (&self.last, self.seen.get(&handle)) {
             (Some(error), Some(&seen)) if seen != self.count => Err(error.clone()),
@@ -47,7 +47,7 @@ impl Failures {
         }
     }
 
-    /// What is still to be told through this open file; one that never was opened is taken for one that uses it without.
+    /// Takes the error still to be reported through this open file; a file that was never opened is used without one.
     pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
         let is_known = self.seen.contains_key(&handle);
         let handle = if is_known { handle } else { NO_HANDLE };
@@ -151,7 +151,7 @@ mod tests {
         failures.open(3);
         assert_eq!(failures.take(2), error(FsError::Io));
         assert_eq!(failures.take(3), Ok(()));
-        // What was told through one that is closed since need not be told again.
+        // An error reported through an open file that is closed since need not be reported again.
         failures.close(1);
         failures.open(1);
         assert_eq!(failures.take(1), Ok(()));

@@ -5,7 +5,7 @@ use pandofs_api::Request;
 use pandofs_types::{Ino, LeaseKey, Name};
 
 impl LeaseCache {
-    /// What a request changes that this session knows of.
+    /// The keys that a request changes.
     pub(super) fn changed_by(&self, request: &Request) -> Vec<LeaseKey> {
         let mut keys = Vec::new();
         let mut name = |dir: Ino, name: &Name| {
@@ -54,14 +54,14 @@ impl LeaseCache {
             | Request::Allocate { ino, .. }
             | Request::AppendInline { ino, .. }
             | Request::Extend { ino, .. } => keys.push(LeaseKey::Inode(*ino)),
-            // What becomes of times of access is counted in when it is told.
+            // Times of access are counted in when they are reported.
             _ => {}
         }
         keys
     }
 }
 
-/// Whether names that the request is about cease to lead to what they led to.
+/// Returns whether the request takes its names away from their inodes.
 pub(super) fn takes_names(request: &Request) -> bool {
     matches!(
         request,

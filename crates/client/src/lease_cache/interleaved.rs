@@ -44,7 +44,7 @@ struct Shard {
     size: u64,
     cuts: u32,
     blocks: [u32; BLOCKS as usize],
-    /// Whether each client may have a lease.
+    /// True if each client may have a lease.
     leases: [bool; 2],
     /// Changes that wait for leases to end.
     waiting: u32,
@@ -427,7 +427,7 @@ impl World {
         }))
     }
 
-    /// Whether the other client has let go of what it had.
+    /// Returns whether the other client has let go of what it had.
     fn clear(&mut self, client: usize) -> bool {
         let other = 1 - client;
         let waits = self.plant != Some(Plant::WaitsForNobody);
@@ -529,7 +529,7 @@ impl World {
         }
     }
 
-    /// What is there now is what an order of the calls gives.
+    /// Checks that the outcome is that of an order of the calls.
     fn check(&self) -> Result<(), String> {
         let last = self.shard.last.map(|number| &self.tasks[number]);
         let (began, ended) = last.map_or((0, 0), |cut| (cut.begun, cut.ended));

@@ -8,7 +8,7 @@ use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Te
 /// A table with less than one in so many of what it may hold is small.
 const SMALL_TABLE_FRACTION: usize = 16;
 
-/// What a name was found to lead to, and its inode if that was told.
+/// The inode of a name, with its attributes if the answer has them.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
     pub leads_to: Found,
@@ -27,7 +27,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Before something is put into a table that will hold no more than `most`: one that grows beyond a small part of it is
+/// Makes room for one more in a table that will hold no more than `most`: one that grows beyond a small part of it is
 /// given room for all of it, so that the old one and the new one are never both large. Many clients of one process have
 /// small ones.
 fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
@@ -37,15 +37,15 @@ fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
     }
 }
 
-/// What there is to be learnt from one answer.
+/// One answer to learn from.
 pub(super) struct Learning<'a> {
     /// When the request was sent.
     pub asked: Boottime,
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
-    /// So much is believed already that what is no directory is believed for a moment only: who looks at many files once
-    /// would else keep everybody from believing more for as long as a lease lasts, and each of them would be asked for
+    /// So much is cached already that all but directories are cached for a moment only: a look at many files, once,
+    /// would else leave no room for more for as long as a lease lasts, and each of them would be asked for
     /// again, its attributes too.
     pub is_brief: bool,
     pub is_known: &'a dyn Fn(&State, LeaseKey) -> bool,

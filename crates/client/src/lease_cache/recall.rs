@@ -5,14 +5,14 @@ use pandofs_types::LeaseKey;
 use std::sync::atomic::Ordering;
 
 impl LeaseCache {
-    /// These are believed no longer. Those of them that this session is changing just now are given back.
+    /// Drops these. Returns those of them that this session is changing just now.
     ///
     /// `None`, and nothing is let go of, while writes are under way that began under these leases, if it `waits` for them:
     /// then it is to be called again. No more of them begin under leases that there are already.
     ///
-    /// All keys are looked at again each time, and in the end without letting go of what is believed. (A recall has X,
+    /// All keys are looked at again each time, and in the end without dropping what is cached. (A recall has X,
     /// which is written to slowly, and Y, which is not written to. It waits for X; a first write to Y begins meanwhile
-    /// under what is believed of Y, and is answered; X is written; the recall is answered with Y's write under way, which
+    /// under what is cached of Y, and is answered; X is written; the recall is answered with Y's write under way, which
     /// comes after the cut.)
     pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();

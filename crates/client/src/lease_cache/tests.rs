@@ -349,7 +349,7 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
     let early = send(&lease_cache, getattr());
     learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
     assert_eq!(write(&lease_cache), 3);
-    // What this client changes itself, and an answer from before, take nothing away.
+    // A change of this client's own, and an answer from before, take nothing away.
     let change = change(&lease_cache, &chmod());
     learn(&lease_cache, &early, &cut_inode(2));
     let under_way = hold(&lease_cache);
@@ -468,7 +468,7 @@ fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
     assert_eq!(write(&lease_cache), 4);
 }
 
-/// Whether a recall has to wait for a write.
+/// Returns whether a recall has to wait for a write.
 fn waits(lease_cache: &LeaseCache, keys: &[LeaseKey]) -> bool {
     lease_cache.recall(keys, true).is_none()
 }

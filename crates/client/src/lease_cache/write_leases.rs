@@ -14,13 +14,13 @@ use pandofs_types::limits::WRITE_LEASE_RETRY;
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
 
-/// How it is with one file that is written to.
+/// The write lease of one file.
 #[derive(Debug, Default)]
 pub(super) struct WriteLease {
     held: Option<Held>,
-    /// There were so many cuts when this session was last told of a change of its own.
+    /// The cuts at this session's last change of its own.
     least: u32,
-    /// What was asked before this event leases nothing.
+    /// Requests from before this event lease nothing.
     since: u64,
     /// Writes under way that began while it was held.
     under_way: u32,
@@ -45,7 +45,7 @@ pub struct Hold {
     pub cuts: u32,
 }
 
-/// Whether a write may begin.
+/// The permission to begin a write.
 #[derive(Debug)]
 pub enum Begun {
     Held(Hold),
@@ -56,7 +56,7 @@ pub enum Begun {
 }
 
 impl WriteLease {
-    /// From when on answers are taken in: none that was asked for before.
+    /// A lease that takes in answers to requests from this event on.
     fn new(since: u64) -> WriteLease {
         WriteLease {
             since,
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Whether there may be one more. With all in use each of them is looked at only every now and then.
+    /// Returns whether there may be one more. With all in use each of them is looked at only every now and then.
     fn has_room_for_write_lease(&mut self, now: Boottime) -> bool {
         if self.write_leases.len() < self.most_write_leases {
             return true;

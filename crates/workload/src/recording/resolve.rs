@@ -87,7 +87,7 @@ fn order(events: &mut [Event]) {
     });
 }
 
-/// Whether something is made, or has a further name.
+/// Returns whether something is made, or has a further name.
 fn makes(event: &Event) -> bool {
     event.error.is_none()
         && matches!(

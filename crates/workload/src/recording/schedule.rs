@@ -129,7 +129,7 @@ impl Schedule {
 }
 
 impl Tail {
-    /// Whether it may be done beside all in the group.
+    /// Returns whether it may be done beside all in the group.
     fn takes(&self, how: How, start: u64, may_overlap: bool) -> bool {
         HOWS.iter()
             .zip(self.first_ends)
@@ -196,7 +196,7 @@ fn touched(step: &Step) -> Vec<(Key, How)> {
     all
 }
 
-/// Whether what the path leads to would have been removed.
+/// Returns whether what the path leads to would have been removed.
 fn is_removal(kind: Kind, is_first: bool) -> bool {
     match kind {
         Kind::Rmdir => true,
