@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What ratios are taken to comes first.
+/// The kinds of mounts; ratios are taken to the first.
 const CACHES: [&str; 2] = ["timeouts", "leases"];
-/// What is measured, in this order.
+/// The measurements, in this order.
 const PHASES: [&str; 7] = ["create", "write", "stat", "later", "read", "list", "remove"];
 /// Longer than what is cached without a lease counts (`attr_timeout` and `entry_timeout` of a mount, 1 s).
 const LATER: Duration = Duration::from_millis(1300);
@@ -130,7 +130,7 @@ fn measure(directory: &Path, files: u64) -> Result<Vec<f64>> {
     Ok(rates)
 }
 
-/// How many files it went over.
+/// Number of files that it went over.
 fn work(phase: &str, directory: &Path, files: u64) -> Result<u64> {
     let written = files.div_ceil(FILES_PER_WRITTEN);
     let empty = |number: u64| directory.join(format!("empty-{number:06}"));

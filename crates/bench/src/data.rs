@@ -25,10 +25,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `statfs` says of ext4 (ext2 and ext3 say the same).
+/// The type of ext4 in `statfs` (ext2 and ext3 have the same).
 const EXT4: FsWord = 0xef53;
 
-/// What to run.
+/// Options of the measurement.
 #[derive(clap::Args, Clone)]
 pub struct DataRun {
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct DataRun {
     /// Numbers of jobs, each with a file of its own.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4])]
     pub jobs: Vec<u32>,
-    /// Which to measure.
+    /// Targets to measure.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Kind::Ext4, Kind::Bindfs, Kind::Mount])]
     pub targets: Vec<Kind>,
     /// Also write every single measurement here, a JSON object a line.
@@ -53,7 +53,7 @@ pub struct DataRun {
     pub json: Option<PathBuf>,
 }
 
-/// What is measured.
+/// A target of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -188,7 +188,7 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     Ok(side.bw_bytes as f64)
 }
 
-/// What fio prints, as far as it is looked at.
+/// The output of fio, as far as it is used.
 #[derive(Deserialize)]
 struct FioOutput {
     jobs: Vec<FioGroup>,

@@ -32,7 +32,7 @@ struct Arguments {
 enum Command {
     /// One shared directory, several processes: creations, stats and removals a second.
     Run(Run),
-    /// What others wait while somebody lists, searches and removes a large directory.
+    /// Waiting times of other users while one lists, searches and removes a large directory.
     Neighbours(neighbours::Options),
     /// Mounts that cache under leases beside mounts that cache until a time-out.
     Caches(caches::Options),
@@ -45,7 +45,7 @@ enum Command {
     Worker(worker::Worker),
 }
 
-/// What to run.
+/// Options of the benchmark.
 #[derive(clap::Args, Clone)]
 pub struct Run {
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub struct Run {
     /// Numbers of processes.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 8])]
     processes: Vec<u32>,
-    /// Which to measure.
+    /// Targets to measure.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = target::Kind::ALL)]
     targets: Vec<target::Kind>,
     /// Also write every single measurement here, a JSON object a line.

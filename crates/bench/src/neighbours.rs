@@ -24,7 +24,7 @@ const CYCLE: Duration = Duration::from_millis(10);
 const FILLERS: u64 = 8;
 /// Bytes that a neighbour writes into a file.
 const FILE_BYTES: usize = 100;
-/// What a neighbour does in a cycle, in this order.
+/// The operations of a neighbour in a cycle, in this order.
 const OPERATIONS: [&str; 5] = ["create", "stat", "read", "rename", "remove"];
 
 /// Latencies of others while a large directory is listed, searched and removed.
@@ -43,7 +43,7 @@ pub struct Options {
     json: Option<PathBuf>,
 }
 
-/// What a user of the large directory runs; each is given its path. The one that removes it is the last.
+/// The programs of a user of the large directory; each is given its path. The one that removes it is the last.
 const TOOLS: [(&str, &[&str]); 4] = [
     ("ls -f", &["ls", "-f"]),
     ("ls -l", &["ls", "-l"]),
@@ -226,7 +226,7 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 
-    /// What the neighbours wait while `work` runs.
+    /// The waiting times of the neighbours while `work` runs.
     fn add(
         &mut self,
         meanwhile: &str,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// What ratios are taken to.
+/// The target that ratios are taken to.
 const BASES: [Kind; 3] = [Kind::Ext4, Kind::Bindfs, Kind::Memfs];
 
 pub struct Report {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it is ready.
+/// Time limit for a program until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Between two looks whether it is.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -49,7 +49,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What targets are made of and where.
+/// The programs of targets, and their directories.
 #[derive(clap::Args, Clone)]
 pub struct Setup {
     /// The `pandofs` program.

@@ -81,7 +81,7 @@ fn striped() -> InodeReply {
     }
 }
 
-/// What `work` comes to for a killed program, and all that the server was asked, once it has gone on.
+/// The result of `work` for a killed program, and all requests to the server, once it has gone on.
 fn while_stopped<T>(
     at_once: fn(&RequestBody) -> bool,
     work: impl Fn(&Client, &Stopped) -> T,

@@ -1,6 +1,6 @@
 //! Machines of servers that lose power while clients live on.
 //!
-//! What was acknowledged and not forced may be gone, and a force that comes afterwards fails.
+//! Changes that were acknowledged and not forced may be gone, and a force that comes afterwards fails.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -103,7 +103,7 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
     bench.write();
     assert_eq!(bench.sync(), Ok(()));
-    // What was forced is there.
+    // Forced changes are there.
     bench.servers[OBJECT].restart_machine();
     assert_eq!(bench.sync(), Ok(()));
 }
@@ -183,7 +183,7 @@ fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
     // Nobody is told by what looks after the size alone.
     assert_eq!(client.report_written(FILE), Ok(()));
     assert_eq!(client.fsync_through(&ME, FILE, 1), full);
-    // What was not told through one that is closed is gone with it.
+    // An error not reported through an open file that is closed is gone with it.
     client.unlock_handle(FILE, 3).unwrap();
     client.open_handle(FILE, 3);
     assert_eq!(client.fsync_through(&ME, FILE, 3), Ok(()));

@@ -101,7 +101,7 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
     assert_eq!(creates[0], creates[1]);
     assert_eq!(second.asked().len(), 1);
 
-    // What is new goes by the map.
+    // New requests go by the map.
     assert_eq!(mknod(), Err(FsError::Exists.into()));
     drop(other_thread);
 }

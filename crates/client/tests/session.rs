@@ -126,7 +126,7 @@ fn a_restarted_server_is_told_first_what_is_open() {
     };
     let mut opens = opens.clone();
     opens.sort();
-    // What is elsewhere, too: it may have moved here. The server counts what it has.
+    // Files elsewhere, too: they may have moved here. The server counts those that it has.
     assert_eq!(opens, [(Ino(2), 1), (Ino(3), 2), (Ino(elsewhere), 1)]);
     assert_eq!(open_counts(&counts), [(2, 1), (3, 2), (elsewhere, 1)]);
 

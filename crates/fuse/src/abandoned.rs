@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The length that means all from the offset on to the kernel.
 const TO_THE_LAST_BYTE: u64 = 0;
 
-/// What a request changes.
+/// An object that a request changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Changed {
     Inode(Ino),
@@ -50,7 +50,7 @@ struct State {
     count: usize,
     /// Threads that wait for some of them.
     waiting: usize,
-    /// How many of them change it.
+    /// Number of them that change each object.
     changed: HashMap<Changed, usize>,
 }
 
@@ -89,7 +89,7 @@ impl Abandoned {
         }));
     }
 
-    /// What the request of this thread is about to change. Waits for operations that were abandoned and change the same.
+    /// Declares what the request of this thread is about to change. Waits for abandoned operations that change the same.
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
@@ -195,7 +195,7 @@ pub(crate) fn end() -> Vec<Changed> {
 }
 
 impl PandoFs {
-    /// The kernel is to ask again for all that it has of this.
+    /// Has the kernel ask again for all that it has of these.
     pub fn forget_abandoned(&self, changed: Vec<Changed>) {
         for changed in changed {
             match changed {

@@ -95,7 +95,7 @@ fn is_to_end(status: &[u8]) -> bool {
         let mask = std::str::from_utf8(&mask[1..]).unwrap_or_default().trim();
         match u64::from_str_radix(mask, 16) {
             Ok(mask) => *masks |= mask,
-            // What is not known does not end anybody.
+            // An unknown mask kills no program.
             Err(_) => return false,
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;
-/// What the kernel adds to the flags of an open that is to execute the file (`__FMODE_EXEC`, not in
+/// The flag that the kernel adds to an open that is to execute the file (`__FMODE_EXEC`, not in
 /// any user-space header).
 const EXECUTE: i32 = 0x20;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -51,7 +51,7 @@ pub(crate) fn name(bytes: &OsStr) -> Result<Name, Errno> {
     })
 }
 
-/// What `mknod` with this mode and device number makes.
+/// The kind of node that `mknod` makes with this mode and device number.
 pub(crate) fn new_node(mode: u32, rdev: u32) -> Result<NewNode, Errno> {
     match mode & libc::S_IFMT {
         libc::S_IFREG => Ok(NewNode::File),
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(file.crtime, UNIX_EPOCH);
     }
 
-    /// What `fuser` 0.18 hands over for seconds and nanoseconds from the kernel.
+    /// The value of `fuser` 0.18 for seconds and nanoseconds from the kernel.
     fn as_fuser_reads(seconds: i64, nanos: u32) -> SystemTime {
         if seconds < 0 {
             UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanos)

@@ -13,7 +13,7 @@
 //!   that nobody may execute goes when such a one writes to the file, and attributes in `trusted.` are not
 //!   there for most.
 //!
-//! What was found is used for one request and never kept: a process that gave up a capability or a group is
+//! They are used for one request and never kept: a process that gave up a capability or a group is
 //! not let in for having had it. While the request is under way its caller waits in a system call: the process
 //! is there and its number means it.
 //!
@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-/// Whoever made a request.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub uid: u32,
@@ -65,7 +65,7 @@ impl Caller {
     /// With all that the caller has.
     pub fn complete(self) -> Credentials {
         let capabilities = self.capabilities();
-        // Who may do everything needs no groups.
+        // A caller that may do everything needs no groups.
         let caller = if capabilities == Capabilities::ALL {
             self.alone()
         } else {
@@ -74,7 +74,7 @@ impl Caller {
         caller.with(capabilities)
     }
 
-    /// Who writes to a file that is open. It takes no right but to keep the file's set-id bits, and the kernel says
+    /// The writer of an open file. It takes no right but to keep the file's set-id bits, and the kernel says
     /// whether the caller has that. `groups_decide` is asked of those who do not: whether what becomes of the bits
     /// depends on their groups, too.
     pub fn writing(self, flags: WriteFlags, groups_decide: impl FnOnce() -> bool) -> Credentials {
@@ -92,7 +92,7 @@ impl Caller {
         }
     }
 
-    /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that,
+    /// The caller that cuts a file, or takes or gives back its space: the right to keep its set-id bits, if it has that,
     /// or else the groups, if they decide what becomes of them.
     pub fn cutting(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if self.capabilities().has(Capabilities::FSETID) {
@@ -122,7 +122,7 @@ impl Caller {
         })
     }
 
-    /// Who was let go is not there any more, and its number may be another one's.
+    /// Returns whether the caller is still there. One that was let go is gone, and its number may be another one's.
     fn is_there(self) -> bool {
         self.pid != 0 && !fuser::is_answered_early()
     }
@@ -205,7 +205,7 @@ fn is_refusal(error: &ClientError) -> bool {
     )
 }
 
-/// The supplementary groups of a process or thread; none when it cannot be told.
+/// The supplementary groups of a process or thread; none when they cannot be read.
 fn groups_of(pid: u32) -> Vec<u32> {
     std::fs::read(format!("/proc/{pid}/status")).map_or_else(|_| Vec::new(), |text| parse(&text))
 }
@@ -259,7 +259,7 @@ fn known(set: CapabilitySet) -> Capabilities {
     .fold(Capabilities::NONE, |all, (_, ours)| all.with(ours))
 }
 
-/// What a process's user name space is known by (namespaces(7)): device and number of an inode.
+/// The identity of a process's user name space (namespaces(7)): device and number of an inode.
 fn user_name_space(pid: u32) -> Option<(u64, u64)> {
     let place = std::fs::metadata(format!("/proc/{pid}/ns/user")).ok()?;
     Some((place.dev(), place.ino()))

@@ -100,7 +100,7 @@ impl DeadDirs {
         self.attr(dir)
     }
 
-    /// What there is to say of a directory that no server knows; `None` if it is not kept.
+    /// The attributes of a directory that no server knows; `None` if it is not kept.
     pub fn attr(&self, dir: Ino) -> Option<Attr> {
         let kept = self.lock();
         let found = kept.get(&dir)?;

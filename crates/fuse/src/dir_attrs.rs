@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 
 /// Locks over which directories are spread.
 const STRIPES: usize = 16;
-/// How long after its last change a directory is taken for still being changed.
+/// The time after its last change in which a directory is taken for still being changed.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// What became of a directory's entries by one change.
+/// The effect of one change on a directory's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It has one more, since the time its server says.
@@ -83,7 +83,7 @@ struct Stripe {
 #[derive(Debug)]
 struct Known {
     attr: Attr,
-    /// What was told in answer to an earlier question is older.
+    /// Answers to an earlier question are older.
     order: u64,
     until: Instant,
     changed: Instant,
@@ -177,12 +177,12 @@ impl DirAttrs {
         if exact { timeout } else { timeout.min(QUIET) }
     }
 
-    /// The directory's attributes, and how long they may be believed; `None`: ask servers.
+    /// The directory's attributes, and the time for which they may be cached; `None`: ask servers.
     pub fn known(&self, dir: Ino) -> Option<(Attr, Duration)> {
         self.known_at(dir, Instant::now())
     }
 
-    /// What the directory's attributes were when servers last told, as far as it is remembered.
+    /// The directory's attributes in the last answer of servers, as far as it is remembered.
     pub fn last_told(&self, dir: Ino) -> Option<Attr> {
         let stripe = self.stripe(dir);
         stripe.known.get(&dir).map(|known| known.attr.clone())
@@ -243,7 +243,7 @@ impl DirAttrs {
         known.changed = now;
         let attr = &mut known.attr;
         attr.size = attr.size.saturating_add_signed(entries);
-        // What is not exact may have lost the link already.
+        // Attributes that are not exact may have lost the link already.
         if directory && (entries > 0 || known.exact) {
             attr.nlink = attr.nlink.saturating_add_signed(entries as i32);
         }

@@ -60,7 +60,7 @@ pub(crate) fn mount(mountpoint: &Path, options: &Options) -> io::Result<Option<O
     }
 }
 
-/// What the kernel's FUSE takes as mount data (Documentation/filesystems/fuse.rst).
+/// The mount data of the kernel's FUSE (Documentation/filesystems/fuse.rst).
 fn mount_data(device: i32, root_mode: u32, options: &Options) -> String {
     let user = rustix::process::getuid().as_raw();
     let group = rustix::process::getgid().as_raw();

@@ -5,7 +5,7 @@ use pandofs_client::ClientError;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 
-/// The answer to a program, in the one place where what went wrong becomes a number.
+/// The error number for a program, in the one place where errors become numbers.
 pub(crate) fn errno(error: ClientError) -> Errno {
     match &error {
         ClientError::Fs(_) | ClientError::Abandoned => {}

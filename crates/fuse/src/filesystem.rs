@@ -67,7 +67,7 @@ impl Filesystem for PandoFs {
         self.reply_entry(reply, asked, Some((dir, &name)), result);
     }
 
-    /// However often the kernel was told of the inode, it forgets it at once.
+    /// However often the kernel got the inode, it forgets it at once.
     fn forget(&self, _: &Request, number: INodeNo, _: u64) {
         self.dead_dirs.forgotten(ino(number));
     }
@@ -335,7 +335,7 @@ impl Filesystem for PandoFs {
     /// kernel takes the file to end no sooner than what it has written; it asks for the size before it
     /// tells anybody.
     ///
-    /// What goes through the kernel's cache is answered as soon as it is known to go to data objects, so that
+    /// Writes through the kernel's cache are answered as soon as they are known to go to data objects, so that
     /// the program goes on while servers are given what it wrote.
     fn write(
         &self,
@@ -402,7 +402,7 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         let ino = ino(number);
-        // What is being written through this handle or another one is reported by the last of them.
+        // Writes under way through this handle or another one are reported by the last of them.
         let waited = self.abandoned.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);
         let released = self.client.release(ino);
@@ -609,7 +609,7 @@ impl Filesystem for PandoFs {
         reply_empty(reply, done);
     }
 
-    // What is answered with "not implemented" is not asked again. The kernel then copies by reading and
+    // A request that is answered with "not implemented" is not made again. The kernel then copies by reading and
     // writing.
 
     fn copy_file_range(

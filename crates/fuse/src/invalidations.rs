@@ -412,7 +412,7 @@ mod tests {
         // Others are written by other threads meanwhile.
         invalidations.invalidate(vec![told(other, "b", FILE, LONG, LONG)]);
         assert_eq!(*recorder.heard.lock().unwrap(), [("expire", named("b"))]);
-        // What is not waited for is not lost.
+        // An invalidation that is not waited for is not lost.
         invalidations.invalidate_later(vec![told(Recorder::LOCKED, "c", FILE, LONG, LONG)]);
         drop(lock);
         invalidations.invalidate(vec![told(Recorder::LOCKED, "d", FILE, LONG, LONG)]);

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-/// Names, and inodes whose attributes, the kernel was told to believe; of each at most twice as many as the
-/// client believes in.
+/// Names, and inodes with attributes, in the kernel's cache; of each at most twice as many as the
+/// client caches.
 #[derive(Debug)]
 pub(crate) struct KernelCache {
     inodes: Mutex<VecDeque<(Instant, Ino)>>,
     names: Mutex<Names>,
-    /// Held by who notes a name and is about to answer.
+    /// Held by a thread that notes a name and is about to answer.
     answering: RwLock<()>,
     /// Names that it is remembered of, and as many inodes.
     most: usize,
@@ -23,7 +23,7 @@ pub(crate) struct KernelCache {
 #[derive(Debug, Default)]
 struct Names {
     known: HashMap<LeaseKey, CachedName>,
-    /// In the order in which they are over; what was told again stands here more than once.
+    /// In the order in which they end; a name that was answered again stands here more than once.
     ends: VecDeque<(Instant, LeaseKey)>,
 }
 
@@ -83,14 +83,14 @@ impl Names {
     }
 }
 
-/// A name that is noted is not taken for one that the kernel knows while somebody has this: it may not have
-/// been told yet.
+/// A name that is noted is not taken for one that the kernel has while a thread holds this: it may not have
+/// got it yet.
 pub(crate) struct Answering<'a> {
     _guard: RwLockReadGuard<'a, ()>,
 }
 
 impl KernelCache {
-    /// For a client that believes in so many names and attributes: of each of them the kernel may have been told twice.
+    /// For a client that caches so many names and attributes: of each of them the kernel may have got two.
     pub fn within(leases: usize) -> KernelCache {
         KernelCache {
             inodes: Mutex::default(),
@@ -100,12 +100,12 @@ impl KernelCache {
         }
     }
 
-    /// The kernel is about to be told to believe attributes for so long; false if it is not to be.
+    /// Notes attributes that the kernel is about to get for so long; false if it is not to get them.
     pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
         self.note_all(std::iter::once((ino, how_long))) == 1
     }
 
-    /// The same of several; of how many, from the first on, it may be told.
+    /// Notes several; returns how many, from the first on, the kernel may get.
     pub fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
         let now = Instant::now();
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ impl KernelCache {
     }
 
     /// To be held from before a name is noted until the kernel has the answer, where the kernel may ask without
-    /// locking the directory. Whoever holds it asks no server.
+    /// locking the directory. A thread that holds it asks no server.
     pub fn answering(&self) -> Answering<'_> {
         let guard = self
             .answering
@@ -147,8 +147,8 @@ impl KernelCache {
         );
     }
 
-    /// The kernel is about to be told to believe a name, which has this key, leads to this (`None`: to nothing) and is
-    /// leased for so long; for how long it may.
+    /// Notes a name that the kernel is about to get, which has this key, leads to this (`None`: to nothing) and is
+    /// leased for so long. Returns the time for which the kernel may have it.
     pub fn note_name(
         &self,
         key: LeaseKey,
@@ -177,14 +177,14 @@ impl KernelCache {
         .collect()
     }
 
-    /// What the kernel was told of these and may believe; it is taken out.
+    /// Takes out those of these names that the kernel may have.
     pub fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
         keys.filter_map(|key| names.known.remove(&key)).collect()
     }
 
-    /// The same, and it stays in.
+    /// Those of these names that the kernel may have; they stay in.
     pub fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
@@ -255,7 +255,7 @@ mod tests {
         // All of it is over if this was held up for so long.
         if begun.elapsed() < NAME_AT_MOST / 2 && !taken.is_empty() {
             assert_eq!((taken.len(), &taken[0].name), (1, &a));
-            // What was told first is believed for longer.
+            // The first answer lasts longer.
             assert!(taken[0].until > taken[0].at + LATE + little);
         }
         assert_eq!(cache.take_names([key(1)].into_iter()), []);

@@ -26,20 +26,20 @@ use std::time::{Duration, Instant};
 /// The protocol's version in which names can expire.
 const EXPIRY_SINCE: (u32, u32) = (7, 38);
 
-/// What had one name in a directory has another one, and its inode.
+/// A rename in a directory: the old name, the new one and the inode.
 pub(crate) type Move<'a> = ((Ino, &'a Name), (Ino, &'a Name), Ino);
 
-/// What is cached under leases.
+/// The kernel's cache under leases.
 #[derive(Debug)]
 pub(crate) struct Cached {
     pub kernel_cache: KernelCache,
     pub invalidations: Invalidations,
-    /// The kernel knows that names can expire; to another one names are told to be believed not at all.
+    /// The kernel knows that names can expire; another one may cache no names at all.
     can_expire: AtomicBool,
 }
 
 impl Cached {
-    /// With a client that believes in so many names and attributes.
+    /// With a client that caches so many names and attributes.
     pub fn within(leases: usize) -> Cached {
         Cached {
             kernel_cache: KernelCache::within(leases),
@@ -59,7 +59,7 @@ impl Cached {
     }
 }
 
-/// Who is to hear of recalls.
+/// The parts of a mount that recalls concern.
 pub(crate) struct Hearers {
     pub kernel: Kernel,
     pub cached: Arc<Cached>,
@@ -109,7 +109,7 @@ impl Hearers {
     }
 
     fn forget(&self, ino: Ino) {
-        // What is being done to it may be its removal, and a program may work in it.
+        // The change may be its removal, and a program may work in it.
         if let Some(attr) = self.dir_attrs.last_told(ino) {
             self.dead_dirs.removed(attr);
         }
@@ -131,7 +131,7 @@ impl PandoFs {
         self.options.cache == Cache::Leases
     }
 
-    /// How long the kernel may believe that the name leads to the inode and what kind that is of, or to nothing.
+    /// The time for which the kernel may cache that the name leads to an inode of this kind, or to nothing.
     pub fn entry_timeout(
         &self,
         dir: Ino,
@@ -158,7 +158,7 @@ impl PandoFs {
         }
     }
 
-    /// How long the kernel may believe each entry of a listing: the name and, as it takes one time for both, the
+    /// The time for which the kernel may cache each entry of a listing: the name and, as it takes one time for both, the
     /// attributes.
     pub fn listed_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
         match self.options.cache {
@@ -219,8 +219,8 @@ impl PandoFs {
         timeouts
     }
 
-    /// What had one name has another, each of these, and the program is about to be told. The kernel takes what
-    /// it believes of the old name, and for how long, for the new one: as if it had been told that with a lease.
+    /// Notes renames, of which the program is about to get the answer. The kernel takes what
+    /// it caches of the old name, and for how long, for the new one: as if it had got that with a lease.
     pub fn names_moved(&self, moves: &[Move<'_>]) {
         if !self.has_leases() {
             return;
@@ -251,7 +251,7 @@ impl PandoFs {
         }
     }
 
-    /// How long the kernel may believe attributes that servers gave in answer to a question.
+    /// The time for which the kernel may cache attributes that servers gave in answer to a question.
     pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
         let exact = self.attr_timeout(attr);
         self.no_xattrs.learn(attr, exact);
@@ -261,13 +261,13 @@ impl PandoFs {
         if !self.has_leases() {
             return self.dir_attrs.learn(attr, asked, exact);
         }
-        // What this mount itself is changing is not known for sure, but leased all the same.
+        // Attributes that this mount itself is changing are not known for sure, but leased all the same.
         let leased = exact.max(until_late(self.client.dir_cached_for(attr.ino)));
         let timeout = self.dir_attrs.learn(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
 
-    /// Notes that the kernel is told to believe a directory's attributes for so long; for how long it may.
+    /// Notes that the kernel gets a directory's attributes for so long. Returns the time for which it may have them.
     pub fn note_dir(&self, dir: Ino, how_long: Duration) -> Duration {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;

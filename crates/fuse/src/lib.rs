@@ -1,11 +1,11 @@
 //! PandoFS as a mounted file system, by FUSE.
 //!
-//! Invariant: nothing but the kernel's view is in here. What a request means to servers, where it
+//! Invariant: nothing but the kernel's view is in here. The meaning of a request to servers, where it
 //! goes, and what is repeated or waited for is the client library's; a mount whose servers are away
 //! waits in it.
 //!
-//! What the kernel asks for a program's call (Linux 6.18, seen with `examples/memfs` and
-//! `RUST_LOG=fuser=debug`), and what of it reaches a server:
+//! Requests of the kernel for a program's call (Linux 6.18, seen with `examples/memfs` and
+//! `RUST_LOG=fuser=debug`), and those that reach a server:
 //!
 //! | call | requests | to servers |
 //! | --- | --- | --- |
@@ -13,8 +13,8 @@
 //! | the same after a `stat` that found nothing | `GETATTR` of the directory, `CREATE` | `CREATE` |
 //! | `write`, the first since attributes were asked for | `GETXATTR` of `security.capability`, `WRITE` | `WRITE` (see `xattr`) |
 //! | `write`, further ones | `WRITE` | `WRITE` |
-//! | `close` after writing | `FLUSH`; `RELEASE`, for which nobody waits | what the client has pending |
-//! | `close` after reading | `FLUSH`; `RELEASE`, for which nobody waits | none |
+//! | `close` after writing | `FLUSH`; `RELEASE`, which is not waited for | what the client has pending |
+//! | `close` after reading | `FLUSH`; `RELEASE`, which is not waited for | none |
 //! | `stat` within the time-outs | none | none |
 //! | `stat` after | `LOOKUP` | `LOOKUP` |
 //! | `unlink` | `GETATTR` of the directory, `LOOKUP` after the time-out, `UNLINK` | all but `GETATTR` |
@@ -28,8 +28,8 @@
 //! `READ`, `READLINK` and `READDIR`. Such a request is noted as an access, unless `noatime`, `nodiratime`, a
 //! read-only mount or `O_NOATIME` forbid it; the client library tells the shards once a second, and they see by
 //! `relatime` or `strictatime` whether that changes anything. So reading costs no request more, and this mount
-//! sees the time at once, others within a second or two and what they believe. What the kernel answers out of
-//! its own memory (pages, links) is no access, and neither is an `mmap`.
+//! sees the time at once, others within a second or two and the time of their caches. Answers of the kernel out of
+//! its own memory (pages, links) are no accesses, and neither is an `mmap`.
 //!
 //! Known limits: what is written through a descriptor that got `O_APPEND` after it was opened
 //! (`F_SETFL`) goes to the end of the file as the kernel knows it, so two mounts that append so within

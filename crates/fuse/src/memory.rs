@@ -11,13 +11,13 @@
 //!   put together. A thread that was there from the start keeps the memory for a write when it reads; a spare one
 //!   gives it back, as there may be many, each with one request that waits. So what counts is how large requests are
 //!   and how many threads there are.
-//! - **What is remembered** so that less is asked ([`CacheLimits`], and what the kernel was told): each table has a number of
+//! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each table has a number of
 //!   entries at which it ends, and all numbers shrink alike with the part that they are given.
 //! - **Connections** that a thread uses are part of what the thread takes, those that nobody uses give their buffers
 //!   back but for some ([`CacheLimits::buffered_connections`]).
 //! - **The program** itself, and a recording that waits to be written.
 //!
-//! What is left, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold: open files and
+//! The rest, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold: open files and
 //! directories, locks, names that are longer than most. That has no limit here but the system's for programs.
 //!
 //! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then fewer may wait for
@@ -36,7 +36,7 @@ const SIZES: [usize; 3] = [MAX_IO_BYTES, MAX_IO_BYTES / 2, MAX_IO_BYTES / 4];
 
 const _: () = assert!(SIZES[2] == MIN_MOUNT_IO_BYTES);
 
-/// What a mount may take of everything. See the module.
+/// A mount's shares of everything. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes of file data in one request of the kernel.
@@ -45,7 +45,7 @@ pub struct Memory {
     pub spare_threads: usize,
     /// Operations that go on though their programs were killed.
     pub abandoned_requests: usize,
-    /// What the client remembers; the kernel is told no more than that.
+    /// Limits of the client's caches; the kernel's cache has no more than that.
     pub cache_limits: CacheLimits,
     /// Directories of which attributes are remembered.
     pub directories: usize,
@@ -156,7 +156,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What the parts of it take, when all of them are as large as they may be.
+    /// The sum of the parts, when all of them are as large as they may be.
     fn taken(memory: &Memory, threads: usize) -> u64 {
         let cache_bytes =
             MAX_CACHE_BYTES as u64 * memory.cache_limits.leases as u64 / MAX_CACHED_LEASES as u64;

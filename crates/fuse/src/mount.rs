@@ -238,7 +238,7 @@ fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
     }
 }
 
-/// Who is not root has to have it done by fuse3's set-user-id helper.
+/// Unmounts with fuse3's set-user-id helper, for users other than root.
 fn unmount_as_user(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
     let mut command = Command::new("fusermount3");
     command

@@ -5,8 +5,8 @@
 //! with an inode's attributes says so with them. That is believed for as long as the kernel may believe the
 //! attributes, so what another mount sets is seen when a change of mode would be.
 //!
-//! What is set through this mount is seen at once: of an inode that was given an attribute here nothing is
-//! ever believed again. Forgetting alone would not do. An answer to a question from before may still be on
+//! A change through this mount is seen at once: of an inode that was given an attribute here nothing is
+//! ever cached again. Forgetting alone would not do. An answer to a question from before may still be on
 //! its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};

@@ -50,7 +50,7 @@ pub(crate) struct PandoFs {
     pub flags: Flags,
 }
 
-/// What a listing is to tell of each entry.
+/// The detail of each entry in a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail {
     Names,
@@ -58,7 +58,7 @@ pub(crate) enum Detail {
     Attributes(Asked),
 }
 
-/// What the kernel looks up when it was given a handle of an inode that it has forgotten.
+/// A lookup by the kernel when it was given a handle of an inode that it has forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relative {
     /// `.`: the inode itself, whatever it is.
@@ -86,7 +86,7 @@ pub(crate) struct Item<'a> {
     /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the directory was
     /// read, so it is listed, but what it led to may be gone: then the kernel has to look the name up.
     attr: Option<&'a Attr>,
-    /// How long the kernel may believe all that.
+    /// The time for which the kernel may cache all that.
     pub timeout: Duration,
 }
 
@@ -230,13 +230,13 @@ impl PandoFs {
             .getattr(&Credentials::ROOT, ino)
             .map_err(errno)?;
         if attr.nlink == 0 {
-            // What is open without a name the kernel knows, and finds without asking.
+            // A file that is open without a name the kernel knows, and finds without asking.
             return Err(Errno::ESTALE);
         }
         Ok(Node::from(attr))
     }
 
-    /// What a name leads to; what it leads to stays for a moment if the caller has looked before, and found what was gone.
+    /// The node of a name; it stays for a moment if the caller has looked before, and found one that was gone.
     pub fn look_up(&self, request: &Request, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
@@ -273,12 +273,12 @@ impl PandoFs {
         linked
     }
 
-    /// What comes of a request for what the caller has looked up.
+    /// The result of a request about a node that the caller has looked up.
     pub fn noting_stale<T>(&self, request: &Request, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.refusal(request, error))
     }
 
-    /// The error that the caller is told.
+    /// The error for the caller.
     pub fn refusal(&self, request: &Request, error: Errno) -> Errno {
         if matches!(error, Errno::ESTALE) {
             self.stale.tells(request.pid(), Instant::now());
@@ -286,7 +286,7 @@ impl PandoFs {
         error
     }
 
-    /// Attributes, and how long the kernel may believe them.
+    /// Attributes, and the time for which the kernel may cache them.
     pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
@@ -521,7 +521,7 @@ impl PandoFs {
         Ok(())
     }
 
-    /// Who writes, and whether that may take set-id bits off, of which the kernel has to be told then: after a write past
+    /// The writer, and if the write may take set-id bits off, which the kernel has to learn then: after a write past
     /// its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times again, not for the mode, and would run
     /// the file with bits that are gone.
     pub fn writing(&self, caller: Caller, ino: Ino, flags: WriteFlags) -> (Credentials, bool) {
@@ -564,7 +564,7 @@ pub(crate) fn with_groups_for<T>(
     }
 }
 
-/// What it means for a directory that this was made in it.
+/// The change of a directory in which this node was made.
 pub(crate) fn added(node: &Node) -> Outcome {
     Outcome::Added {
         directory: node.kind == FileKind::Dir,
@@ -573,7 +573,7 @@ pub(crate) fn added(node: &Node) -> Outcome {
 }
 
 impl PandoFs {
-    /// What read(2) gives. The kernel takes the end of a short answer for the file's where it fills its cache.
+    /// The bytes for read(2). The kernel takes the end of a short answer for the file's where it fills its cache.
     pub(crate) fn read_bytes(
         &self,
         caller: &Credentials,

@@ -11,7 +11,7 @@ use pandofs_types::limits::{
 use rustix::mount::MountFlags;
 use std::time::Duration;
 
-/// How a file system is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Threads that take requests from the kernel, 1 to [`MAX_MOUNT_THREADS`]; values outside are
@@ -19,29 +19,29 @@ pub struct Options {
     /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
     /// number of cores.
     pub threads: usize,
-    /// What it takes of memory. The client is to be given its part of it.
+    /// Its shares of memory. The client is to be given its part of it.
     pub memory: Memory,
-    /// By what the kernel is told how long to believe something.
+    /// The source of the times for which the kernel caches something.
     pub cache: Cache,
-    /// How long the kernel may believe that a name leads to an inode; of no meaning with leases, as the next two.
+    /// The time for which the kernel may cache a name and its inode; of no meaning with leases, as the next two.
     pub entry_timeout: Duration,
-    /// How long the kernel may believe an inode's attributes.
+    /// The time for which the kernel may cache an inode's attributes.
     pub attr_timeout: Duration,
-    /// How long the kernel may believe that there is no entry of a name; zero: not at all. What this
+    /// The time for which the kernel may cache that there is no entry of a name; zero: not at all. A name that this
     /// mount makes is seen at once whatever this is; what another one makes is seen when it has
     /// passed, just as what another one removes is seen when `entry_timeout` has.
     pub negative_timeout: Duration,
     /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other` in
     /// `/etc/fuse.conf` for this.
     pub allow_other: bool,
-    /// What the kernel forbids, whatever the file system says.
+    /// Restrictions by the kernel, whatever the file system says.
     pub kernel: KernelFlags,
     /// The kernel checks permissions besides the servers. Both are needed: a server is not asked
-    /// about names that the kernel still believes in, so it cannot keep one user out of a directory
-    /// in which another was let in a moment ago; and the kernel checks what it believes, which
+    /// about names that the kernel still caches, so it cannot keep one user out of a directory
+    /// in which another was let in a moment ago; and the kernel checks what it caches, which
     /// another mount may have changed. Without it only the servers check.
     pub default_permissions: bool,
-    /// What `mount` and `df` show as the source.
+    /// The source that `mount` and `df` show.
     pub fs_name: String,
     /// Locks that hold within this mount alone, and cost no server anything.
     pub local_locks: LocalLocks,
@@ -52,7 +52,7 @@ pub struct Options {
     pub settings: Vec<Setting>,
 }
 
-/// By what the kernel is told how long to believe entries and attributes.
+/// The source of the times for which the kernel caches entries and attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
     /// Servers lease what they tell, and recall it before it changes: what one mount does all others see as
@@ -63,7 +63,7 @@ pub enum Cache {
     Timeouts,
 }
 
-/// Which locks hold within one mount, rather than among all.
+/// Locks that hold within one mount, rather than among all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalLocks {
     /// Those of `flock()`.
@@ -72,7 +72,7 @@ pub struct LocalLocks {
     pub posix: bool,
 }
 
-/// What the kernel sees to by itself.
+/// Work that the kernel does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelFlags {
     /// Nothing can be changed through this mount.
@@ -89,14 +89,14 @@ pub struct KernelFlags {
     pub forced_names: bool,
     /// Symbolic links are not followed (`nosymfollow`).
     pub no_symlinks: bool,
-    /// What reading does to times of access. The kernel leaves it to this mount, which takes it when it
+    /// The effect of reads on times of access. The kernel leaves it to this mount, which takes it when it
     /// is made, and only shows it.
     pub atime: Atime,
     /// Reading directories does not change their times of access (`nodiratime`).
     pub no_dir_atime: bool,
 }
 
-/// What reading does to times of access.
+/// The effect of reads on times of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atime {
     /// Nothing (`noatime`).
@@ -255,7 +255,7 @@ impl Options {
     }
 }
 
-/// What the kernel is asked to do, besides what `fuser` asks for by itself (`ASYNC_READ`,
+/// Features asked of the kernel, besides those that `fuser` asks for by itself (`ASYNC_READ`,
 /// `BIG_WRITES`, `MAX_PAGES`). What it cannot do it leaves.
 ///
 /// Not in here, on purpose:
@@ -284,7 +284,7 @@ const ABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Cached data is dropped when another mount was seen to have changed the file.
     InitFlags::FUSE_AUTO_INVAL_DATA,
-    // What is opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
+    // A file opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 

@@ -40,13 +40,13 @@ pub enum RemountError {
     System { path: PathBuf, cause: io::Error },
 }
 
-/// What a process that serves a mount is asked.
+/// A question to the process that serves a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     /// Otherwise only whether it is possible.
     is_now: bool,
     kernel: KernelFlags,
-    /// What was said of settings that cannot be changed.
+    /// The answer about settings that cannot be changed.
     given: Vec<Setting>,
 }
 
@@ -84,7 +84,7 @@ impl Change {
     }
 }
 
-/// What stands before the zeros.
+/// The bytes before the zeros.
 fn text_of(message: &[u8]) -> Option<&str> {
     let end = message.iter().position(|&byte| byte == 0);
     std::str::from_utf8(&message[..end.unwrap_or(message.len())]).ok()
@@ -154,7 +154,7 @@ impl Flags {
 }
 
 impl PandoFs {
-    /// What a program asks of the directory `number` by an `ioctl`, and the answer.
+    /// Handles a program's `ioctl` on the directory `number`.
     pub fn control(
         &self,
         caller: Caller,
@@ -165,7 +165,7 @@ impl PandoFs {
         if request != CHANGE || convert::ino(number) != pandofs_types::Ino::ROOT {
             return Err(Errno::ENOTTY);
         }
-        // What it takes to mount.
+        // The right to mount.
         if !caller.capable().has(Capabilities::SYS_ADMIN) {
             return Err(Errno::EPERM);
         }

@@ -49,7 +49,7 @@ impl PandoFs {
                 let attr = convert::file_attr(&node.attr);
                 let entry_timeout = match found {
                     Some((dir, name)) => self.entry_timeout(dir, name, Some((node.ino, node.kind))),
-                    // What was found by a handle has no name that the kernel remembers.
+                    // An inode found by a handle has no name that the kernel remembers.
                     None => attr_timeout,
                 };
                 reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
@@ -90,7 +90,7 @@ impl PandoFs {
         }
     }
 
-    /// What tells one open file from all others.
+    /// The number of an open file, different from all others.
     pub fn opened(&self, ino: Ino, flags: OpenFlags) -> FileHandle {
         let handle = self.open_files.next(flags);
         self.client.open_handle(ino, handle.0);

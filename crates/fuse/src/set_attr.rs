@@ -52,7 +52,7 @@ fn set_attr(
             ..set
         };
         return match client.setattr(&caller, ino, set.clone()) {
-            // Who writes to it had the right when it was opened.
+            // The writer had the right when it was opened.
             Err(ClientError::Fs(FsError::Access)) if client.is_open(ino) => {
                 again(|| client.setattr(&caller.writing_anyway(), ino, set))
             }
@@ -62,7 +62,7 @@ fn set_attr(
             result => result,
         };
     }
-    // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
+    // Groups and capabilities decide without any refusal if a set-group-id bit stays.
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
         return client.setattr(&caller.complete(), ino, set);
     }

@@ -39,7 +39,7 @@ pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
     flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0
 }
 
-/// What fallocate(2) asks for with this mode. Collapsing and inserting ranges, which move what follows,
+/// The request of fallocate(2) with this mode. Collapsing and inserting ranges, which move what follows,
 /// the kernel refuses by itself.
 pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
     let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
@@ -51,7 +51,7 @@ pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
     }
 }
 
-/// What lseek(2) looks for; all but holes and data the kernel knows.
+/// The target of lseek(2); all but holes and data the kernel knows.
 pub(crate) fn seek(whence: i32) -> Result<Seek, Errno> {
     match whence {
         libc::SEEK_DATA => Ok(Seek::Data),

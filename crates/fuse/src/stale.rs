@@ -15,12 +15,12 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Stale {
     threads: Mutex<VecDeque<(u32, Instant)>>,
-    /// How many these are: nearly always none, and then nobody takes the lock.
+    /// Their number: nearly always none, and then the lock is not taken.
     count: AtomicUsize,
 }
 
 impl Stale {
-    /// A thread is about to be told.
+    /// Notes that a thread is about to get `ESTALE`.
     pub fn tells(&self, thread: u32, now: Instant) {
         let mut threads = self.threads();
         threads.retain(|(other, _)| *other != thread);
@@ -31,7 +31,7 @@ impl Stale {
         self.count.store(threads.len(), Ordering::SeqCst);
     }
 
-    /// Returns whether this thread was told and may be looking again: the path may have several names, so it is no more than
+    /// Returns whether this thread got it and may be looking again: the path may have several names, so it is no more than
     /// not too long ago.
     pub fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
         if self.count.load(Ordering::SeqCst) == 0 {

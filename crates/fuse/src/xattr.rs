@@ -13,7 +13,7 @@ use pandofs_types::{AclKind, Credentials, Ino};
 /// File capabilities. The kernel asks for them before a file is written to, to take them off.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
-/// What attributes begin with that most callers do not see.
+/// The prefix of attributes that most callers do not see.
 pub(crate) const TRUSTED: &[u8] = b"trusted.";
 
 /// Returns whether there may be an attribute of this name.
@@ -23,7 +23,7 @@ pub(crate) fn is_name(name: &[u8]) -> bool {
     prefixes.iter().any(begins) || AclKind::of_name(name).is_some()
 }
 
-/// What the flags of `setxattr(2)` ask for.
+/// The meaning of the flags of `setxattr(2)`.
 pub(crate) fn mode(flags: i32) -> Result<XattrMode, Errno> {
     match flags {
         0 => Ok(XattrMode::Either),
@@ -43,7 +43,7 @@ pub(crate) fn join<N: AsRef<[u8]>>(names: &[N]) -> Vec<u8> {
     joined
 }
 
-/// How a value of `len` bytes is answered to who has room for `room`.
+/// The answer with a value of `len` bytes to a caller that has room for `room`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Asked with no room: just the size.
@@ -83,7 +83,7 @@ impl PandoFs {
         self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = mode(flags).and_then(|mode| {
             if AclKind::of_name(name).is_some() {
-                // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
+                // Groups and capabilities decide without any refusal if a set-group-id bit stays.
                 let caller = &caller.complete();
                 let set = self.client.setxattr(caller, ino, name, value, mode);
                 return set.map_err(errno);

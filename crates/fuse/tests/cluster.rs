@@ -428,7 +428,7 @@ fn a_file_that_is_appended_to_is_read_by_every_way() {
         .unwrap();
     log.write_all(&[b'd'; 10]).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), 10_030);
-    // What follows what was read, as `tail -f` reads it.
+    // The bytes after those that were read, as `tail -f` reads them.
     seen.clear();
     reader.read_to_end(&mut seen).unwrap();
     assert_eq!(seen, b"bbbbbbbbbbccccccccccdddddddddd");
@@ -456,7 +456,7 @@ fn a_file_that_is_appended_to_is_read_by_every_way() {
     }
 }
 
-/// What `du` and `cp --sparse` see of a file with holes.
+/// A file with holes as `du` and `cp --sparse` see it.
 #[test]
 fn holes_are_found_and_not_counted() {
     if no_fuse() {
@@ -490,7 +490,7 @@ fn holes_are_found_and_not_counted() {
     fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 3 * MIB).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 0);
     assert!(blocks() >= 3 * MIB / 512, "{} blocks", blocks());
-    // What was reserved beyond the end goes when the file is cut to where it ends.
+    // Space reserved beyond the end goes when the file is cut to where it ends.
     file.set_len(0).unwrap();
     assert_eq!(blocks(), 0);
     fallocate(&file, FallocateFlags::empty(), 0, 3 * MIB + 5).unwrap();

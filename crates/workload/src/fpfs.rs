@@ -105,7 +105,7 @@ mod tests {
     use crate::target::{Kernel, Target};
     use crate::{replay, summarize};
 
-    /// What is shipped, and what it is made from.
+    /// The trace that is shipped, and its source.
     const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/fpfs-table-1.trace");
     const SHIPPED_SCALE: f64 = 0.00014;
     const SHIPPED_CLIENTS: u32 = 8;

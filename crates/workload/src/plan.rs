@@ -2,12 +2,12 @@
 
 use crate::op::{Kind, Op};
 
-/// What all clients do at a time; the next phase begins when all are done.
+/// The work of all clients at a time; the next phase begins when all are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Phases of one name are added up.
     pub name: String,
-    /// What each client does, in this order.
+    /// The operations of each client, in this order.
     pub clients: Vec<Vec<Op>>,
 }
 

@@ -6,7 +6,7 @@ use pandofs_model::Rng;
 use pandofs_model::space::{NAMESPACE_1, Space};
 use std::fmt;
 
-/// Which.
+/// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// As LLNL's mdtest: each client a directory of its own.
@@ -64,7 +64,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// How much of it.
+/// The size of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub clients: usize,
@@ -245,7 +245,7 @@ fn macro2(size: &Size) -> Vec<Phase> {
     let mut left_behind = (Vec::new(), Vec::new());
     for client in 0..size.clients {
         let mut rng = Rng::new(size.seed, 0x100 + client as u64);
-        // What it made itself it also removes, so that nobody asks for what has gone.
+        // It also removes what it made itself, so that no one asks for files that are gone.
         let (mut own_files, mut own_directories) = (Vec::new(), Vec::new());
         let mut ops = Vec::new();
         for number in 0..(size.files / size.clients).max(1) {

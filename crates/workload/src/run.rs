@@ -5,7 +5,7 @@ use crate::target::{Target, TargetError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a phase came to; phases of one name together.
+/// The results of a phase; phases of one name together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
     pub name: String,

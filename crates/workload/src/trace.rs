@@ -31,7 +31,7 @@ pub struct Record {
     /// Its place in the trace.
     pub id: u32,
     pub client: u32,
-    /// What other clients must have done before.
+    /// Records of other clients that must be done before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<u32>,
     #[serde(flatten)]
@@ -56,7 +56,7 @@ struct FirstLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     pub clients: u32,
-    /// How many records only prepare.
+    /// Number of records that only prepare.
     pub prepare: u32,
     pub records: Vec<Record>,
 }
@@ -88,7 +88,7 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// What clients did, in an order in which it was done.
+    /// The operations of clients, in an order in which they were done.
     pub fn link(clients: u32, prepare: u32, done: Vec<(u32, Op)>) -> Trace {
         let mut uses = Uses::default();
         let records = (0..)
@@ -185,7 +185,7 @@ impl Trace {
     }
 }
 
-/// What a file may hold.
+/// The contents of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyTrace {
     Trace(Trace),
@@ -224,7 +224,7 @@ fn tell_directories(op: &mut Op, directories: &mut HashSet<String>) {
     }
 }
 
-/// Who used a path last.
+/// The last users of a path.
 #[derive(Debug, Default)]
 struct Uses {
     by_path: HashMap<String, Use>,
@@ -271,14 +271,14 @@ impl Uses {
     }
 }
 
-/// Notes what targets do.
+/// Recorder of the operations of targets.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     done: Arc<Mutex<Vec<(u32, Op)>>>,
 }
 
 impl Recorder {
-    /// A client's target; what succeeds is noted when it is done, so after what it needed.
+    /// A client's target; an operation that succeeds is noted when it is done, so after those that it needed.
     pub fn record(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
         Box::new(Recorded {
             client,
@@ -313,7 +313,7 @@ impl Target for Recorded {
     }
 }
 
-/// Which records are done, and who waits for that.
+/// Records that are done, and waits for them.
 struct Progress {
     done: Mutex<Done>,
     changed: Condvar,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub const CALLER: Credentials = Credentials::ROOT;
-/// How long a cluster may take until nothing is under way.
+/// Time limit for a cluster until nothing is under way.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -33,7 +33,7 @@ impl Counts {
     }
 }
 
-/// What is measured of each protocol, in this order.
+/// The measurements of each protocol, in this order.
 const COLUMNS: [&str; 4] = [
     "messages",
     "log records",

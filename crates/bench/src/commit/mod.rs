@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Those that are compared, in the paper's order.
 const PROTOCOLS: [&str; 3] = ["s2pc-mp", "2pc", "3pc"];
 
-/// What commit protocols and the log cost, and how long a recovery takes.
+/// Costs of the commit protocols and the log, and the time of a recovery.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Options {
     /// Length of the log in those recoveries, in MiB.
     #[arg(long, default_value_t = 10.0)]
     undecided_log: f64,
-    /// What is drawn comes from this.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write every figure here, a JSON object a line.

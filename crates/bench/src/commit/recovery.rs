@@ -110,7 +110,7 @@ impl Killed {
         })
     }
 
-    /// How long it took until the new process is as it is waited for.
+    /// The time until the new process is as it is waited for.
     pub fn until(
         &self,
         observer: &Client,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Footer {
-    /// How many operations there are.
+    /// Number of operations.
     pub ended: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Event {
     pub end: u64,
     pub client: u64,
     pub op: Kind,
-    /// What it is done to, if that is asked for by its number.
+    /// Its object, if that is asked for by its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ino: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,10 +34,10 @@ pub struct Event {
     pub new_dir: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_name: Option<String>,
-    /// What was found, made, moved or removed.
+    /// The object that was found, made, moved or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is: Option<u64>,
-    /// What was exchanged with it.
+    /// The object that was exchanged with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<u64>,
     /// Of `is`, as `find -type` writes it.
@@ -66,7 +66,7 @@ pub struct Event {
     /// Name, inode, kind and size of what a listing with attributes told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<(String, u64, char, u64)>,
-    /// What it failed with.
+    /// Its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<i32>,
     /// It takes the place of its client's one before it, which was refused.
@@ -151,7 +151,7 @@ impl Event {
         }
     }
 
-    /// What was asked for, and what came of it, without times and client.
+    /// An operation with its outcome, without times and client.
     pub fn of(ended: &trace::Event<'_>) -> Event {
         let mut event = asked(&ended.op);
         event.again = ended.again;
@@ -187,7 +187,7 @@ impl Event {
         self.kind = Some(letter(node.kind));
         match self.op {
             Kind::Lookup => self.size = Some(node.attr.size),
-            // What is new is empty in any case.
+            // A new file is empty in any case.
             Kind::Create => self.size = None,
             _ => {}
         }

@@ -62,7 +62,7 @@ impl Schedule {
                 Ok(event) => events.push(event),
                 Err(cause) => match serde_json::from_slice::<Footer>(&line) {
                     Ok(footer) => is_whole = footer.ended == events.len() as u64,
-                    // What a full disk cut.
+                    // A line cut by a full disk.
                     Err(_) if lines.peek().is_none() => is_whole = false,
                     Err(_) => {
                         return Err(TraceError::Line {

@@ -51,7 +51,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// How many were put here so far.
+    /// Number of lines put here so far.
     operations: u64,
     is_ending: bool,
 }
@@ -125,7 +125,7 @@ impl Drop for Recording {
         self.shared.lock().is_ending = true;
         self.shared.to_write.notify_all();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // What went wrong it has said.
+        // It has reported its errors.
         let _ = writer.take().map(JoinHandle::join);
     }
 }
@@ -135,7 +135,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many operations were written, with the last line.
+/// Writes all lines and the last one. Returns the number of operations.
     fn write(&self, mut to: impl Write) -> io::Result<u64> {
         let mut lines = Vec::new();
         loop {

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Results that differ of which is said how.
 const TOLD: usize = 10;
 
-/// What a replay came to.
+/// The results of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Replayed {
     pub operations: u64,

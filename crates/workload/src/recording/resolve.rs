@@ -1,7 +1,7 @@
 //! Paths of the inode numbers in a recording.
 //!
-//! What an inode's path is at some time follows from what was done before: lookups and listings tell where something
-//! is, and what changes names takes it elsewhere. What was there before the recording began is found by what is told
+//! An inode's path at some time follows from earlier operations: lookups and listings show where something
+//! is, and changes of names take it elsewhere. What was there before the recording began is found by what is told
 //! of it first, and is made before a replay.
 
 use super::event::Event;
@@ -31,7 +31,7 @@ pub fn resolve(mut events: Vec<Event>) -> Schedule {
     for event in &events {
         let step = resolver.step(event);
         resolver.happened(event);
-        // What it found was there before it.
+        // The node that it found was there before it.
         steps.append(&mut resolver.by_others);
         match step {
             Some(step) => steps.push(step),
@@ -96,7 +96,7 @@ fn makes(event: &Event) -> bool {
         )
 }
 
-/// What is known of an inode.
+/// The state of an inode.
 #[derive(Debug)]
 struct Known {
     is_dir: bool,
@@ -109,11 +109,11 @@ struct Resolver {
     inodes: HashMap<u64, Known>,
     names: HashMap<Place, u64>,
     clients: HashMap<u64, u32>,
-    /// What is made in the course of the recording.
+    /// Made in the course of the recording.
     made: HashSet<u64>,
     /// Makes what was there before.
     prepare: Vec<Op>,
-    /// What came from elsewhere in the meantime.
+    /// Come from elsewhere in the meantime.
     by_others: Vec<Step>,
 }
 

@@ -18,12 +18,12 @@ const ENOTEMPTY: i32 = 39;
 pub struct Step {
     pub client: u32,
     pub op: Op,
-    /// What it failed with.
+    /// Its error.
     pub error: Option<i32>,
     /// Nanoseconds since the beginning.
     pub start: u64,
     pub end: u64,
-    /// What it was done to; without it, what its path leads to.
+    /// Its object; without it, the one that its path leads to.
     pub inode: Option<u64>,
 }
 
@@ -43,19 +43,19 @@ pub struct Schedule {
     pub(super) rows: Vec<Vec<Vec<u32>>>,
 }
 
-/// What is looked at or changed.
+/// A thing that operations look at or change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// Where a path leads.
     Name(String),
-    /// What a directory lists.
+    /// The listing of a directory.
     Listing(String),
-    /// What an inode is, by its number or its path.
+    /// An inode's attributes and data, by its number or its path.
     Inode(u64),
     Object(String),
 }
 
-/// How; two of one kind but `Alone` do not disturb one another.
+/// The kind of use; two of one kind but `Alone` do not disturb one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Looks = 0,
@@ -115,7 +115,7 @@ impl Schedule {
         }
     }
 
-    /// How many threads or programs did it.
+    /// Number of threads or programs that did it.
     pub fn clients(&self) -> u32 {
         let last = self.steps.iter().map(|step| step.client).max();
         last.map_or(0, |last| last + 1)
@@ -141,7 +141,7 @@ impl Tail {
     }
 }
 
-/// What an operation looks at and changes, each once.
+/// The things that an operation looks at and changes, each once.
 fn touched(step: &Step) -> Vec<(Key, How)> {
     let op = &step.op;
     let mut all: Vec<(Key, How)> = Vec::new();

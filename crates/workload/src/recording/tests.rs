@@ -92,7 +92,7 @@ fn record(
     });
 }
 
-/// What was recorded, without its times.
+/// The recorded lines, without their times.
 fn timeless(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let line = |line: &str| match line.split_once("\"client\"") {
@@ -582,7 +582,7 @@ fn any_history_comes_to_the_same_when_replayed_by_many() {
         let mut steps = Vec::new();
         for at in 0..200 {
             let op = random_op(&mut rng);
-            // Which file is meant is known of a recording, as of any inode with several names.
+            // The file is known of a recording, as any inode with several names is.
             let inode = first.path().join(&op.path).symlink_metadata().ok();
             let inode = inode.map(|metadata| std::os::unix::fs::MetadataExt::ino(&metadata));
             let error = target

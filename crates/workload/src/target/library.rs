@@ -20,7 +20,7 @@ pub struct Library {
     places: Arc<Places>,
 }
 
-/// What paths lead to, for all who work below a directory: who renames or removes something takes it from all. Of two
+/// Cache of the inodes of paths, shared by all that work below a directory: a rename or removal takes one from all. Of two
 /// operations of which one does that to a path of the other one, the caller has one done after the other.
 #[derive(Debug)]
 struct Places {

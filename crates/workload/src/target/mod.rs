@@ -48,7 +48,7 @@ impl TargetError {
 /// Something that does operations; each client has its own.
 pub trait Target: Send {
     /// # Errors
-    /// What the file system said.
+    /// The file system's error.
     fn perform(&mut self, op: &Op) -> Result<(), TargetError>;
 }
 
