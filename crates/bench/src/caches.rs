@@ -2,7 +2,7 @@
 //!
 //! The other mount caches names and attributes for a second.
 //!
-//! Two mounts of one cluster take turns, each in a directory of its own. What is done once pays for a lease that nobody uses; what is
+//! Two mounts of one cluster take turns, each in a directory of its own. A single use pays for a lease that is not used again; what is
 //! looked at again is where caching counts.
 
 use crate::report::machine;
@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut rounds = Rounds::new(CACHES.to_vec(), &PHASES);
     for round in 0..=options.rounds {
         for turn in 0..CACHES.len() {
-            // The order changes, so that nobody always runs after the same neighbour.
+            // The order changes, so that none always runs after the same neighbour.
             let which = (turn + round as usize) % CACHES.len();
             let directory = mounts[which].1.join(format!("{}-{round}", CACHES[which]));
             let rates = measure(&directory, options.files)

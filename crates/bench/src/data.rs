@@ -105,7 +105,7 @@ pub fn compare(run: &DataRun) -> Result<()> {
     for round in 0..=run.rounds {
         for &jobs in &run.jobs {
             for turn in 0..targets.len() {
-                // The order changes, so that nobody always runs after the same neighbour.
+                // The order changes, so that none always runs after the same neighbour.
                 let target = &targets[(turn + round as usize) % targets.len()];
                 for phase in Phase::ALL {
                     let rate = measure(run, target, jobs, phase).with_context(|| {
@@ -171,7 +171,7 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     }
     let result: FioOutput = serde_json::from_slice(&output.stdout).context("fio's output")?;
     let [job] = result.jobs.as_slice() else {
-        bail!("fio tells of {} groups of jobs", result.jobs.len());
+        bail!("fio reports {} groups of jobs", result.jobs.len());
     };
     let side = match phase {
         Phase::Write | Phase::WriteForced => &job.write,

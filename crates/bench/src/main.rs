@@ -97,7 +97,7 @@ fn compare(run: &Run) -> Result<()> {
     for round in 0..=run.rounds {
         for &processes in &run.processes {
             for turn in 0..targets.len() {
-                // The order changes, so that nobody always runs after the same neighbour.
+                // The order changes, so that none always runs after the same neighbour.
                 let target = &targets[(turn + round as usize) % targets.len()];
                 let directory = format!("round-{round}-{processes}");
                 let figures = worker::measure(target, &directory, processes, run.files)

@@ -161,7 +161,7 @@ fn fill_part(cluster: &Path, rank: u64, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Works in `directory` until it is told to stop; microseconds of each operation.
+/// Works in `directory` until it is stopped. Returns the microseconds of each operation.
 fn neighbour(directory: &Path, stop: &AtomicBool) -> Result<[Vec<u32>; OPERATIONS.len()]> {
     let mut waits: [Vec<u32>; OPERATIONS.len()] = Default::default();
     let (file, renamed) = (directory.join("file"), directory.join("renamed"));
@@ -187,7 +187,7 @@ fn neighbour(directory: &Path, stop: &AtomicBool) -> Result<[Vec<u32>; OPERATION
             wait.push(u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX));
         }
         due += CYCLE;
-        // After a long wait it does not catch up: nobody works so.
+        // After a long wait it does not catch up: no user works so.
         due = due.max(Instant::now());
     }
     Ok(waits)

@@ -195,7 +195,7 @@ impl Target {
         Ok(())
     }
 
-    /// Takes everything down; the first thing that fails is told, the rest is still tried.
+    /// Takes everything down; the first failure is reported, the rest is still tried.
     pub fn stop(mut self) -> Result<()> {
         self.take_down()
     }

@@ -57,12 +57,12 @@ fn keep_alive(core: &Core) {
     let cluster = core.clusters.current();
     let has_locks = core.locks.is_used();
     // A file may move to any server with the locks on it, and a server that hears nothing lets them go. The same
-    // holds for an open file, of which the server is to be told again when it was restarted.
+    // holds for an open file, which is registered again with a server that was restarted.
     let has_state = has_locks || core.opens.any();
     let known = |server: &&Arc<Server>| server.was_reached() || has_state;
     for server in cluster.servers().filter(known) {
         server.trim_idle();
-        // It was restarted, and gives no locks until all are told again; or it has let go of the session.
+        // It was restarted, and gives no locks until all are registered again; or it has let go of the session.
         let is_cut_off = has_state && server.is_cut_off();
         if server.silence() >= PING_INTERVAL || server.is_away() || is_cut_off {
             ping(core, server);
@@ -97,10 +97,7 @@ fn report_writes(core: &Core) {
     };
     for file in core.opens.unreported(since) {
         if let Err(error) = core.report(&file, Some(Duration::ZERO)) {
-            tracing::debug!(
-                "what was written to {} is reported later: {error}",
-                file.ino
-            );
+            tracing::debug!("writes to inode {} are reported later: {error}", file.ino);
         }
     }
 }

@@ -11,11 +11,11 @@ use pandofs_types::limits::{
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Entries that are believed at once, and as many attributes.
+    /// Entries, and as many attributes, under leases.
     pub leases: usize,
-    /// Files of which it is known under which lease they are written to.
+    /// Write leases.
     pub write_leases: usize,
-    /// Directories whose maps are known.
+    /// Maps of directories.
     pub dir_maps: usize,
     /// Partitions in all of these maps.
     pub partitions: usize,
@@ -23,9 +23,9 @@ pub struct CacheLimits {
     pub inode_shards: usize,
     /// Closed files with changes that may not be on disk yet.
     pub unsynced: usize,
-    /// Inodes whose reading is still to be told.
+    /// Inodes with reads that are still to be reported.
     pub accesses: usize,
-    /// Connections that nobody uses at the moment and that have their buffers all the same.
+    /// Idle connections that have their buffers all the same.
     pub buffered_connections: usize,
 }
 

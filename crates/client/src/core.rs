@@ -55,7 +55,7 @@ pub(crate) struct Core {
     pub write_behind: WriteBehindLimit,
     pub unsynced: Unsynced,
     pub counts: Counts,
-    /// Number of times that a server was found not to have what the session had told it before.
+    /// Number of times that a server was found without opens that the session had registered with it.
     pub lapses: AtomicU64,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -263,7 +263,7 @@ impl Core {
                 && was_known
             {
                 tracing::info!(
-                    "telling server {}, which does not know them any more, of {} open files",
+                    "registering with server {}, which has forgotten them, {} open files",
                     server.id,
                     all.len(),
                 );
@@ -281,7 +281,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sends one `Reopen` over a connection that nobody else uses yet.
+    /// Sends one `Reopen` over a connection that no other thread uses yet.
     fn reopen(
         &self,
         cluster: &Cluster,
@@ -290,7 +290,7 @@ impl Core {
         opens: Vec<(Ino, u32)>,
     ) -> std::result::Result<(), ConnectError> {
         match self.tell(connection, cluster, shard, Request::Reopen { opens }) {
-            // A shard that is not led there (any more) gets them from whoever finds its new server.
+            // A shard that is not led there (any more) gets them from the thread that finds its new server.
             Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
             // A refusal is rare (the shard may be starting): the whole attempt is repeated.
             Ok(answer) => Err(ConnectError::Unreachable(format!(
@@ -312,7 +312,7 @@ impl Core {
     ) -> std::result::Result<AnswerBody, NotDone> {
         assert!(!request.is_mutation());
         // Taken when the connection is there and given back right after the exchange, so that
-        // whoever waits for one never waits for another server.
+        // a wait for one never waits for another server.
         let slot = self.service_slots.take();
         let key = RequestKey {
             session: self.who.session,
@@ -334,7 +334,7 @@ impl Core {
     }
 
     /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
-    /// counted twice would take a file from whoever has it open still; one that is lost is made
+    /// counted twice would take a file from a program that has it open still; one that is lost is made
     /// good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
         let (shard, inos) = (batch.shard, batch.inos.clone());
@@ -412,7 +412,7 @@ impl Core {
 
     /// Says one thing to a server that needs no shard; false when it could not be said.
     pub fn say(&self, server: &Server, body: &RequestBody) -> bool {
-        // A connection that was idle may have been lost while nobody looked; the second is new.
+        // A connection that was idle may have been lost unnoticed; the second is new.
         for _ in 0..2 {
             let Ok(mut connection) = self.connection(server) else {
                 return false;

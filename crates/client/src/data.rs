@@ -67,7 +67,7 @@ impl Client {
     /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
     /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
     /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and through each
-    /// [open file](Client::open_handle) the first of them, or of further writes, is told if it came to nothing.
+    /// [open file](Client::open_handle) the first of them, or of further writes, gets its error if it failed.
     ///
     /// # Errors
     /// Errors after it was answered; earlier ones `answer` gets.
@@ -80,7 +80,7 @@ impl Client {
         data: &[u8],
         answer: impl FnOnce(Result<()>),
     ) -> Result<()> {
-        // For whoever waits it has ended when it is answered.
+        // For its caller it has ended when it is answered.
         let span = self.span();
         let answer = |result: Result<()>| {
             if let Some(span) = span {
@@ -119,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Forces to disk what this client was told of the file: its data, its size and all else.
+    /// Forces to disk all of the file that was acknowledged to this client: its data, its size and all else.
     ///
     /// # Errors
     /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
@@ -129,8 +129,8 @@ impl Client {
         self.fsync_through(caller, ino, NO_HANDLE)
     }
 
-    /// As [`Client::fsync`], through this open file, which is told once of all that was lost while it was open, whoever
-    /// else was told.
+    /// As [`Client::fsync`], through this open file, which gets one error for all losses while it was open, whichever
+    /// others got it.
     ///
     /// # Errors
     /// See there.
@@ -270,7 +270,7 @@ impl Core {
         }
         if !ask_size && are_short(&runs, &answers) {
             // Either there is a hole, or somebody else has cut the file off: what is cut off is missing in
-            // the data objects before whoever did it has its answer.
+            // the data objects before its caller has the answer.
             let request = Request::GetAttr { ino: file.ino };
             let inode = self.ask(caller, Target::Inode(file.ino), request)?;
             file.learn(known.token, &inode_of(inode)?);
@@ -379,7 +379,7 @@ impl Core {
         let calls = write_calls(file.ino, layout, cuts, offset, data);
         let written = match self.try_objects(calls) {
             Ok(None) => Ok(()),
-            // It was answered before that cut, and nobody knows what of it would be left.
+            // It was answered before that cut, and it is unknown what of it would be left.
             Ok(Some(_)) => {
                 let ino = file.ino;
                 tracing::error!(
@@ -512,7 +512,7 @@ impl Core {
     }
 
     fn sync(&self, caller: &Credentials, file: &File, handle: u64) -> Result<()> {
-        // Before the shard is told to force: the size belongs to what it forces.
+        // Before the shard forces: the size belongs to that.
         self.report(file, None)?;
         let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {

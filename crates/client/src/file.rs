@@ -78,7 +78,7 @@ struct WriteBehind {
 }
 
 /// Taken before a request and handed back with its answer, tells whether another answer about the
-/// same file came in between: then nobody knows which one is the newer.
+/// same file came in between: then it is unknown which one is the newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Token(u64);
 
@@ -97,7 +97,7 @@ struct Known {
     pending: Option<Pending>,
     /// No two of them overlap.
     writes_behind: Vec<WriteBehind>,
-    /// Why what had been answered came to nothing.
+    /// Failures of acknowledged writes.
     failures: Failures,
     turns: Turns,
 }
@@ -247,7 +247,7 @@ impl File {
         known.cuts = known.cuts.max(FIRST_CUTS);
     }
 
-    /// Returns whether anything was written that the shard was not told of before.
+    /// Returns whether there are writes that were never reported to the shard.
     pub fn has_unknown_writes(&self) -> bool {
         let known = self.known();
         !known.writes_behind.is_empty()
@@ -283,7 +283,7 @@ impl File {
     }
 
     /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
-    /// was so to whoever looked since it began, so that the file never ends sooner in between.
+    /// was so to readers since it began, so that the file never ends sooner in between.
     pub fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known
@@ -312,7 +312,7 @@ impl File {
     /// Waits until the servers have what was written to these bytes and answered before.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more ([`crate::Cancellation`]).
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
     pub fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
         self.settle(range).map(drop)
     }

@@ -82,7 +82,7 @@ impl Core {
             }
         };
         if let Err(error) = released {
-            tracing::error!(%ino, %error, "what was written is not reported");
+            tracing::error!(%ino, %error, "writes are not reported");
         }
     }
 }

@@ -220,7 +220,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::flush`], of what was lost while this open file was open. It stays to be told by
+    /// As [`Client::flush`], for losses while this open file was open. They stay to be reported by
     /// [`Client::fsync_through`]: a descriptor of an open file is closed by each program that has inherited it.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::flush`] for one who tells nobody what it comes to: what was lost is still to be told.
+    /// As [`Client::flush`] for a caller that passes no result on: losses are still to be reported.
     ///
     /// # Errors
     /// The file system's.
@@ -246,7 +246,7 @@ impl Client {
     }
 
     /// Says that what was opened last is used under this number from now on, until [`Client::unlock_handle`]: through
-    /// each it is told once if something is lost that was answered.
+    /// each open file gets one error if an acknowledged change is lost.
     pub fn open_handle(&self, ino: Ino, handle: u64) {
         if let Some(file) = self.core().opens.file(ino) {
             file.open_handle(handle);
@@ -259,7 +259,7 @@ impl Core {
     pub(crate) fn release(&self, ino: Ino) -> Result<()> {
         let file = self.opens.file(ino);
         let is_last = self.opens.count(ino).is_some_and(|(count, _)| count == 1);
-        // Nobody reports it later.
+        // It is not reported later.
         let report = |file: &Option<Arc<File>>| match file {
             Some(file) if is_last => {
                 cancellation::suppressed(|| self.report(file, None)).map(|_| ())
@@ -271,7 +271,7 @@ impl Core {
             self.opens.release(ino),
             "inode {ino} was released and is not open"
         );
-        // Once more: somebody may have written in between. Nobody finds the file any more now.
+        // Once more: there may be a write in between. The file cannot be found any more now.
         let reported = reported.and_then(|()| report(&file));
         if is_last {
             self.lease_cache.forget_write_lease(ino);
@@ -379,7 +379,7 @@ impl Core {
 
     /// A branch file was opened where it was made, not by the server that answered. That server may have been restarted
     /// since without this client's hearing of it, now or later: a server with which nothing was ever registered is one
-    /// that this client has no connection to, and is told.
+    /// that this client has no connection to, and is registered there.
     pub fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
         let cluster = self.clusters.current();
         let Some(there) = cluster.leader(entry.shard) else {
@@ -402,7 +402,7 @@ impl Core {
         };
         if let Err(error) = self.ask(&Credentials::ROOT, Target::Shard(shard), request) {
             let error = ClientError::from(error);
-            tracing::warn!("inode {ino} is open and shard {shard} may not know: {error}");
+            tracing::warn!("inode {ino} is open, which shard {shard} may not have: {error}");
         }
     }
 
@@ -455,14 +455,11 @@ impl Core {
         }
     }
 
-    /// At the end of the session: nobody will ask for these any more.
+    /// At the end of the session: these are not asked for any more.
     pub fn report_all(&self) {
         for file in self.opens.unreported(Instant::now()) {
             if let Err(error) = self.report(&file, None) {
-                tracing::error!(
-                    "what was written to inode {} is not reported: {error}",
-                    file.ino
-                );
+                tracing::error!("writes to inode {} are not reported: {error}", file.ino);
             }
         }
     }
@@ -496,6 +493,6 @@ pub(crate) fn inode_of(reply: Reply) -> Result<InodeReply> {
 
 pub(crate) fn unexpected(reply: &Reply) -> ClientError {
     ClientError::Protocol(format!(
-        "a shard gave the answer to another question: {reply:?}"
+        "a shard gave an answer of the wrong kind: {reply:?}"
     ))
 }

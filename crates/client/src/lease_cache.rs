@@ -442,7 +442,7 @@ impl LeaseCache {
         untils.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// The inode as it is believed; if it is a directory, on these shards, its parts on others than its own; and
+    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than its own; and
     /// until when.
     pub fn inode(
         &self,
@@ -466,7 +466,7 @@ impl LeaseCache {
         Some((inode.reply.clone(), others, until))
     }
 
-    /// The attributes of what is no directory, as they are believed, and until when.
+    /// The cached attributes of an inode that is no directory, and the end of their lease.
     pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
         let state = self.state();
         let inode = state.inodes.get(&ino)?;
@@ -644,7 +644,7 @@ impl LeaseCache {
         }
     }
 
-    /// Shards were told that these were read.
+    /// Notes that reads of these were reported to shards.
     pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
         if self.is_on() {
             let mut state = self.state();

@@ -68,7 +68,7 @@ impl Turn<'_> {
     /// Waits until it is the first.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more ([`crate::Cancellation`]).
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
     fn wait(&self) -> Result<()> {
         let since = Instant::now();
         let is_behind = |lines: &mut Lines| {
@@ -117,7 +117,7 @@ impl Core {
     /// Waits until nothing is asked any more of what came up before about this owner's locks of the file.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
         let turn = self.lock_turns.line_up((ino, kind, owner));
         turn.wait()?;
@@ -128,7 +128,7 @@ impl Core {
 impl Client {
     /// A process closes a descriptor of the open file. What was written is reported, as by [`Client::flush`], and what
     /// it has locked with `fcntl()` through any of the file is unlocked, also if it is killed meanwhile. What the
-    /// open file itself has locked may be unlocked next, and whoever tries to lock meanwhile is kept until that is known.
+    /// open file itself has locked may be unlocked next, and locks meanwhile are kept waiting until that is known.
     ///
     /// # Errors
     /// Those of [`Client::flush`] and of [`Client::unlock`].
@@ -181,7 +181,7 @@ impl Client {
         let mut result = Ok(());
         // Processes have closed it before. What is left is what is owned by the open file.
         for (kind, owner) in core.locks.closed(ino, handle) {
-            // With its turn: nobody knows any more from here on that there is something to unlock.
+            // With its turn: from here on it is not known any more that there is something to unlock.
             let unlocked = cancellation::suppressed(|| {
                 let _turn = core.lock_turn(ino, kind, owner)?;
                 core.unlock(ino, kind, owner, LockRange::WHOLE)

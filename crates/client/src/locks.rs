@@ -2,7 +2,7 @@
 //!
 //! The session remembers which locks it has, to tell them again to a server that was restarted: a lock that
 //! is about to be given up is forgotten before the server is asked to take it back, and one that was given
-//! is remembered only if the server is still the one that gave it, so that what is told again is never more
+//! is remembered only if the server is still the one that gave it, so that registrations are never more
 //! than what the server gave.
 //!
 //! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to others,
@@ -312,7 +312,7 @@ impl LockWait {
             let answer = core.ask_call(&mut call);
             let mut is_over = self.is_over();
             let result = match answer {
-                // Nobody else tells who waits that it would have to wait.
+                // No one else reports to the caller that it would have to wait.
                 Err(Failure::Client(ClientError::Fs(FsError::WouldBlock))) if self.blocking => {
                     Err(FsError::Interrupted.into())
                 }
@@ -368,7 +368,7 @@ impl Drop for LockWait {
 }
 
 impl Client {
-    /// Locks a file if nobody has a lock in the way. `handle` tells the client's open files apart, and the
+    /// Locks a file if no lock is in the way. `handle` tells the client's open files apart, and the
     /// owner in `lock` its owners.
     ///
     /// # Errors
@@ -388,7 +388,7 @@ impl Client {
             }
             match core.locked(ino, &lock, &call, answer) {
                 Some(Ok(())) if cancellation::is_abandoned() => {
-                    // The program will not know that it has it, and whoever is given its number has not asked for it.
+                    // The program will not know that it has it, and the next one with its number has not asked for it.
                     core.unlock(ino, lock.kind, lock.owner, lock.range)?;
                     return Err(FsError::Interrupted.into());
                 }
@@ -546,7 +546,7 @@ impl Core {
     /// To be called in the owner's turn ([`Core::lock_turn`]).
     pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
         let middle_of = self.locks.split_by(ino, kind, owner, range);
-        // First: were it still told to a server that restarts, the server would keep it.
+        // First: were it still registered with a server that restarts, the server would keep it.
         if !self.locks.forget(ino, kind, owner, range) {
             return Ok(());
         }

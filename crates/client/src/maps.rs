@@ -108,7 +108,7 @@ fn stripe_of(ino: Ino) -> usize {
     (ino.serial() as usize).wrapping_add(usize::from(ino.birth_shard().0)) % STRIPES
 }
 
-/// The maps of the directories that were split. One that is not here is believed to be at its home.
+/// The maps of the directories that were split. One that is not here is taken to be at its home.
 #[derive(Debug)]
 pub struct DirMaps {
     maps: Cache<DirMap>,

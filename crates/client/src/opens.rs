@@ -147,8 +147,8 @@ impl<F> Opens<F> {
             || self.tables.iter().any(|table| !lock(table).is_empty())
     }
 
-    /// All that is to be told to each of `shards`, which one server leads that was restarted: what is open there, and
-    /// what is believed to be open elsewhere, on others of them too, as an inode may have moved there without this
+    /// All opens to register with each of `shards`, which one server leads that was restarted: what is open there, and
+    /// what is open elsewhere as far as known, on others of them too, as an inode may have moved there without this
     /// client having heard of it. Of what is not there nothing is counted. The closes queued for these shards are in the
     /// counts and therefore dropped; from then on `registrations` is one more.
     ///
@@ -212,7 +212,7 @@ impl<F> Opens<F> {
         batches
     }
 
-    /// Closes of a batch for this shard were told, or put back, or given up.
+    /// Closes of a batch for this shard were sent, or put back, or given up.
     pub fn settled(&self, shard: ShardId, inos: &[Ino]) {
         let mut queue = self.queue();
         for &ino in inos {

@@ -332,7 +332,7 @@ impl Connection {
 
 /// A socket that takes little: a write waits until it takes more, or is cancelled. Never `WouldBlock`.
 ///
-/// (A server stands still and many write 1 MiB each, more than a socket takes. Without cancellation, nobody of
+/// (A server stands still and many write 1 MiB each, more than a socket takes. Without cancellation, none of
 /// them could be killed, and no other thread would take the requests of those who need other servers.)
 struct Patient<'a> {
     stream: &'a mut Stream,
@@ -359,7 +359,7 @@ impl Patient<'_> {
             }
             if !cancellation::may_wait(waited) {
                 self.is_abandoned = true;
-                return Err(io::Error::other("nobody wants the answer"));
+                return Err(io::Error::other("the caller is gone"));
             }
         }
     }
@@ -379,7 +379,7 @@ impl Write for Patient<'_> {
     }
 }
 
-/// One server, and the connections to it that nobody uses at the moment.
+/// One server, and the idle connections to it.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub id: ServerId,
@@ -388,7 +388,7 @@ pub(crate) struct Server {
     idle: Mutex<Vec<Connection>>,
     /// So many of them keep their buffers, those that were used last.
     buffered: AtomicUsize,
-    /// To whom the session's opens are registered; none before the first connection. Held while they are being
+    /// The process that the session's opens are registered with; none before the first connection. Held while they are being
     /// registered, so that no request gets ahead.
     pub registered: Mutex<Registered>,
     /// Number of times that it was begun to register the opens. A connection of an earlier count reached an
@@ -402,12 +402,12 @@ pub(crate) struct Server {
     presence: Mutex<Presence>,
 }
 
-/// The state of what the server was told of what the session has.
+/// The registration of the session's opens and locks with a server.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
-    /// All that the session has was told to the server that said this.
+    /// All of them are registered with the process that gave this.
     pub with: Option<Acquaintance>,
-    /// It was told to one before, or begun to be.
+    /// They were registered with an earlier one, or begun to be.
     pub before: bool,
 }
 
@@ -466,7 +466,7 @@ impl Server {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Returns whether it has closed a connection that nobody uses, as it does when it ends.
+    /// Returns whether it has closed an idle connection, as it does when it ends.
     pub fn is_cut_off(&self) -> bool {
         let idle = self.idle();
         idle.iter().any(|connection| connection.stream.has_input())
@@ -493,7 +493,7 @@ impl Server {
         }
     }
 
-    /// Lets so many of its connections that nobody uses keep their buffers.
+    /// Lets so many of its idle connections keep their buffers.
     pub fn keep_buffers(&self, connections: usize) {
         self.buffered.store(connections, Ordering::Relaxed);
     }
@@ -505,13 +505,13 @@ impl Server {
         self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }
 
-    /// Closes the connections nobody uses: when one is lost the others are, too, as a rule.
+    /// Closes the idle connections: when one is lost the others are, too, as a rule.
     pub fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle());
         drop(closed);
     }
 
-    /// Gives back memory that the connections nobody uses do not need. To be called every few
+    /// Gives back memory that idle connections do not need. To be called every few
     /// seconds.
     pub fn trim_idle(&self) {
         for connection in self.idle().iter_mut() {

@@ -47,7 +47,7 @@ impl Core {
                 call.away_since.get_or_insert(since);
                 call.lost += 1;
                 if call.lost == 1 {
-                    // As a rule it was an old connection, lost while nobody looked.
+                    // As a rule it was an old connection, lost unnoticed.
                     return Next::Again(Duration::ZERO);
                 }
                 self.wait_for_server(call, server, cause)
@@ -203,7 +203,7 @@ impl Core {
 
     fn wait_for_server(&self, call: &mut Call, server: ServerId, cause: String) -> Next {
         let Some(since) = call.away_since else {
-            unreachable!("whoever waits for a server has noted since when");
+            unreachable!("a wait for a server has a beginning");
         };
         if self.is_enough(call, since) {
             return give_up(if call.in_doubt {

@@ -110,7 +110,7 @@ impl Client {
         let until = core.lease_cache.listed_until(keys, entries);
         let now = Boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
-        let believed = |(until, entry): (ListedUntil, &Entry)| {
+        let cached = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
                 // This client may know better than servers what it has written.
                 Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_cached_for(attr),
@@ -118,7 +118,7 @@ impl Client {
             };
             (left(until.name), attr)
         };
-        until.into_iter().zip(entries).map(believed).collect()
+        until.into_iter().zip(entries).map(cached).collect()
     }
 
     /// The rest of the lease of a directory's attributes, whatever they are: the time in which no other client changes
@@ -132,11 +132,11 @@ impl Client {
     /// The rest of the lease of these attributes.
     pub fn attr_cached_for(&self, attr: &Attr) -> Duration {
         let core = self.core();
-        let believed = match attr.kind {
+        let cached = match attr.kind {
             FileKind::Dir => {
                 let shards = core.maps.map(attr.ino).shards();
-                let believed = core.lease_cache.inode(attr.ino, &shards);
-                believed.map(|(inode, parts, until)| {
+                let cached = core.lease_cache.inode(attr.ino, &shards);
+                cached.map(|(inode, parts, until)| {
                     let mut known = inode.attr;
                     crate::dirs::add_parts(&mut known, &parts);
                     (known, until)
@@ -144,7 +144,7 @@ impl Client {
             }
             _ => core.lease_cache.attr(attr.ino),
         };
-        let Some((mut known, until)) = believed else {
+        let Some((mut known, until)) = cached else {
             return Duration::ZERO;
         };
         core.correct(&mut known);
@@ -199,11 +199,11 @@ fn run(core: &Weak<Core>, id: ServerId) {
         if let Some((Ok((mut connection, _)), server)) = connected {
             let mut waiting = Vec::new();
             let ended = converse(core, &server, &mut connection, &mut waiting);
-            tracing::debug!("server {id} tells of recalls no longer: {ended:?}");
+            tracing::debug!("server {id} sends no recalls any more: {ended:?}");
             let Some(core) = core.upgrade() else {
                 return;
             };
-            // Or nobody could ever write under a lease of these again.
+            // Otherwise no write could ever begin under a lease of these again.
             for recall in waiting {
                 core.lease_cache.recall(&recall.keys, false);
             }

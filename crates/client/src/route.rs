@@ -71,8 +71,8 @@ impl Core {
 
     /// Sends a request until there is an answer for good.
     pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
-        if let Some(believed) = self.believed(call) {
-            return self.finish(call, Outcome::Answered(believed));
+        if let Some(cached) = self.cached_answer(call) {
+            return self.finish(call, Outcome::Answered(cached));
         }
         let change = self.change(call);
         self.take_slot(call);
@@ -94,8 +94,8 @@ impl Core {
         answer
     }
 
-    /// The answer, if it is believed.
-    fn believed(&self, call: &Call) -> Option<AnswerBody> {
+    /// The answer, if it is cached.
+    fn cached_answer(&self, call: &Call) -> Option<AnswerBody> {
         if !call.uses_lease_cache || call.inner {
             return None;
         }
@@ -148,8 +148,8 @@ impl Core {
         let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = calls
             .iter_mut()
             .map(|call| {
-                let believed = self.believed(call)?;
-                Some(self.finish(call, Outcome::Answered(believed)))
+                let cached = self.cached_answer(call)?;
+                Some(self.finish(call, Outcome::Answered(cached)))
             })
             .collect();
         let mut open: Vec<usize> = (0..calls.len()).collect();

@@ -8,7 +8,7 @@ use pandofs_api::{Layout, Refusal, Request, ShardRequest};
 use pandofs_placement::DirMap;
 use pandofs_types::{Epoch, FsError, HashKey, Ino, Position, ServerId, ShardId};
 
-/// To whom a request goes.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The shard that holds this position of the directory.
@@ -140,7 +140,7 @@ impl Router<'_> {
                 match asked.map(|asked| (asked, new_dir(&asked.request))) {
                     Some((asked, Some(dir))) => self.misdirected(target, asked, dir, map),
                     _ => Reaction::Broken(
-                        "a request without a new name was told that it is elsewhere".into(),
+                        "a shard redirected the new name of a request without one".into(),
                     ),
                 }
             }

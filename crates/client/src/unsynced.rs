@@ -3,14 +3,14 @@
 //! Servers acknowledge changes before they are on disk: those of a data object are in the memory of the server's
 //! *machine*, and so is the end of its log. A server that is killed loses nothing of it. When its machine loses power it
 //! is gone, and a force that is asked for afterwards finds nothing to do: without this table it would succeed, and a
-//! program would take for safe what nobody has. (A client writes, the machine is started anew, the client's connection is
+//! program would take for safe what is lost. (A client writes, the machine is started anew, the client's connection is
 //! made again as after any restart, `fsync` has the server force an object that it does not have.)
 //!
 //! So each connection knows in which start of the machine its server runs ([`Machine`]), an acknowledged change is
 //! remembered with it, and a force that is answered from another start has come too late for that change. It fails,
 //! once through each open file, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
 //!
-//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file is told of
+//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file reports losses of
 //! its data, its attributes and the name that this client gave it last, as with ext4, whose journal has all of them or
 //! none; that of a directory of its names. Of each inode and place it is remembered which changes there were, counted
 //! over the whole client, not how many. A force of a log covers all that its server acknowledged before, whichever inode
@@ -165,7 +165,7 @@ impl Unsynced {
     }
 
     /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those that had lost
-    /// something of it by then, once, and calls `lose` if there are any before anybody else is told that there are none.
+    /// something of it by then, once, and calls `lose` if there are any before another caller finds that there are none.
     pub fn forced(
         &self,
         ino: Ino,

@@ -12,7 +12,7 @@ pub(crate) struct WriteBehindLimit {
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    /// When one came to nothing, the last time.
+    /// The time of the last one that failed.
     failed: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ impl WriteBehindLimit {
         may_be
     }
 
-    /// One that was counted has come to its end, or to nothing.
+    /// Counts one off, which was done or failed.
     pub fn end(&self, is_done: bool) {
         let mut state = self.state();
         assert!(state.under_way > 0, "a write ends that did not begin");

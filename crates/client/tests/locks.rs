@@ -212,7 +212,7 @@ fn who_does_not_wait_is_told_that_it_is_not_known_yet() {
 /// A program is killed, and gone before its locks are unlocked; the next one has its number.
 #[test]
 fn a_late_unlocking_does_not_take_the_next_programs_lock() {
-// Set by the cancellation of each thread, which is a plain function.
+    // Set by the cancellation of each thread, which is a plain function.
     static IS_LET_GO: AtomicBool = AtomicBool::new(false);
     static NEXT_WAITS: AtomicBool = AtomicBool::new(false);
     let folder = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
 }
 
-/// As two processes that have it open. Each is told, whoever forces or closes it first and makes nothing of it.
+/// As two processes that have it open. Each gets the error, whichever forces or closes it first and ignores it.
 #[test]
 fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     let bench = Bench::new();
@@ -121,10 +121,10 @@ fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     bench.servers[OBJECT].restart_machine();
     assert_eq!(sync(1), LOST);
     assert_eq!(sync(1), Ok(()));
-    // Opened when somebody had been told.
+    // Opened when another one had got the error.
     client.open_handle(FILE, 3);
     assert_eq!(sync(3), Ok(()));
-    // Programs that have inherited it close it, and none looks at what that comes to.
+    // Programs that have inherited it close it, and none looks at the result.
     assert_eq!(client.close_descriptor(FILE, 2, 0), LOST);
     assert_eq!(sync(2), LOST);
     assert_eq!(sync(2), Ok(()));
@@ -180,7 +180,7 @@ fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
     assert_eq!(client.flush_through(FILE, 2), full);
     assert_eq!(client.fsync_through(&ME, FILE, 2), full);
     assert_eq!(client.flush_through(FILE, 2), Ok(()));
-    // Nobody is told by what looks after the size alone.
+    // A look at the size alone reports nothing.
     assert_eq!(client.report_written(FILE), Ok(()));
     assert_eq!(client.fsync_through(&ME, FILE, 1), full);
     // An error not reported through an open file that is closed is gone with it.

@@ -171,7 +171,7 @@ impl Abandoned {
     }
 }
 
-/// The operation of this thread goes on, and nobody wants it any more: lets the program go, if that may be.
+/// Abandons the operation of this thread, which goes on: lets the program go, if that may be.
 pub(crate) fn abandon() {
     HANDLED.with_borrow(|handled| {
         if let Some(handled) = handled {
@@ -204,7 +204,7 @@ impl PandoFs {
                     self.no_xattrs.forget(ino);
                     self.kernel.forget_content(ino, 0, TO_THE_LAST_BYTE);
                 }
-                // Not here: the directory may be locked by who waits for a server. With time-outs it is believed until
+                // Not here: the directory may be locked by a program that waits for a server. With time-outs it is cached until
                 // they are over.
                 Changed::Name(dir, name) => {
                     let key = self.client.entry_key(dir, &name);

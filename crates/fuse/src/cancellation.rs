@@ -5,7 +5,7 @@
 //!
 //! The kernel tells of a signal by `INTERRUPT`, whatever signal it is, and then waits for the answer. A program that
 //! handles a signal is not to see a call fail for it where no other file system's calls do (signal(7)); of one that
-//! is being killed nobody sees how its calls end. Which of the two it is stands in `/proc`:
+//! is being killed the ends of its calls are not seen. Which of the two it is stands in `/proc`:
 //!
 //! - A thread that is to be killed has `SIGKILL` pending. That is so whatever kills it: of a signal that ends a
 //!   process the kernel makes a `SIGKILL` for each of its threads (signal(7); `complete_signal` in kernel/signal.c).
@@ -17,9 +17,9 @@
 //!
 //! While a request is under way the thread that made it is there, and its number means it.
 //!
-//! Much of `/proc/PID` the kernel lets nobody read while the process is in execve(2), `stat` among it (`exec_update_lock`).
+//! Much of `/proc/PID` cannot be read while the process is in execve(2), `stat` among it (`exec_update_lock`).
 //! execve closes files, which is a `FLUSH`: a mount that read `stat` then would wait for its own answer, and with it
-//! whoever else looks at the process. `status` may always be read, and of a process in execve it tells of memory.
+//! all that look at the process. `status` may always be read, and of a process in execve it tells of memory.
 
 use crate::abandoned;
 use pandofs_client::Cancellation;

@@ -117,7 +117,7 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
 }
 
 /// Attributes for an entry of which only this much is known; for answers that the kernel may not
-/// believe for any time.
+/// cache for any time.
 pub(crate) fn unknown_attr(ino: Ino, kind: FileKind) -> FileAttr {
     file_attr(&Attr {
         ino,

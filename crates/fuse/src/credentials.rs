@@ -20,7 +20,7 @@
 //! Capabilities count for processes of the user name space in which this one is, which is the mount's. Those of
 //! others hold for what their name space owns, and no mount is its. Callers that this process cannot see, because
 //! they are in no process-id name space of its, and requests that the kernel makes on its own (read-ahead, closes)
-//! go by the user's number: 0 may do everything, and nobody else more than users may.
+//! go by the user's number: 0 may do everything, and no other more than users may.
 
 use fuser::{Request, WriteFlags};
 use pandofs_client::ClientError;
@@ -228,7 +228,7 @@ pub fn own_capabilities() -> Capabilities {
 }
 
 /// The effective capabilities of a process or thread, none if they are those of another user name space than
-/// this process's; `None` when it cannot be told.
+/// this process's; `None` when it cannot be read.
 fn capabilities_of(pid: u32) -> Option<Capabilities> {
     let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let found = known(capabilities(Some(number)).ok()?.effective);

@@ -56,12 +56,12 @@ impl DeadDirs {
         }
     }
 
-    /// The directory, whose attributes were these, was removed, or another mount changes it in some way. Nobody looks here
+    /// The directory, whose attributes were these, was removed, or another mount changes it in some way. No one looks here
     /// as long as a server knows it.
     pub fn removed(&self, attr: Attr) {
         let mut kept = self.lock();
         // The kernel forgets most of them at once; who keeps so many in use loses what was kept longest
-        // for nobody.
+        // for none.
         if kept.len() >= MAX_KNOWN_DIRECTORIES {
             kept.retain(|_, kept| kept.opens > 0);
         }

@@ -5,11 +5,11 @@
 //! thing (Linux 6.18, `fuse_dir_changed` and `fuse_permission`, which checks permissions because of
 //! `default_permissions`). For PandoFS that is the dearest question of all: the answer is gathered from
 //! every shard that carries a part of the directory. So a thousand creations would ask a thousand times
-//! what each of them told already.
+//! what each of them answered already.
 //!
-//! Here it is remembered what a directory's attributes were when servers last told, and what this mount
+//! Here a directory's attributes in the last answer of servers are remembered, and what this mount
 //! did to the directory since, and from the two the question is answered, for as long as the kernel
-//! might have believed the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends when
+//! might have cached the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends when
 //! another mount changes the directory): what other mounts do is seen no later than without, and what this
 //! one does at once.
 //!
@@ -222,7 +222,7 @@ impl DirAttrs {
         assert!(stripe.under_way > 0, "a change ended that never began");
         stripe.under_way -= 1;
         // Counted while the stripe is locked: a question that is asked from here on sees this change,
-        // and no question that was asked before can be told without seeing it in `last`.
+        // and no answer to a question from before can be taken in without seeing it in `last`.
         stripe.last = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
         let (entries, directory, at) = match outcome {
             Outcome::Added { directory, at } => (1, directory, at),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     /// A question overlaps a change when the change is under way at any time between asking and being
-    /// told: then nobody knows whether the answer has it in it.
+    /// taken in: then it is unknown if the answer has it in it.
     #[test]
     fn an_answer_that_overlaps_a_change_is_used_only_while_the_directory_is_busy() {
         type Play = fn(&DirAttrs, Instant);
@@ -413,13 +413,13 @@ mod tests {
                 attrs.change(DIR).ended(added(20));
                 attrs.learn_at(&attr(4, 20), asked, SECOND, now);
             }),
-            ("asked before, told within", |attrs, now| {
+            ("asked before, learnt within", |attrs, now| {
                 let asked = attrs.ask();
                 let change = attrs.change(DIR);
                 attrs.learn_at(&attr(4, 20), asked, SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
-            ("asked within, told after", |attrs, now| {
+            ("asked within, learnt after", |attrs, now| {
                 let change = attrs.change(DIR);
                 let asked = attrs.ask();
                 change.ended(added(20));

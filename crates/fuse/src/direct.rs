@@ -24,7 +24,7 @@ pub const FS_TYPE: &str = "fuse.pandofs";
 /// # Errors
 /// The system's; who is not root may not.
 pub(crate) fn read_ahead(mountpoint: &Path, bytes: usize) -> io::Result<()> {
-    // Asks nobody: the one who would answer may not be there yet.
+    // Asks no server: the one that would answer may not be there yet.
     let root = rustix::fs::statx(
         rustix::fs::CWD,
         mountpoint,

@@ -254,7 +254,7 @@ impl Filesystem for PandoFs {
             });
         match opened {
             Ok(_) if fuser::is_answered_early() => {
-                self.close_for_nobody(ino(number));
+                self.close_abandoned(ino(number));
                 reply.error(Errno::EINTR);
             }
             Ok(_) => reply.opened(self.opened(ino(number), flags), self.open_flags(flags)),
@@ -371,7 +371,7 @@ impl Filesystem for PandoFs {
             .client
             .write_behind(&caller, ino, handle.0, offset, data, answer);
         if let Err(error) = done {
-            tracing::warn!(%ino, offset, length, %error, "not written");
+            tracing::warn!(%ino, offset, length, %error, "a write failed after it was answered");
             // It has the bytes that the servers do not have.
             self.kernel.forget_content(ino, offset, u64::from(length));
         }
@@ -390,7 +390,7 @@ impl Filesystem for PandoFs {
         reply_empty(reply, closed.map_err(errno));
     }
 
-    /// Nobody waits for the answer.
+    /// The answer is not waited for.
     fn release(
         &self,
         _: &Request,
@@ -559,7 +559,7 @@ impl Filesystem for PandoFs {
         let names = if self.no_xattrs.holds(ino) {
             Ok(Vec::new())
         } else {
-            // Nobody is refused, but not everybody sees all.
+            // No caller is refused, but not every one sees all.
             let caller = &Caller::from(request).capable();
             self.client.listxattr(caller, ino).map_err(errno)
         };

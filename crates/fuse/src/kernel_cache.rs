@@ -109,7 +109,7 @@ impl KernelCache {
     pub fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
         let now = Instant::now();
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nearly in order: none is believed for longer than a lease.
+        // Nearly in order: none is cached for longer than a lease.
         while inodes.front().is_some_and(|(until, _)| *until <= now) {
             inodes.pop_front();
         }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn inodes_are_remembered_as_long_as_the_kernel_believes_them() {
+    fn inodes_are_remembered_as_long_as_the_kernel_caches_them() {
         let cache = KernelCache::within(MAX_CACHED_LEASES);
         assert!(cache.note(Ino(1), Duration::ZERO));
         assert!(cache.note(Ino(2), HOUR));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_told_than_can_be_taken_back() {
+    fn no_more_is_cached_than_can_be_invalidated() {
         let cache = KernelCache::within(MAX_CACHED_LEASES);
         let noted = (0..3 * MAX_CACHED_LEASES as u64)
             .filter(|&number| cache.note(Ino(number), HOUR))
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_for_a_while_and_taken_out_once() {
+    fn names_are_cached_for_a_while_and_taken_out_once() {
         let cache = KernelCache::within(MAX_CACHED_LEASES);
         let (dir, a, b) = (Ino(9), named("a"), named("b"));
         let note = |number, name, leased| {

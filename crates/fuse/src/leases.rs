@@ -53,14 +53,14 @@ impl Cached {
         let abi = kernel.kernel_abi();
         let can_expire = (abi.0, abi.1) >= EXPIRY_SINCE;
         if !can_expire {
-            tracing::info!("this kernel cannot let names expire: it asks for each");
+            tracing::info!("this kernel cannot expire names: it caches none and asks for each");
         }
         self.can_expire.store(can_expire, Ordering::SeqCst);
     }
 }
 
 /// The parts of a mount that recalls concern.
-pub(crate) struct Hearers {
+pub(crate) struct RecallListeners {
     pub kernel: Kernel,
     pub cached: Arc<Cached>,
     pub dir_attrs: Arc<DirAttrs>,
@@ -68,7 +68,7 @@ pub(crate) struct Hearers {
     pub no_xattrs: Arc<NoXattrs>,
 }
 
-impl Hearers {
+impl RecallListeners {
     /// Has the client take leases, and the kernel hear of recalls.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Hearers {
                 for ino in keys.iter().chain(*own).filter_map(inode) {
                     self.forget(ino);
                 }
-                // They stay known: what is renamed is still believed, by another name.
+                // They stay known: a renamed one is still cached, by another name.
                 let own = kernel_cache.look_up_names(own.iter().copied());
                 self.cached.invalidations.invalidate_later(own);
                 let names = kernel_cache.take_names(keys.iter().copied());
@@ -182,12 +182,12 @@ impl PandoFs {
         let kernel_cache = &self.cached.kernel_cache;
         let key = |entry: &Entry| self.client.entry_key(dir, &entry.name);
         let keys: Vec<_> = entries.iter().map(key).collect();
-        let believed = self.client.listed_cached_for(&keys, entries);
-        let names = keys.iter().zip(entries).zip(&believed);
+        let cached = self.client.listed_cached_for(&keys, entries);
+        let names = keys.iter().zip(entries).zip(&cached);
         let names =
             names.map(|((&key, entry), &(name, _))| (key, &entry.name, Some(entry.kind), name));
         let names = kernel_cache.note_names(dir, names);
-        let attrs = entries.iter().zip(&believed);
+        let attrs = entries.iter().zip(&cached);
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
         let mut noted = kernel_cache.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
         // Again: who hears of a recall takes back what was noted before.
@@ -195,7 +195,7 @@ impl PandoFs {
         let mut timeouts = Vec::with_capacity(entries.len());
         let mut without = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
-            let attr = until_late(believed[at].1);
+            let attr = until_late(cached[at].1);
             let is_noted = !attr.is_zero() && noted > 0;
             noted -= usize::from(is_noted);
             let attr_timeout = match &entry.attr {
@@ -227,12 +227,12 @@ impl PandoFs {
         }
         let kernel_cache = &self.cached.kernel_cache;
         let key = |(dir, name): (Ino, &Name)| self.client.entry_key(dir, name);
-        let mut believed = Vec::new();
+        let mut cached = Vec::new();
         for (from, to, ino) in moves {
             let known = kernel_cache.take_names(std::iter::once(key(*from)));
-            believed.extend(known.into_iter().map(|known| (known, *to, *ino)));
+            cached.extend(known.into_iter().map(|known| (known, *to, *ino)));
         }
-        for (known, to, ino) in believed {
+        for (known, to, ino) in cached {
             kernel_cache.take_names(std::iter::once(key(to)));
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.

@@ -35,8 +35,8 @@ pub(crate) fn after(cookie: u64) -> Position {
 }
 
 /// Remembers for open directories after which entry their listing ended, so that the kernel's last
-/// question, which it only asks to be told that there is no more, needs no server. What was made after
-/// that entry meanwhile is not seen, as POSIX allows of what is made after `opendir`; but once told, it
+/// question, which it only asks to learn that there is no more, needs no server. What was made after
+/// that entry meanwhile is not seen, as POSIX allows of what is made after `opendir`; but once it knows, it
 /// is forgotten, so that a program that reads on later does see it.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {

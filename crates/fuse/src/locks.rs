@@ -8,11 +8,11 @@
 //!   locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
 //! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be unlocked;
 //!   that is what was locked through it and is not unlocked by then. The program does not wait for this: it has been
-//!   told before that the file is closed. So at each `FLUSH` the server is told that what the open file owns
+//!   answered before that the file is closed. So at each `FLUSH` the server learns that what the open file owns
 //!   may be unlocked next, and does not refuse a lock because of it before that is known.
 //! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread, before the
 //!   request that it is about is taken up. The request is answered with `EINTR`, unless the lock was
-//!   given meanwhile; the kernel asks again for whom it restarts.
+//!   given meanwhile; the kernel asks again for calls that it restarts.
 //!
 //! The writes of one program under a lock are read by the next one under it, on any mount: before anything is
 //! unlocked writes are reported, and before a lock is answered the kernel is made to ask for the
@@ -53,7 +53,7 @@ pub(crate) fn negotiate(kernel: &mut KernelConfig, local: LocalLocks) {
         if !is_local && kernel.add_capabilities(flag).is_err() {
             tracing::warn!(
                 ?flag,
-                "not known to this kernel: locks hold within the mount"
+                "this kernel lacks it: locks hold within the mount only"
             );
         }
     }
@@ -253,7 +253,7 @@ impl PandoFs {
                 self.kernel.forget_attr(ino);
                 Ok(())
             }
-            // Nobody waits for the lock any more.
+            // The lock is not waited for any more.
             Ok(Tried::Busy | Tried::NotYet) if fuser::is_answered_early() => {
                 Err(FsError::Interrupted.into())
             }
@@ -276,7 +276,7 @@ impl PandoFs {
     /// the file is closed.
     fn report(&self, ino: Ino) {
         if let Err(error) = self.client.report_written(ino) {
-            tracing::warn!(%error, "what was written to inode {ino} is reported later");
+            tracing::warn!(%error, "writes to inode {ino} are reported later");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Shares of a mount's memory.
 //!
 //! It is given a number of bytes, and its process is to take no more, whatever programs do. Everything that takes more the
-//! more it is used has a part with a limit of its own, so that nobody has to wait for memory, and the sum holds because
+//! more it is used has a part with a limit of its own, so that no thread has to wait for memory, and the sum holds because
 //! of what the parts are:
 //!
 //! - **Data.** A mount keeps none: what is read goes to the kernel and is kept there, if at all, and a write that is
@@ -13,7 +13,7 @@
 //!   and how many threads there are.
 //! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each table has a number of
 //!   entries at which it ends, and all numbers shrink alike with the part that they are given.
-//! - **Connections** that a thread uses are part of what the thread takes, those that nobody uses give their buffers
+//! - **Connections** that a thread uses are part of what the thread takes, idle ones give their buffers
 //!   back but for some ([`CacheLimits::buffered_connections`]).
 //! - **The program** itself, and a recording that waits to be written.
 //!

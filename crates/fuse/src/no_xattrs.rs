@@ -1,8 +1,8 @@
 //! Inodes that are known to have neither extended attributes nor access control lists.
 //!
 //! The kernel asks for `security.capability` before it lets a file be written to, and for the access list of
-//! each directory on a path that is not the caller's own. Nearly always there is none, and whoever answers
-//! with an inode's attributes says so with them. That is believed for as long as the kernel may believe the
+//! each directory on a path that is not the caller's own. Nearly always there is none, and a server that answers
+//! with an inode's attributes says so with them. That is cached for as long as the kernel may cache the
 //! attributes, so what another mount sets is seen when a change of mode would be.
 //!
 //! A change through this mount is seen at once: of an inode that was given an attribute here nothing is
@@ -65,7 +65,7 @@ impl NoXattrs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server has said this of an inode; how long it may be believed.
+    /// Takes in a server's answer about an inode, with the time for which it may be cached.
     pub fn learn(&self, attr: &Attr, timeout: Duration) {
         self.learn_all(std::iter::once((attr, timeout)));
     }
@@ -93,7 +93,7 @@ impl NoXattrs {
         if known.given.len() < known.most {
             known.given.insert(ino);
         } else {
-            // From here on nothing is believed of any inode.
+            // From here on nothing is cached of any inode.
             known.without.clear();
         }
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_believed_until_one_is_given() {
+    fn an_answer_is_cached_until_one_is_given() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         assert!(!none.holds(Ino(1)));
         none.learn(&attr(1, false), HOUR);
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_believed_without_a_time_out() {
+    fn nothing_is_cached_without_a_time_out() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         none.learn(&attr(1, false), Duration::ZERO);
         assert!(!none.holds(Ino(1)));
     }
 
     #[test]
-    fn what_another_mount_may_have_given_is_not_believed() {
+    fn what_another_mount_may_have_given_is_not_cached() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         none.learn(&attr(1, false), HOUR);
         none.forget(Ino(1));

@@ -383,7 +383,7 @@ impl PandoFs {
             self.client.release(found.node.ino).map_err(errno)?;
             return Err(error);
         }
-        // A link to follow or a device to open is the kernel's business: told that what it believes is
+        // A link to follow or a device to open is the kernel's business: once it learns that its cache is
         // stale, it looks again and goes on from what it finds.
         match found {
             Ok(found) if found.node.kind == FileKind::File => Ok(found.node.attr),
@@ -419,7 +419,7 @@ impl PandoFs {
             },
         );
         drop(elsewhere);
-        // A directory may have given way; which one is not told. It matters to who has it open.
+        // A directory may have given way; the answer does not say which. It matters to programs that have it open.
         for open in self.dead_dirs.open() {
             self.dir_attrs.forget(open);
         }

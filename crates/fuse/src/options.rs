@@ -313,15 +313,18 @@ pub(crate) fn negotiate_with(
     let checks = default_permissions.then_some(KERNEL_CHECKS);
     for ability in ABILITIES.into_iter().chain(checks) {
         if kernel.add_capabilities(ability).is_err() {
-            tracing::debug!(?ability, "not known to this kernel");
+            tracing::debug!(?ability, "this kernel lacks an ability");
         }
     }
     // Refusals name the nearest value that is accepted.
     if let Err(nearest) = kernel.set_max_write(io_bytes as u32) {
-        tracing::debug!(nearest, "another size of writes");
+        tracing::debug!(nearest, "the kernel takes another size of writes");
     }
     if let Err(nearest) = kernel.set_max_background(MAX_BACKGROUND_REQUESTS) {
-        tracing::debug!(nearest, "another number of background requests");
+        tracing::debug!(
+            nearest,
+            "the kernel takes another number of background requests"
+        );
     }
 }
 

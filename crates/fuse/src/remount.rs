@@ -1,7 +1,7 @@
 //! Changing a mounted file system: the kernel's flags and those of the process that serves it.
 //!
 //! The process is asked by an `ioctl` of the root directory, which reaches it also of a mount that is read-only, and
-//! from any mount name space. It is asked twice: before the kernel is told, whether it can be changed so, and after, to do
+//! from any mount name space. It is asked twice: before the kernel is changed, if it can be changed so, and after, to do
 //! it. A change that is not possible then leaves everything as it was.
 
 use crate::convert;

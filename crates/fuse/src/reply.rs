@@ -68,7 +68,7 @@ impl PandoFs {
     ) {
         match result {
             Ok(attr) if fuser::is_answered_early() => {
-                self.close_for_nobody(attr.ino);
+                self.close_abandoned(attr.ino);
                 reply.error(Errno::EINTR);
             }
             Ok(attr) => {
@@ -97,11 +97,11 @@ impl PandoFs {
         handle
     }
 
-    /// A file was opened for a program that was killed, without the kernel's knowing, which will not say that it is
+    /// Closes a file that was opened for a killed program, without the kernel's knowing, which will not say that it is
     /// closed.
-    pub fn close_for_nobody(&self, ino: Ino) {
+    pub fn close_abandoned(&self, ino: Ino) {
         if let Err(error) = self.client.release(ino) {
-            tracing::error!(%ino, %error, "what was written is not reported");
+            tracing::error!(%ino, %error, "writes are not reported");
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn handle(number: u64, flags: OpenFlags) -> FileHandle {
 
 /// Returns whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
 /// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
-/// believes it to belong.
+/// takes it to belong.
 pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }

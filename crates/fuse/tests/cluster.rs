@@ -208,12 +208,12 @@ fn a_creation_asks_servers_twice_and_a_removal_once() {
 fn cost_of_reading(atime: Atime) -> u64 {
     const FILES: u64 = 1_000;
     let cluster = Cluster::start(Settings::default());
-    let believing_nothing = Options {
+    let caching_nothing = Options {
         cache: Cache::Timeouts,
         attr_timeout: Duration::ZERO,
         ..patient()
     };
-    let writer = cluster.mount(cluster.client(), believing_nothing);
+    let writer = cluster.mount(cluster.client(), caching_nothing);
     for number in 0..FILES {
         fs::write(writer.mountpoint().join(format!("{number}")), b"small").unwrap();
     }
@@ -301,7 +301,7 @@ fn every_entry_of_a_split_directory_is_listed_once() {
     mounted.join().unwrap();
 }
 
-/// The kernel of the first mount believes in the names' absence, for as long as it may.
+/// The kernel of the first mount caches the names' absence, for as long as it may.
 #[test]
 fn what_another_mount_made_is_found_when_it_is_to_be_made_again() {
     if no_fuse() {

@@ -13,7 +13,7 @@
 //! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
 //!
 //! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a figure is never
-//! one of operations that did nothing. Of a recording each operation that fails differently is counted and told.
+//! one of operations that did nothing. Of a recording each operation that fails differently is counted and reported.
 
 mod fpfs;
 mod op;

@@ -53,7 +53,7 @@ pub fn fill_log(
     bail!("the store took up the log each of {MOST_FILLINGS} times that it was {mib} MiB long")
 }
 
-/// That server once nobody fills the log any more.
+/// That server once its log is not filled any more.
 fn fill_once(
     options: &Options,
     cluster: &Cluster,
@@ -148,7 +148,7 @@ fn recover(options: &Options, scratch: &Path, mib: f64) -> Result<Recovery> {
     })
 }
 
-/// Makes empty files until it is told that there are enough.
+/// Makes empty files until there are enough.
 fn fill(cluster: &Cluster, rank: u64, attempt: u32, full: &AtomicBool) -> Result<()> {
     let client = cluster.client()?;
     let name_of_dir = name(&format!("filled-{attempt}-{rank}"))?;

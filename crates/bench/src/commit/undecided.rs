@@ -43,7 +43,7 @@ struct Recovery {
     ended: Duration,
 }
 
-/// A server that does nothing; it goes on, and those who wait for it are told to begin nothing new, when this is
+/// A server that does nothing; it goes on, and those that wait for it begin nothing new, when this is
 /// dropped.
 struct Stopped<'a> {
     server: ServerStatus,

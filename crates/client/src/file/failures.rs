@@ -14,10 +14,10 @@ pub(crate) const NO_HANDLE: u64 = u64::MAX;
 pub(super) struct Failures {
     /// Number of times that something failed.
     count: u64,
-    /// The last of them, and whether anybody was told.
+    /// The last of them, and if it was reported at all.
     last: Option<ClientError>,
     is_told: bool,
-    /// Up to which count each open file has been told.
+    /// The count up to which each open file has got them.
     seen: HashMap<u64, u64>,
 }
 
@@ -28,7 +28,7 @@ impl Failures {
         self.is_told = false;
     }
 
-    /// The file was opened once more. What nobody has been told of yet this one is told, too: it may be the only one.
+    /// Notes that the file was opened once more. A failure that was not reported yet it gets, too: it may be the only one.
     pub fn open(&mut self, handle: u64) {
         let seen = self.count - u64::from(self.last.is_some() && !self.is_told);
         self.seen.insert(handle, seen);
@@ -85,13 +85,13 @@ impl File {
     }
 
     /// # Errors
-    /// As [`File::take_failure`], without its counting as told.
+    /// As [`File::take_failure`], without its counting as reported.
     pub fn look_for_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.look(handle)
     }
 
     /// # Errors
-    /// Why something that was answered before came to nothing; each open file is told once.
+    /// Notes the failure of an acknowledged change; each open file gets it once.
     pub fn take_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.take(handle)
     }
@@ -115,7 +115,7 @@ mod tests {
         failures.fail(FsError::NoSpace.into());
         for handle in [1, 2, NO_HANDLE] {
             if handle == NO_HANDLE {
-                // Used for the first time when all that were there have been told.
+                // Used for the first time when all that were there have got it.
                 assert_eq!(failures.take(handle), Ok(()));
                 continue;
             }

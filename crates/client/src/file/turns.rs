@@ -43,7 +43,7 @@ impl File {
     /// Waits as long as something is in the way.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more ([`crate::Cancellation`]).
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
     pub(super) fn wait_while(
         &self,
         in_the_way: impl Fn(&Known) -> bool,
@@ -79,16 +79,16 @@ impl File {
         }
     }
 
-    /// One at a time reports, so that whoever asks meanwhile waits for the report.
+    /// One at a time reports, so that questions meanwhile wait for the report.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn flushing(&self) -> Result<Turn<'_>, ClientError> {
         let known = self.wait_while(|known| known.turns.flushing)?;
         Ok(self.flush(known))
     }
 
-    /// As [`File::flushing`], if nobody does.
+    /// As [`File::flushing`], if no other thread does.
     pub fn try_flushing(&self) -> Option<Turn<'_>> {
         let known = self.known();
         (!known.turns.flushing).then(|| self.flush(known))
@@ -105,7 +105,7 @@ impl File {
     /// Nothing is appended from here meanwhile: who reads while it is would see zeros.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn reading(&self) -> Result<Turn<'_>, ClientError> {
         let mut known =
             self.wait_while(|known| known.turns.appending || known.turns.appenders > 0)?;
@@ -119,7 +119,7 @@ impl File {
     /// Nothing is read or appended from here meanwhile.
     ///
     /// # Errors
-    /// `Abandoned` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn appending(&self) -> Result<Turn<'_>, ClientError> {
         self.known().turns.appenders += 1;
         let waits = Turn {

@@ -95,7 +95,7 @@ struct Client {
     writes: BTreeSet<u64>,
 }
 
-/// A question and its answer, which nobody has learnt of yet.
+/// A question and its answer, which is not taken in yet.
 struct Asked {
     call: Call<'static>,
     token: Token,

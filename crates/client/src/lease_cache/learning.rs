@@ -64,7 +64,7 @@ impl Learning<'_> {
         self.asked + leased.believed_for()
     }
 
-    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be believed any more, and
+    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be cached any more, and
     /// its server keeps its word until it is over.
     fn longer(&self, earlier: Option<(Boottime, ServerId)>, until: Boottime) -> Option<Boottime> {
         let (earlier, server) = earlier?;

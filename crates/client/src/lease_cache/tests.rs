@@ -285,14 +285,14 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
     let brief = learn(many + 1, FileKind::File);
     assert!(brief < Boottime::now() + BRIEF_LEASE);
     assert!(learn(many + 2, FileKind::Dir) > begun + BRIEF_LEASE);
-    // When it is over there is room, and what is believed for longer stays.
+    // When it is over there is room, and what is cached for longer stays.
     let mut state = lease_cache.state();
     state.drop_ended(brief);
     assert_eq!(state.inodes.len() as u64, many + 1);
 }
 
 #[test]
-fn what_is_told_for_a_shorter_time_is_believed_for_as_long_as_it_was_leased_before() {
+fn what_is_answered_for_a_shorter_time_is_believed_for_as_long_as_it_was_leased_before() {
     let lease_cache = lease_cache();
     let told = |term| {
         let mut asked = send(&lease_cache, lookup());
@@ -442,7 +442,7 @@ fn a_server_may_come_back_with_fewer_cuts() {
     lease_cache.subscribed(SERVER, now);
     learn(&lease_cache, &late, &cut_inode(4));
     assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
-    // It is not believed, as it is being changed, and is leased all the same.
+    // It is not cached, as it is being changed, and is leased all the same.
     let own = change(&lease_cache, &chmod());
     learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
     assert_eq!(write(&lease_cache), 3);
@@ -486,7 +486,7 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     assert!(is_wanted(), "a write begins after it was recalled");
     lease_cache.end_write(FILE, first);
     assert!(waits(&lease_cache, &keys));
-    assert_eq!(mode(&lease_cache), Some(0o644), "it is believed meanwhile");
+    assert_eq!(mode(&lease_cache), Some(0o644), "it is cached meanwhile");
     assert_eq!(lease_cache.recalled(), 0);
     lease_cache.end_write(FILE, second);
     assert!(!waits(&lease_cache, &keys));

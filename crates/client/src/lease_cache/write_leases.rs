@@ -3,7 +3,7 @@
 //! A write to data objects that is answered before the servers have it comes before every cut of the file that begins after
 //! the answer. So it is begun under a lease of the inode's attributes. Before a cut the lease is recalled, and the recall is
 //! answered when the writes that began under it have ended. (A write is answered and on its way; B cuts the file to nothing,
-//! and is told that it is cut; the write arrives, is told that there was a cut, and whether that was before it nobody knows.)
+//! and gets its answer; the write arrives, is refused for a cut, and no one knows if that was before it.)
 //! Where no lease is given, a write is answered when the data objects have it: with a cut at the same time either may be
 //! first, and the objects count cuts, so that it comes wholly before or wholly after.
 
@@ -72,8 +72,8 @@ impl WriteLease {
 impl State {
     /// The answer to what was asked after this event leases the attributes of the inode, which has been cut so often.
     ///
-    /// Nobody recalls this session's lease for a cut of its own, so that an answer may come late without having been
-    /// recalled. (A asks, is told of 3 cuts, and stands still; B, of the same session, cuts, and is told of 4; A takes in
+    /// This session's lease is not recalled for a cut of its own, so that an answer may come late without having been
+    /// recalled. (A asks, gets 3 cuts, and stands still; B, of the same session, cuts, and gets 4; A takes in
     /// its 3, C writes under that and reports it: the shard takes what C has written for cut away.)
     pub(super) fn write_lease(
         &mut self,
@@ -184,7 +184,7 @@ impl LeaseCache {
         if !state.write_leases.contains_key(&ino) && !state.has_room_for_write_lease(now) {
             return Begun::Without;
         }
-        let believed = state.inodes.get(&ino).map(|inode| Held {
+        let cached = state.inodes.get(&ino).map(|inode| Held {
             cuts: inode.reply.cuts,
             until: inode.until,
             server: inode.server,
@@ -196,7 +196,7 @@ impl LeaseCache {
             .entry(ino)
             .or_insert_with(|| WriteLease::new(events));
         if lease.held.is_none_or(|held| held.until <= now) {
-            lease.held = believed;
+            lease.held = cached;
         }
         if let Some(held) = lease.held
             && held.until > now

@@ -63,7 +63,7 @@ pub struct Event {
     /// A file without a name was made.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unnamed: bool,
-    /// Name, inode, kind and size of what a listing with attributes told.
+    /// Name, inode, kind and size of the entries of a listing with attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<(String, u64, char, u64)>,
     /// Its error.

@@ -22,7 +22,7 @@
 //! **What depends on what.** Of two operations of which one ended before the other one began, the first is done first
 //! if one of them changes what the other one looks at: where a name leads, what a directory lists, what an inode is.
 //! Those that overlapped in time on one inode or listing are done in any order, as they were; on one name they are done
-//! in an order that their results allow. All others are done side by side, whoever asked for them.
+//! in an order that their results allow. All others are done side by side, whichever program asked for them.
 
 mod event;
 mod recorder;

@@ -135,7 +135,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-/// Writes all lines and the last one. Returns the number of operations.
+    /// Writes all lines and the last one. Returns the number of operations.
     fn write(&self, mut to: impl Write) -> io::Result<u64> {
         let mut lines = Vec::new();
         loop {

@@ -1,7 +1,7 @@
 //! Paths of the inode numbers in a recording.
 //!
 //! An inode's path at some time follows from earlier operations: lookups and listings show where something
-//! is, and changes of names take it elsewhere. What was there before the recording began is found by what is told
+//! is, and changes of names take it elsewhere. Files from before the recording began are found by what is read
 //! of it first, and is made before a replay.
 
 use super::event::Event;
@@ -59,7 +59,7 @@ fn drop_refused(events: &mut Vec<Event>) {
 }
 
 /// An order in which all could have been done: that of their ends, but what saw a new name comes after what made it.
-/// (A thread makes a name and is told so late, after another one has found it there and was told so.)
+/// (A thread makes a name and gets its answer late, after another one has found it there and got its answer.)
 fn order(events: &mut [Event]) {
     let place = |event: &Event| Some((event.dir?, event.name.clone()?));
     let mut seen: HashMap<Place, Vec<u64>> = HashMap::new();
@@ -217,7 +217,7 @@ impl Resolver {
         })
     }
 
-    /// Takes note of what an operation did and told.
+    /// Takes note of an operation's effect and answer.
     fn happened(&mut self, event: &Event) {
         let place = event.dir.zip(event.name.clone());
         let kind = event.kind.unwrap_or('f');

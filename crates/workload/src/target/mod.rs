@@ -26,7 +26,7 @@ pub enum TargetError {
     },
     #[error("{path:?} is no path whose names can be asked for")]
     Path { path: String },
-    #[error("a renaming of {path} without a new path")]
+    #[error("a rename of {path} without a new path")]
     NowhereTo { path: String },
     #[error("a client's thread panicked")]
     Panicked,
