@@ -139,7 +139,7 @@ fn recall(lease_cache: &LeaseCache, keys: &[LeaseKey]) {
 }
 
 #[test]
-fn what_is_leased_is_believed_until_it_is_recalled() {
+fn what_is_leased_is_cached_until_it_is_recalled() {
     let lease_cache = lease_cache();
     assert!(!found(&lease_cache));
     learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
@@ -163,7 +163,7 @@ fn what_is_leased_is_believed_until_it_is_recalled() {
 }
 
 #[test]
-fn that_there_is_no_such_name_is_believed_too() {
+fn that_there_is_no_such_name_is_cached_too() {
     let lease_cache = lease_cache();
     learn(
         &lease_cache,
@@ -179,7 +179,7 @@ fn that_there_is_no_such_name_is_believed_too() {
 }
 
 #[test]
-fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
+fn an_answer_that_is_overtaken_by_its_recall_is_not_cached() {
     let lease_cache = lease_cache();
     let late = send(&lease_cache, lookup());
     recall(&lease_cache, &[entry_key(&lease_cache)]);
@@ -191,7 +191,7 @@ fn an_answer_that_is_overtaken_by_its_recall_is_not_believed() {
 }
 
 #[test]
-fn nothing_is_believed_of_a_server_whose_recalls_are_lost() {
+fn nothing_is_cached_of_a_server_whose_recalls_are_lost() {
     let lease_cache = lease_cache();
     let late = send(&lease_cache, lookup());
     learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
@@ -207,7 +207,7 @@ fn nothing_is_believed_of_a_server_whose_recalls_are_lost() {
 }
 
 #[test]
-fn what_this_session_changes_is_not_believed_until_it_is_answered() {
+fn what_this_session_changes_is_not_cached_until_it_is_answered() {
     let lease_cache = lease_cache();
     learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
     let late = send(&lease_cache, getattr());
@@ -250,7 +250,7 @@ fn a_removed_name_takes_what_it_led_to_along() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_believed() {
+fn there_is_an_end_to_what_is_cached() {
     let lease_cache = lease_cache();
     for serial in 1..=2 * MAX_CACHED_LEASES as u64 {
         let mut inode = inode(0o644);
@@ -263,7 +263,7 @@ fn there_is_an_end_to_what_is_believed() {
 }
 
 #[test]
-fn what_is_learnt_beside_much_is_believed_briefly() {
+fn what_is_learnt_beside_much_is_cached_briefly() {
     let lease_cache = lease_cache();
     let inode_of = |serial: u64, kind| {
         let mut inode = inode(0o644);
@@ -292,7 +292,7 @@ fn what_is_learnt_beside_much_is_believed_briefly() {
 }
 
 #[test]
-fn what_is_answered_for_a_shorter_time_is_believed_for_as_long_as_it_was_leased_before() {
+fn what_is_answered_for_a_shorter_time_is_cached_for_as_long_as_it_was_leased_before() {
     let lease_cache = lease_cache();
     let told = |term| {
         let mut asked = send(&lease_cache, lookup());
