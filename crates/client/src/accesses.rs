@@ -130,8 +130,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_UNTOLD_ACCESSES;
     use pandofs_types::FileKind;
-    use pandofs_types::limits::MAX_UNTOLD_ACCESSES;
 
     fn attr() -> Attr {
         Attr {

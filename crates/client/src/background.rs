@@ -4,12 +4,11 @@
 //! were restarted, reports writes that no request has reported for a while, and looks for a newer cluster map.
 
 use crate::core::Core;
+use crate::limits::MAP_LOOK_INTERVAL;
 use crate::opens::Work;
 use crate::pool::Server;
 use crate::recalls;
-use pandofs_types::limits::{
-    CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL,
-};
+use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL};
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,11 +2,11 @@
 //!
 //! Each part has a number of its own; with all of them at their largest it takes some [`MAX_CACHE_BYTES`].
 
-use pandofs_types::limits::{
-    MAX_BUFFERED_CONNECTIONS, MAX_CACHE_BYTES, MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS,
-    MAX_CACHED_LEASES, MAX_CACHED_PARTITIONS, MAX_UNSYNCED_INODES, MAX_UNTOLD_ACCESSES,
-    MAX_WRITE_LEASES,
+use crate::limits::{
+    MAX_BUFFERED_CONNECTIONS, MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS, MAX_UNSYNCED_INODES,
+    MAX_UNTOLD_ACCESSES, MAX_WRITE_LEASES,
 };
+use pandofs_types::limits::{MAX_CACHE_BYTES, MAX_CACHED_DIR_MAPS, MAX_CACHED_LEASES};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

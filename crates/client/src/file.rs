@@ -6,10 +6,10 @@ mod turns;
 pub(crate) use failures::NO_HANDLE;
 
 use crate::error::ClientError;
+use crate::limits::MAX_WRITES_BEHIND_PER_FILE;
 use crate::stay::Stay;
 use failures::Failures;
 use pandofs_api::{FIRST_CUTS, FileBody, InodeReply, Layout};
-use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

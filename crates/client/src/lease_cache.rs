@@ -24,6 +24,7 @@ mod write_leases;
 use crate::atime::touch;
 use crate::boottime::Boottime;
 use crate::lease_grant::{LeaseGrant, Sent};
+use crate::limits::{LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_WRITE_LEASES};
 use crate::router::Target;
 use changes::takes_names;
 use hashbrown::{DefaultHashBuilder, HashMap};
@@ -31,9 +32,7 @@ use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest};
-use pandofs_types::limits::{
-    LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_WRITE_LEASES,
-};
+use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{
     AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
     Name, Position, ServerId, ShardId, Term, Time,

@@ -2,9 +2,10 @@
 //!
 //! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt here.
 
+use crate::limits::{MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
 use hashbrown::HashMap;
 use pandofs_placement::DirMap;
-use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
+use pandofs_types::limits::MAX_CACHED_DIR_MAPS;
 use pandofs_types::{Ino, Position, ShardId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,9 @@
 //! Path names and their objects, for programs that have paths.
 
 use crate::error::Result;
+use crate::limits::MAX_SYMLINKS;
 use crate::{Client, Node};
-use pandofs_types::limits::{MAX_NAME_BYTES, MAX_SYMLINKS};
+use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NameError};
 
 /// A path that was walked up to its last component.

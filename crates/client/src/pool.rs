@@ -4,10 +4,9 @@
 
 use crate::boottime::Boottime;
 use crate::cancellation;
+use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{
-    ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
-};
+use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};

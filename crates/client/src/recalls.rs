@@ -11,13 +11,11 @@ use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
 use crate::lease_cache::ListedUntil;
+use crate::limits::{MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_WRITE_LEASE_PAUSE};
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
-use pandofs_types::limits::{
-    LEASE, MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_RECONNECT_PAUSE, MIN_WRITE_LEASE_PAUSE,
-    RECALL_WAIT,
-};
+use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::fmt;

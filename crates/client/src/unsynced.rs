@@ -18,7 +18,7 @@
 //!
 //! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
 //! older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNSYNCED_INODES`](pandofs_types::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
+//! no more than [`MAX_UNSYNCED_INODES`](crate::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
 //! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
@@ -304,7 +304,8 @@ pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::{MAX_UNSYNCED_INODES, UNSYNCED_TERM};
+    use crate::limits::MAX_UNSYNCED_INODES;
+    use pandofs_types::limits::UNSYNCED_TERM;
 
     const FILE: Ino = Ino(50);
     const OTHER: Ino = Ino(51);

@@ -1,6 +1,6 @@
 //! Limit of the writes of one client that are answered before their servers have them.
 
-use pandofs_types::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
+use crate::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 

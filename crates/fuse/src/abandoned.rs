@@ -10,7 +10,7 @@
 //! that: a change waits for those of the same name or the same inode that were abandoned before. So a file that is copied
 //! anew does not get bytes of the old copy.
 //!
-//! At most [`MAX_ABANDONED_REQUESTS`](pandofs_types::limits::MAX_ABANDONED_REQUESTS), or fewer with little memory, are abandoned at once,
+//! At most [`MAX_ABANDONED_REQUESTS`](crate::limits::MAX_ABANDONED_REQUESTS), or fewer with little memory, are abandoned at once,
 //! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
 
 use crate::cancellation;
@@ -219,7 +219,7 @@ impl PandoFs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_ABANDONED_REQUESTS;
+    use crate::limits::MAX_ABANDONED_REQUESTS;
     use std::thread;
     use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! Conversion between the kernel's types, in `fuser`'s words, and PandoFS's own.
 
+use crate::limits::PREFERRED_IO_BYTES;
 use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
 use pandofs_api::NewNode;
-use pandofs_types::limits::PREFERRED_IO_BYTES;
 use pandofs_types::{Attr, FileKind, Ino, Name, NameError, NewMode, SetTime, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -6,7 +6,7 @@
 //! directories that are open on this mount, were removed through it or may have been by another one, for as long as the
 //! kernel knows their inodes.
 
-use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
+use crate::limits::MAX_KNOWN_DIRECTORIES;
 use pandofs_types::{Attr, FileKind, Ino, SetAttr, SetTime, Time};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

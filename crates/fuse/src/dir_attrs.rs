@@ -270,7 +270,7 @@ impl Drop for Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
+    use crate::limits::MAX_KNOWN_DIRECTORIES;
 
     const DIR: Ino = Ino(7);
     const SECOND: Duration = Duration::from_secs(1);

@@ -50,6 +50,7 @@ mod invalidations;
 mod kernel;
 mod kernel_cache;
 mod leases;
+mod limits;
 mod listing;
 mod locks;
 mod memory;

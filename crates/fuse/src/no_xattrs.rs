@@ -108,7 +108,7 @@ impl NoXattrs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
+    use crate::limits::MAX_KNOWN_WITHOUT_XATTRS;
     use pandofs_types::{FileKind, Time};
 
     const HOUR: Duration = Duration::from_secs(3_600);

@@ -1,12 +1,12 @@
 //! Options of a mount, and their negotiation with the kernel.
 
+use crate::limits::MAX_BACKGROUND_REQUESTS;
 use crate::memory::Memory;
 use crate::remount::Setting;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
-    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
-    MAX_MOUNT_THREADS,
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, MAX_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;

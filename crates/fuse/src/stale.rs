@@ -5,7 +5,8 @@
 //! the program would see an error where POSIX promises that there is always a file of this name. So what such a thread
 //! looks up next is held open until it has been used.
 
-use pandofs_types::limits::{HOLD, MAX_STALE_THREADS};
+use crate::limits::MAX_STALE_THREADS;
+use pandofs_types::limits::HOLD;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -16,6 +16,7 @@
 //! one of operations that did nothing. Of a recording each operation that fails differently is counted and reported.
 
 mod fpfs;
+mod limits;
 mod op;
 mod plan;
 mod plans;

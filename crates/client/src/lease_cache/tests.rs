@@ -1,11 +1,10 @@
 use super::*;
 use crate::call::Call;
+use crate::limits::{MANY_LEASES_FRACTION, MAX_WRITE_LEASES, WRITE_LEASE_RETRY};
 use crate::pool::Server;
 use pandofs_api::FileBody;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{
-    BRIEF_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_WRITE_LEASES, WRITE_LEASE_RETRY,
-};
+use pandofs_types::limits::{BRIEF_LEASE, MAX_CACHED_LEASES};
 use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,8 +9,8 @@
 
 use super::{LeaseCache, State};
 use crate::boottime::Boottime;
+use crate::limits::WRITE_LEASE_RETRY;
 use pandofs_api::Reply;
-use pandofs_types::limits::WRITE_LEASE_RETRY;
 use pandofs_types::{Ino, ServerId};
 use std::sync::atomic::Ordering;
 

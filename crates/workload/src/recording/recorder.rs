@@ -5,9 +5,10 @@
 
 use super::FORM;
 use super::event::{Event, Footer};
+use crate::limits::{TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
 use crate::trace::FORMAT;
 use pandofs_client::trace::{self, Tracer};
-use pandofs_types::limits::{MAX_TRACE_WAITING_BYTES, TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
+use pandofs_types::limits::MAX_TRACE_WAITING_BYTES;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};

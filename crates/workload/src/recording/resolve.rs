@@ -6,9 +6,9 @@
 
 use super::event::Event;
 use super::schedule::{Schedule, Step};
+use crate::limits::MAX_TRACE_DEPTH;
 use crate::op::{Kind, Op};
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_TRACE_DEPTH;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

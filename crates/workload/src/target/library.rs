@@ -1,10 +1,10 @@
 //! Operations through the client library.
 
 use super::{Target, TargetError};
+use crate::limits::MAX_KNOWN_PLACES;
 use crate::op::{Kind, Op, split, unescape};
 use pandofs_api::{Allocation, NewNode, XattrMode};
 use pandofs_client::{Client, ClientError, OpenHow, Options};
-use pandofs_types::limits::MAX_KNOWN_PLACES;
 use pandofs_types::{Credentials, Ino, Name, SetAttr, SetTime};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
