@@ -2,8 +2,8 @@
 //!
 //! The other mount caches names and attributes for a second.
 //!
-//! Two mounts of one cluster take turns, each in a directory of its own. A single use pays for a lease that is not used again; what is
-//! looked at again is where caching counts.
+//! Two mounts of one cluster take turns, each in a directory of its own. A single use pays for a
+//! lease that is not used again; what is looked at again is where caching counts.
 
 use crate::report::machine;
 use crate::rounds::Rounds;
@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 const CACHES: [&str; 2] = ["timeouts", "leases"];
 /// The measurements, in this order.
 const PHASES: [&str; 7] = ["create", "write", "stat", "later", "read", "list", "remove"];
-/// Longer than what is cached without a lease counts (`attr_timeout` and `entry_timeout` of a mount, 1 s).
+/// Longer than what is cached without a lease counts (`attr_timeout` and `entry_timeout` of a
+/// mount, 1 s).
 const LATER: Duration = Duration::from_millis(1300);
 /// Of so many files one is written and read.
 const FILES_PER_WRITTEN: u64 = 3;

@@ -1,20 +1,22 @@
 //! Large files, written and read from end to end by fio, through the mount and beside it.
 //!
-//! All targets keep their files in directories of one and the same file system, so that the disk is the same
-//! for all. What is in memory when a measurement begins is brought about, not hoped for:
+//! All targets keep their files in directories of one and the same file system, so that the disk is
+//! the same for all. What is in memory when a measurement begins is brought about, not hoped for:
 //!
-//! - `write`: fresh files, until the last write has returned. They go to memory, as far as there is any.
+//! - `write`: fresh files, until the last write has returned. They go to memory, as far as there is
+//!   any.
 //! - `write, forced`: the same and `fsync` of each file.
-//! - `read, below`: the mount remembers nothing (fio's `--invalidate=1`); what is below it (the servers' data
-//!   objects, the ext4 under bindfs) is in memory. ext4 has nothing below: it is read from memory, as a
-//!   program would find what it has just written.
-//! - `read, cold`: nothing of the files is in memory, neither above nor below (`POSIX_FADV_DONTNEED` for
-//!   every file of a target after all is on the disk).
+//! - `read, below`: the mount remembers nothing (fio's `--invalidate=1`); what is below it (the
+//!   servers' data objects, the ext4 under bindfs) is in memory. ext4 has nothing below: it is read
+//!   from memory, as a program would find what it has just written.
+//! - `read, cold`: nothing of the files is in memory, neither above nor below
+//!   (`POSIX_FADV_DONTNEED` for every file of a target after all is on the disk).
 //!
-//! Files are small by default. A virtual machine may have given memory that is free back to its host, which takes
-//! microseconds for each page that is used again. Where one kept 1 GiB, four jobs that wrote 512 MiB through the mount (as
-//! much for the kernel's cache of the mount, as much for ext4's of the servers' files, and sockets) got beyond it, and bindfs did
-//! not: 0.3 of its rate, and 0.8 to 0.9 with 256 MiB.
+//! Files are small by default. A virtual machine may have given memory that is free back to its
+//! host, which takes microseconds for each page that is used again. Where one kept 1 GiB, four jobs
+//! that wrote 512 MiB through the mount (as much for the kernel's cache of the mount, as much for
+//! ext4's of the servers' files, and sockets) got beyond it, and bindfs did not: 0.3 of its rate,
+//! and 0.8 to 0.9 with 256 MiB.
 
 use crate::data_report::DataReport;
 use crate::target::{Kind, Setup, Target};

@@ -1,9 +1,11 @@
 //! Benchmark of PandoFS beside other file systems, in one run.
 //!
-//! Several processes create, stat and remove files in one shared directory at once; large files are written and read.
+//! Several processes create, stat and remove files in one shared directory at once; large files are
+//! written and read.
 //!
-//! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
-//! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
+//! Invariant: every figure that is printed was measured in this run; targets take turns round by
+//! round, so that a machine whose speed drifts treats them alike, and ratios are taken within a
+//! round.
 
 mod caches;
 mod commit;
@@ -38,7 +40,8 @@ enum Command {
     Caches(caches::Options),
     /// Large files from end to end: bytes a second, by fio.
     Data(data::DataRun),
-    /// The commit protocols: messages, records and forces, what the log costs, and how long a recovery takes.
+    /// The commit protocols: messages, records and forces, what the log costs, and how long a
+    /// recovery takes.
     Commit(commit::Options),
     /// One process of a run.
     #[command(hide = true)]

@@ -1,7 +1,7 @@
 //! Waiting times of other users while one lists, searches and removes a large directory.
 //!
-//! Two of them work meanwhile, each in a directory of its own: one on the mount that the tool runs on, one on
-//! another. Each tool's figures stand beside those of idle time just before it.
+//! Two of them work meanwhile, each in a directory of its own: one on the mount that the tool runs
+//! on, one on another. Each tool's figures stand beside those of idle time just before it.
 
 use crate::report::machine;
 use crate::running::Running;
@@ -43,7 +43,8 @@ pub struct Options {
     json: Option<PathBuf>,
 }
 
-/// The programs of a user of the large directory; each is given its path. The one that removes it is the last.
+/// The programs of a user of the large directory; each is given its path. The one that removes it
+/// is the last.
 const TOOLS: [(&str, &[&str]); 4] = [
     ("ls -f", &["ls", "-f"]),
     ("ls -l", &["ls", "-l"]),

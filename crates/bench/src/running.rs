@@ -53,8 +53,8 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores that, and so does what
-    /// that starts.
+    /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores
+    /// that, and so does what that starts.
     pub fn stop(mut self) -> Result<()> {
         self.end()
     }

@@ -108,8 +108,8 @@ impl Target {
         })
     }
 
-    /// With an ext4 of its own on a loop device, where it needs one. `memfs` is the in-memory file system's
-    /// program.
+    /// With an ext4 of its own on a loop device, where it needs one. `memfs` is the in-memory file
+    /// system's program.
     ///
     /// # Errors
     /// When it does not start.

@@ -1,9 +1,9 @@
 //! Reads of this client, until they are reported to shards.
 //!
-//! A read asks for no change. It is remembered here, once for each inode, and reported about once a second, many inodes
-//! in one request; the shard sees whether it changes the time of access. Meanwhile this client counts it itself where
-//! it is asked for attributes. A read that cannot be reported is lost when the client ends: a time of access is not
-//! worth waiting for.
+//! A read asks for no change. It is remembered here, once for each inode, and reported about once a
+//! second, many inodes in one request; the shard sees whether it changes the time of access.
+//! Meanwhile this client counts it itself where it is asked for attributes. A read that cannot be
+//! reported is lost when the client ends: a time of access is not worth waiting for.
 
 use crate::Client;
 use crate::atime::touch;

@@ -74,8 +74,8 @@ impl Core {
                         }
                         continue;
                     }
-                    // Again, after the data: another mount that has read the zeros drops them when it sees
-                    // a later time.
+                    // Again, after the data: another mount that has read the zeros drops them when
+                    // it sees a later time.
                     file.wrote(Written::Granted(offset..end), inode.cuts, now(), caller);
                     return Ok(offset);
                 }

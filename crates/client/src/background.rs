@@ -1,7 +1,8 @@
 //! Background thread of a client.
 //!
-//! It sends closes in batches, keeps the session alive at servers that hear nothing else from it, finds servers that
-//! were restarted, reports writes that no request has reported for a while, and looks for a newer cluster map.
+//! It sends closes in batches, keeps the session alive at servers that hear nothing else from it,
+//! finds servers that were restarted, reports writes that no request has reported for a while, and
+//! looks for a newer cluster map.
 
 use crate::core::Core;
 use crate::limits::MAP_LOOK_INTERVAL;
@@ -55,13 +56,15 @@ fn send_releases(core: &Core) {
 fn keep_alive(core: &Core) {
     let cluster = core.clusters.current();
     let has_locks = core.locks.is_used();
-    // A file may move to any server with the locks on it, and a server that hears nothing lets them go. The same
-    // holds for an open file, which is registered again with a server that was restarted.
+    // A file may move to any server with the locks on it, and a server that hears nothing lets them
+    // go. The same holds for an open file, which is registered again with a server that was
+    // restarted.
     let has_state = has_locks || core.opens.any();
     let known = |server: &&Arc<Server>| server.was_reached() || has_state;
     for server in cluster.servers().filter(known) {
         server.trim_idle();
-        // It was restarted, and gives no locks until all are registered again; or it has let go of the session.
+        // It was restarted, and gives no locks until all are registered again; or it has let go of
+        // the session.
         let is_cut_off = has_state && server.is_cut_off();
         if server.silence() >= PING_INTERVAL || server.is_away() || is_cut_off {
             ping(core, server);
@@ -69,8 +72,9 @@ fn keep_alive(core: &Core) {
     }
 }
 
-/// Looks for a newer cluster map. A client that asks something hears of one by that; one that asks nothing has to look while it
-/// has something open: it may have moved to a server that joined, which lets it go if it hears nothing of the client.
+/// Looks for a newer cluster map. A client that asks something hears of one by that; one that asks
+/// nothing has to look while it has something open: it may have moved to a server that joined,
+/// which lets it go if it hears nothing of the client.
 fn look_for_map(core: &Core) {
     if !core.locks.is_used() && !core.opens.any() || core.clusters.reread() {
         return;

@@ -1,9 +1,9 @@
 //! Clock for leases and sessions, which also counts while the machine is suspended.
 //!
-//! `std::time::Instant` does not, on Linux. (A laptop is suspended for ten minutes with 9 s left of a lease. Afterwards it
-//! would use for 9 s what others have changed long ago, and say for half a minute that it has locks which its server has
-//! given to others.) A virtual machine that is frozen with its clock notices nothing by any clock of its own; there only
-//! servers' answers help.
+//! `std::time::Instant` does not, on Linux. (A laptop is suspended for ten minutes with 9 s left of
+//! a lease. Afterwards it would use for 9 s what others have changed long ago, and say for half a
+//! minute that it has locks which its server has given to others.) A virtual machine that is frozen
+//! with its clock notices nothing by any clock of its own; there only servers' answers help.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::{Add, Sub};

@@ -1,6 +1,7 @@
 //! Limits of what a client caches.
 //!
-//! Each part has a number of its own; with all of them at their largest it takes some [`MAX_CACHE_BYTES`].
+//! Each part has a number of its own; with all of them at their largest it takes some
+//! [`MAX_CACHE_BYTES`].
 
 use crate::limits::{
     MAX_BUFFERED_CONNECTIONS, MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS, MAX_UNSYNCED_INODES,
@@ -45,7 +46,8 @@ impl Default for CacheLimits {
 }
 
 impl CacheLimits {
-    /// As much of everything as this many bytes are of [`MAX_CACHE_BYTES`], and no more than there may be.
+    /// As much of everything as this many bytes are of [`MAX_CACHE_BYTES`], and no more than there
+    /// may be.
     pub fn within(bytes: usize) -> CacheLimits {
         let share = |most: usize| most * bytes.min(MAX_CACHE_BYTES) / MAX_CACHE_BYTES;
         let most = CacheLimits::default();

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Call<'d> {
     pub target: Target,
     pub frame: RequestFrame,
-    /// The bytes at the end of the request, which `frame` does not have: what is written to a file stays
-    /// where the caller has it.
+    /// The bytes at the end of the request, which `frame` does not have: what is written to a file
+    /// stays where the caller has it.
     pub payload: Vec<&'d [u8]>,
     /// Of a request to a shard, while it is under way.
     pub slot: Option<Slot>,
@@ -94,7 +94,8 @@ impl Call<'static> {
 }
 
 impl<'d> Call<'d> {
-    /// Writes these bytes, one after the other, to a data object that has followed so many cuts, from `offset` on.
+    /// Writes these bytes, one after the other, to a data object that has followed so many cuts,
+    /// from `offset` on.
     pub fn write(
         server: ServerId,
         ino: Ino,
@@ -193,13 +194,14 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// Returns whether it changes a data object: its connection is not to bring it after something newer.
+    /// Returns whether it changes a data object: its connection is not to bring it after something
+    /// newer.
     pub fn changes_objects(&self) -> bool {
         matches!(self.frame.body, RequestBody::Data(_)) && self.is_mutation()
     }
 
-    /// Returns whether it has effects beside its answer: it changes something, or what a shard remembers of
-    /// this session in memory.
+    /// Returns whether it has effects beside its answer: it changes something, or what a shard
+    /// remembers of this session in memory.
     pub fn leaves_something(&self) -> bool {
         self.is_mutation()
             || self.shard_request().is_some_and(|request| {

@@ -1,16 +1,18 @@
 //! Cancellation of the calls of a thread whose caller no longer waits.
 //!
-//! A call to a server that is away goes on until the server is back, which may be never. A program must be killable
-//! all the same, and programs that need other servers must find a thread for their requests. So a thread that makes
-//! calls for others has a [`Cancellation`], which is called from time to time while a call waits.
+//! A call to a server that is away goes on until the server is back, which may be never. A program
+//! must be killable all the same, and programs that need other servers must find a thread for their
+//! requests. So a thread that makes calls for others has a [`Cancellation`], which is called from
+//! time to time while a call waits.
 //!
-//! A change that may have reached a server is not cancelled: the server would make it whenever it goes on, after later
-//! changes of others (the beginning of an old copy of a file, over the new one), and what it opened would stay open.
-//! Such an operation goes on to its end, abandoned; [`Cancellation::on_abandoned`] lets its caller go.
+//! A change that may have reached a server is not cancelled: the server would make it whenever it
+//! goes on, after later changes of others (the beginning of an old copy of a file, over the new
+//! one), and what it opened would stay open. Such an operation goes on to its end, abandoned;
+//! [`Cancellation::on_abandoned`] lets its caller go.
 //!
-//! The cancellation belongs to the thread and not to the call, because one thread makes one call at a time, with others
-//! in the course of it, and because what runs beside (writes that were answered before, reports, pings) must go on when
-//! the program is killed whose write it was.
+//! The cancellation belongs to the thread and not to the call, because one thread makes one call at
+//! a time, with others in the course of it, and because what runs beside (writes that were answered
+//! before, reports, pings) must go on when the program is killed whose write it was.
 
 use pandofs_types::limits::CANCELLATION_INTERVAL;
 use std::cell::Cell;
@@ -21,11 +23,12 @@ use std::time::Duration;
 pub struct Cancellation {
     /// The argument of [`Cancellation::may_wait`].
     pub id: u32,
-    /// Called on the thread of a call that has waited for [`CANCELLATION_INTERVAL`], and again about as often. False:
-    /// the caller is gone, and the call ends with [`Abandoned`](crate::ClientError::Abandoned), if it may.
+    /// Called on the thread of a call that has waited for [`CANCELLATION_INTERVAL`], and again
+    /// about as often. False: the caller is gone, and the call ends with
+    /// [`Abandoned`](crate::ClientError::Abandoned), if it may.
     pub may_wait: fn(u32) -> bool,
-    /// Called when it may not: the operation goes on to its end, and its caller need not wait for that. Called again
-    /// as `may_wait` is.
+    /// Called when it may not: the operation goes on to its end, and its caller need not wait for
+    /// that. Called again as `may_wait` is.
     pub on_abandoned: fn(u32),
 }
 
@@ -37,7 +40,8 @@ thread_local! {
     static IS_ABANDONED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Begins an operation of this thread, with this cancellation; `None`, as in a new thread, waits for ever.
+/// Begins an operation of this thread, with this cancellation; `None`, as in a new thread, waits
+/// for ever.
 pub fn set_cancellation(cancellation: Option<Cancellation>) {
     CURRENT.set(cancellation);
     IS_SUPPRESSED.set(false);
@@ -59,9 +63,9 @@ pub(crate) fn forbid() {
     IS_SUPPRESSED.set(true);
 }
 
-/// Does something that is not cancelled, as what was answered before it was done. (A write of 1 MiB is answered, the
-/// program is killed, and with it its write: the file keeps its old bytes, without an error.) `may_wait` is still
-/// called.
+/// Does something that is not cancelled, as what was answered before it was done. (A write of 1 MiB
+/// is answered, the program is killed, and with it its write: the file keeps its old bytes, without
+/// an error.) `may_wait` is still called.
 pub(crate) fn suppressed<T>(work: impl FnOnce() -> T) -> T {
     let before = IS_SUPPRESSED.replace(true);
     let result = work();

@@ -55,7 +55,8 @@ pub(crate) struct Core {
     pub write_behind: WriteBehindLimit,
     pub unsynced: Unsynced,
     pub counts: Counts,
-    /// Number of times that a server was found without opens that the session had registered with it.
+    /// Number of times that a server was found without opens that the session had registered with
+    /// it.
     pub lapses: AtomicU64,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -233,9 +234,10 @@ impl Core {
         attempt
     }
 
-    /// Registers the session's opens on the server's shards, and its locks, unless the server has known the session
-    /// since they were registered last. It alone can say that: whether this process has let go of them goes by its
-    /// clock, and any thread may be the first to come back to it.
+    /// Registers the session's opens on the server's shards, and its locks, unless the server has
+    /// known the session since they were registered last. It alone can say that: whether this
+    /// process has let go of them goes by its clock, and any thread may be the first to come back
+    /// to it.
     fn register(
         &self,
         server: &Server,
@@ -251,7 +253,8 @@ impl Core {
             registered.with = None;
             let was_known = std::mem::replace(&mut registered.before, true);
             if was_known {
-                // Before anybody else can use a connection to it: what was open may be removed by now.
+                // Before anybody else can use a connection to it: what was open may be removed by
+                // now.
                 self.lapses.fetch_add(1, Ordering::SeqCst);
             }
             let cluster = self.clusters.current();
@@ -290,7 +293,8 @@ impl Core {
         opens: Vec<(Ino, u32)>,
     ) -> std::result::Result<(), ConnectError> {
         match self.tell(connection, cluster, shard, Request::Reopen { opens }) {
-            // A shard that is not led there (any more) gets them from the thread that finds its new server.
+            // A shard that is not led there (any more) gets them from the thread that finds its new
+            // server.
             Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
             // A refusal is rare (the shard may be starting): the whole attempt is repeated.
             Ok(answer) => Err(ConnectError::Unreachable(format!(
@@ -334,8 +338,8 @@ impl Core {
     }
 
     /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
-    /// counted twice would take a file from a program that has it open still; one that is lost is made
-    /// good when the session ends.
+    /// counted twice would take a file from a program that has it open still; one that is lost is
+    /// made good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
         let (shard, inos) = (batch.shard, batch.inos.clone());
         self.send_batch(batch);

@@ -64,10 +64,11 @@ impl Client {
         )
     }
 
-    /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
-    /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
-    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and through each
-    /// [open file](Client::open_handle) the first of them, or of further writes, gets its error if it failed.
+    /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but
+    /// what only the servers can say, and the rest is done on this thread afterwards. Until it is
+    /// done this client knows of the write in all that it answers; [`Client::flush`] and
+    /// [`Client::fsync`] wait for it, and through each [open file](Client::open_handle) the first
+    /// of them, or of further writes, gets its error if it failed.
     ///
     /// # Errors
     /// Errors after it was answered; earlier ones `answer` gets.
@@ -119,18 +120,19 @@ impl Client {
         }
     }
 
-    /// Forces to disk all of the file that was acknowledged to this client: its data, its size and all else.
+    /// Forces to disk all of the file that was acknowledged to this client: its data, its size and
+    /// all else.
     ///
     /// # Errors
-    /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
-    /// machine has lost some of it. Who has opened the file under a [number](Client::open_handle) uses
-    /// [`Client::fsync_through`]; all others count as one.
+    /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once,
+    /// when a server's machine has lost some of it. Who has opened the file under a
+    /// [number](Client::open_handle) uses [`Client::fsync_through`]; all others count as one.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
         self.fsync_through(caller, ino, NO_HANDLE)
     }
 
-    /// As [`Client::fsync`], through this open file, which gets one error for all losses while it was open, whichever
-    /// others got it.
+    /// As [`Client::fsync`], through this open file, which gets one error for all losses while it
+    /// was open, whichever others got it.
     ///
     /// # Errors
     /// See there.
@@ -226,8 +228,8 @@ impl Core {
         }
     }
 
-    /// `None` when the file turned out to have another length: bytes that were missing may be there now,
-    /// or were never to be there.
+    /// `None` when the file turned out to have another length: bytes that were missing may be there
+    /// now, or were never to be there.
     fn read_striped(
         &self,
         caller: &Credentials,
@@ -269,8 +271,8 @@ impl Core {
             }
         }
         if !ask_size && are_short(&runs, &answers) {
-            // Either there is a hole, or somebody else has cut the file off: what is cut off is missing in
-            // the data objects before its caller has the answer.
+            // Either there is a hole, or somebody else has cut the file off: what is cut off is
+            // missing in the data objects before its caller has the answer.
             let request = Request::GetAttr { ino: file.ino };
             let inode = self.ask(caller, Target::Inode(file.ino), request)?;
             file.learn(known.token, &inode_of(inode)?);
@@ -314,8 +316,8 @@ impl Core {
         }
     }
 
-    /// A lease of the inode's attributes under which a write may be answered early, if there is one to be had
-    /// (`lease_cache::write_leases` says what for).
+    /// A lease of the inode's attributes under which a write may be answered early, if there is one
+    /// to be had (`lease_cache::write_leases` says what for).
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {
@@ -337,8 +339,8 @@ impl Core {
         }
     }
 
-    /// Begins to write something that is answered before the servers have it, if that may be: the layout of the file, and
-    /// the lease under which it is written.
+    /// Begins to write something that is answered before the servers have it, if that may be: the
+    /// layout of the file, and the lease under which it is written.
     fn begin_write_behind(
         &self,
         caller: &Credentials,
@@ -459,13 +461,13 @@ impl Core {
         Ok(())
     }
 
-    /// Has data objects changed by `calls`, which go by the number of cuts that they are given, until all of them go by
-    /// the same one as the objects; which that is. If one of them has to be repeated all are: a cut comes before the whole
-    /// change or after it.
+    /// Has data objects changed by `calls`, which go by the number of cuts that they are given,
+    /// until all of them go by the same one as the objects; which that is. If one of them has to be
+    /// repeated all are: a cut comes before the whole change or after it.
     ///
     /// # Errors
-    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of: a disk has forgotten
-    /// what was forced.
+    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of:
+    /// a disk has forgotten what was forced.
     pub(crate) fn change_objects<'d>(
         &self,
         caller: &Credentials,
@@ -497,8 +499,8 @@ impl Core {
         Ok(inode.cuts)
     }
 
-    /// Has data objects changed: none when that is done, or the number of cuts that one of them has followed if that is
-    /// another one than the calls go by.
+    /// Has data objects changed: none when that is done, or the number of cuts that one of them has
+    /// followed if that is another one than the calls go by.
     pub(crate) fn try_objects(&self, mut calls: Vec<Call<'_>>) -> Result<Option<u32>> {
         let mut others = None;
         for answer in self.run_all(&mut calls) {

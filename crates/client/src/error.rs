@@ -17,7 +17,8 @@ pub enum ClientError {
     /// what was asked may have happened, or may still happen.
     #[error("server {server} was asked and has not answered; it may have happened: {cause}")]
     Unknown { server: ServerId, cause: String },
-    /// The caller is gone ([`crate::Cancellation`]): the operation may have happened, or may still happen.
+    /// The caller is gone ([`crate::Cancellation`]): the operation may have happened, or may still
+    /// happen.
     #[error("abandoned: the caller is gone; it may have happened")]
     Abandoned,
     /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
@@ -27,8 +28,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The Linux error number for a program that knows no other: the file system's own, `EINTR` without a caller,
-    /// and `EIO` for whatever else kept it from answering.
+    /// The Linux error number for a program that knows no other: the file system's own, `EINTR`
+    /// without a caller, and `EIO` for whatever else kept it from answering.
     pub fn errno(&self) -> i32 {
         self.as_fs().errno()
     }

@@ -110,9 +110,9 @@ impl Known {
         self.size.max(written).max(behind.unwrap_or(0))
     }
 
-    /// Writes are added in any order. (A has written before a cut and stands still; B writes after it; A's write is added
-    /// to B's. Were it not for the cut taken to be gone, what the cut took away would be reported with what B wrote, and
-    /// come back as zeros.)
+    /// Writes are added in any order. (A has written before a cut and stands still; B writes after
+    /// it; A's write is added to B's. Were it not for the cut taken to be gone, what the cut took
+    /// away would be reported with what B wrote, and come back as zeros.)
     fn add_pending(&mut self, write: Pending) {
         self.forget_cut(write.cuts);
         match &mut self.pending {
@@ -123,7 +123,8 @@ impl Known {
                 pending.sparse |= write.sparse;
                 pending.granted &= write.granted;
                 pending.mtime = pending.mtime.max(write.mtime);
-                // The write that takes set-id bits off is the one to report, whichever came after it.
+                // The write that takes set-id bits off is the one to report, whichever came after
+                // it.
                 if pending.caller.has(Capabilities::FSETID) {
                     pending.caller = write.caller;
                 }
@@ -257,8 +258,8 @@ impl File {
                 .is_some_and(|pending| !pending.granted)
     }
 
-    /// Begins a write that is answered before its servers have it, if there may be one more; the caller
-    /// is answered afterwards. Waits for those that write some of the same bytes.
+    /// Begins a write that is answered before its servers have it, if there may be one more; the
+    /// caller is answered afterwards. Waits for those that write some of the same bytes.
     ///
     /// # Errors
     /// Those of [`File::await_write_behind`].
@@ -282,8 +283,8 @@ impl File {
         Ok(true)
     }
 
-    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
-    /// was so to readers since it began, so that the file never ends sooner in between.
+    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so
+    /// from now on was so to readers since it began, so that the file never ends sooner in between.
     pub fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known

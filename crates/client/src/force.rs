@@ -14,12 +14,13 @@ use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::time::{Duration, Instant};
 
 impl Core {
-    /// Forces these shards' logs and these servers' data objects of the inode, and what else has changes of it: its
-    /// entry may have moved to another shard since.
+    /// Forces these shards' logs and these servers' data objects of the inode, and what else has
+    /// changes of it: its entry may have moved to another shard since.
     ///
     /// # Errors
-    /// The error that kept a server from forcing it. `lose` gets one, once, when a server's machine was started anew after it
-    /// had acknowledged changes of the inode to this client, and before they were forced.
+    /// The error that kept a server from forcing it. `lose` gets one, once, when a server's machine
+    /// was started anew after it had acknowledged changes of the inode to this client, and before
+    /// they were forced.
     pub fn force(
         &self,
         caller: &Credentials,

@@ -1,7 +1,8 @@
 //! Files held open for a moment between the lookup of a name and its open.
 //!
-//! Between the two the name may be given to another file, and the first one is gone; a second lookup may lose again.
-//! An inode that is held stays, also without a name, until [`HOLD`] has passed.
+//! Between the two the name may be given to another file, and the first one is gone; a second
+//! lookup may lose again. An inode that is held stays, also without a name, until [`HOLD`] has
+//! passed.
 
 use crate::Client;
 use crate::core::Core;

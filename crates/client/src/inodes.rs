@@ -128,13 +128,14 @@ impl Client {
         self.core().opens.file(ino).is_some()
     }
 
-    /// Returns whether the groups of a writer decide what becomes of the file's set-id bits, as far as this client
-    /// knows: true if it knows nothing of it.
+    /// Returns whether the groups of a writer decide what becomes of the file's set-id bits, as far
+    /// as this client knows: true if it knows nothing of it.
     pub fn groups_decide(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(groups_decide)
     }
 
-    /// Returns whether the file has set-id bits, as far as this client knows: true if it knows nothing of it.
+    /// Returns whether the file has set-id bits, as far as this client knows: true if it knows
+    /// nothing of it.
     pub fn may_have_set_id(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(has_set_id)
     }
@@ -210,8 +211,8 @@ impl Client {
     /// everybody sees them.
     ///
     /// # Errors
-    /// The file system's. What could not be reported stays to be reported. Those of writes that were
-    /// answered before ([`Client::write_behind`]).
+    /// The file system's. What could not be reported stays to be reported. Those of writes that
+    /// were answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
         self.report_written(ino)?;
         match self.core().opens.file(ino) {
@@ -245,8 +246,9 @@ impl Client {
         file.stay.check()
     }
 
-    /// Says that what was opened last is used under this number from now on, until [`Client::unlock_handle`]: through
-    /// each open file gets one error if an acknowledged change is lost.
+    /// Says that what was opened last is used under this number from now on, until
+    /// [`Client::unlock_handle`]: through each open file gets one error if an acknowledged change
+    /// is lost.
     pub fn open_handle(&self, ino: Ino, handle: u64) {
         if let Some(file) = self.core().opens.file(ino) {
             file.open_handle(handle);
@@ -377,9 +379,10 @@ impl Core {
         cluster.servers().map(of).sum()
     }
 
-    /// A branch file was opened where it was made, not by the server that answered. That server may have been restarted
-    /// since without this client's hearing of it, now or later: a server with which nothing was ever registered is one
-    /// that this client has no connection to, and is registered there.
+    /// A branch file was opened where it was made, not by the server that answered. That server may
+    /// have been restarted since without this client's hearing of it, now or later: a server with
+    /// which nothing was ever registered is one that this client has no connection to, and is
+    /// registered there.
     pub fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
         let cluster = self.clusters.current();
         let Some(there) = cluster.leader(entry.shard) else {
@@ -411,8 +414,8 @@ impl Core {
     /// longer.
     pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
         if patience.is_none() {
-            // Writes under way, too. A report that may be left for later does not wait for writes that may never
-            // cease.
+            // Writes under way, too. A report that may be left for later does not wait for writes
+            // that may never cease.
             file.await_write_behind(&(0..u64::MAX))?;
         }
         let one_at_a_time = match patience {

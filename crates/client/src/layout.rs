@@ -1,7 +1,7 @@
 //! Striping of files, and its text form.
 //!
-//! The text stands on the command line and in an extended attribute, which is in no list of attributes, so that nothing
-//! copies it to where it means nothing.
+//! The text stands on the command line and in an extended attribute, which is in no list of
+//! attributes, so that nothing copies it to where it means nothing.
 
 use crate::Client;
 use crate::error::{ClientError, Result};
@@ -49,8 +49,8 @@ impl Client {
     /// Chooses how a file is striped, or those that are made in a directory from now on.
     ///
     /// # Errors
-    /// `NotEmpty` for a file that has data; `NotPermitted` for who does not own it; `Invalid` for what the
-    /// servers cannot do, and for what is neither.
+    /// `NotEmpty` for a file that has data; `NotPermitted` for who does not own it; `Invalid` for
+    /// what the servers cannot do, and for what is neither.
     pub fn set_layout(&self, caller: &Credentials, ino: Ino, layout: LayoutChoice) -> Result<()> {
         let core = self.core();
         let request = match self.layout(caller, ino)? {

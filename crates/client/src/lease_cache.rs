@@ -1,13 +1,15 @@
 //! Cache of entries, attributes and parts of directories' attributes under leases.
 //!
-//! Each stays until its lease is over or it is recalled. Questions that are answered from here are not asked.
+//! Each stays until its lease is over or it is recalled. Questions that are answered from here are
+//! not asked.
 //!
-//! An answer is taken in only if nothing was heard since its request was sent that makes it old: neither a
-//! recall of what it is about, nor a change by this session, nor the loss of a connection. A server may send
-//! a recall over one connection before the answer that it is about has come over another.
+//! An answer is taken in only if nothing was heard since its request was sent that makes it old:
+//! neither a recall of what it is about, nor a change by this session, nor the loss of a
+//! connection. A server may send a recall over one connection before the answer that it is about
+//! has come over another.
 //!
-//! A change by this session clears its keys: from before the request is sent until it is answered they are not cached,
-//! and afterwards as the answer says.
+//! A change by this session clears its keys: from before the request is sent until it is answered
+//! they are not cached, and afterwards as the answer says.
 //!
 //! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 
@@ -43,14 +45,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use write_leases::WriteLease;
 pub use write_leases::{Begun, Hold};
 
-/// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
-/// as long ago as of the last that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and in
-/// which much comes and goes, doubles.
+/// Keys of which it is remembered when something was heard of them last; of others it is taken to
+/// have been as long ago as of the last that is forgotten. Half of what a hash table with 32,768
+/// places holds: one that is fuller, and in which much comes and goes, doubles.
 const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 
-/// A table whose values stand side by side, and whose memory is not touched before they come, so that there can be room for all of
-/// them early. A table whose places are spread has the old and the new one at once while it grows, and doubles when it is
-/// nearly full and much comes and goes: three times the memory of what it holds.
+/// A table whose values stand side by side, and whose memory is not touched before they come, so
+/// that there can be room for all of them early. A table whose places are spread has the old and
+/// the new one at once while it grows, and doubles when it is nearly full and much comes and goes:
+/// three times the memory of what it holds.
 type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 
 /// The leased entries, attributes and parts of a session.
@@ -114,7 +117,8 @@ struct State {
     entries: Table<(Ino, Position), Entry>,
     inodes: Table<Ino, Inode>,
     parts: HashMap<Ino, Vec<Part>>,
-    /// Those of each term in the order in which they end; what was learnt again stands here more than once.
+    /// Those of each term in the order in which they end; what was learnt again stands here more
+    /// than once.
     ends: [VecDeque<(Boottime, LeaseKey)>; Term::COUNT],
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
@@ -270,8 +274,8 @@ impl LeaseCache {
         LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
 
-    /// Caches no more than this many entries, and as many attributes, and knows the leases of no more files that
-    /// are written to.
+    /// Caches no more than this many entries, and as many attributes, and knows the leases of no
+    /// more files that are written to.
     pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
         let state = State {
             most: leases,
@@ -430,7 +434,8 @@ impl LeaseCache {
         (entry.name == *name && leads_to == ino).then_some(entry.until)
     }
 
-    /// Until when others ask before they change what these shards have of the directory's attributes.
+    /// Until when others ask before they change what these shards have of the directory's
+    /// attributes.
     pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
         let state = self.state();
         let leases = state.dirs.get(&dir)?;
@@ -441,8 +446,8 @@ impl LeaseCache {
         untils.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than its own; and
-    /// until when.
+    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than
+    /// its own; and until when.
     pub fn inode(
         &self,
         ino: Ino,
@@ -505,7 +510,8 @@ impl LeaseCache {
         Some(Change { keys, begun })
     }
 
-    /// It was answered with this; `None` if it was refused or given up. `grant`: its leases, if any.
+    /// It was answered with this; `None` if it was refused or given up. `grant`: its leases, if
+    /// any.
     pub fn changed(
         &self,
         change: Change,
@@ -656,8 +662,8 @@ impl LeaseCache {
     }
 }
 
-/// Returns whether two answers say the same of an inode, but for the times of reading and the space it takes, which
-/// are found out besides.
+/// Returns whether two answers say the same of an inode, but for the times of reading and the space
+/// it takes, which are found out besides.
 pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
     let comparable = Attr {
         atime: other.atime,

@@ -5,8 +5,8 @@
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
 //! writes its request, reads the answer, and puts the connection back.
 //!
-//! Invariant: no answer depends on the client's caches being current, but for entries and attributes
-//! that servers have leased: those they recall before they change.
+//! Invariant: no answer depends on the client's caches being current, but for entries and
+//! attributes that servers have leased: those they recall before they change.
 //!
 //! | file | job |
 //! | --- | --- |

@@ -1,9 +1,10 @@
 //! Closing of files that may be locked, and the order of one owner's requests about its locks.
 //!
-//! A program that is killed is gone before its locks are let go, when their server is away, and the next one may be
-//! given its owner's number. Requests about one owner's locks of one file are therefore sent in the order in which they
-//! came up: a lock of the next program after the unlocking of all that the last one had. Except those that wait for a
-//! lock until others unlock: the owner may do so itself.
+//! A program that is killed is gone before its locks are let go, when their server is away, and the
+//! next one may be given its owner's number. Requests about one owner's locks of one file are
+//! therefore sent in the order in which they came up: a lock of the next program after the
+//! unlocking of all that the last one had. Except those that wait for a lock until others unlock:
+//! the owner may do so itself.
 
 use crate::Client;
 use crate::cancellation;
@@ -114,7 +115,8 @@ impl Drop for Turn<'_> {
 }
 
 impl Core {
-    /// Waits until nothing is asked any more of what came up before about this owner's locks of the file.
+    /// Waits until nothing is asked any more of what came up before about this owner's locks of the
+    /// file.
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.
@@ -126,9 +128,10 @@ impl Core {
 }
 
 impl Client {
-    /// A process closes a descriptor of the open file. What was written is reported, as by [`Client::flush`], and what
-    /// it has locked with `fcntl()` through any of the file is unlocked, also if it is killed meanwhile. What the
-    /// open file itself has locked may be unlocked next, and locks meanwhile are kept waiting until that is known.
+    /// A process closes a descriptor of the open file. What was written is reported, as by
+    /// [`Client::flush`], and what it has locked with `fcntl()` through any of the file is
+    /// unlocked, also if it is killed meanwhile. What the open file itself has locked may be
+    /// unlocked next, and locks meanwhile are kept waiting until that is known.
     ///
     /// # Errors
     /// Those of [`Client::flush`] and of [`Client::unlock`].
@@ -165,8 +168,8 @@ impl Client {
         self.check_locks(ino, handle).and(result)
     }
 
-    /// An open file is closed by all who had it, which unlocks what was locked in its own name, and ends what
-    /// [`Client::open_handle`] began.
+    /// An open file is closed by all who had it, which unlocks what was locked in its own name, and
+    /// ends what [`Client::open_handle`] began.
     ///
     /// # Errors
     /// Those of [`Client::unlock`].
@@ -181,7 +184,8 @@ impl Client {
         let mut result = Ok(());
         // Processes have closed it before. What is left is what is owned by the open file.
         for (kind, owner) in core.locks.closed(ino, handle) {
-            // With its turn: from here on it is not known any more that there is something to unlock.
+            // With its turn: from here on it is not known any more that there is something to
+            // unlock.
             let unlocked = cancellation::suppressed(|| {
                 let _turn = core.lock_turn(ino, kind, owner)?;
                 core.unlock(ino, kind, owner, LockRange::WHOLE)

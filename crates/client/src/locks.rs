@@ -1,13 +1,14 @@
 //! File locks, shared with all clients.
 //!
-//! The session remembers which locks it has, to tell them again to a server that was restarted: a lock that
-//! is about to be given up is forgotten before the server is asked to take it back, and one that was given
-//! is remembered only if the server is still the one that gave it, so that registrations are never more
-//! than what the server gave.
+//! The session remembers which locks it has, to tell them again to a server that was restarted: a
+//! lock that is about to be given up is forgotten before the server is asked to take it back, and
+//! one that was given is remembered only if the server is still the one that gave it, so that
+//! registrations are never more than what the server gave.
 //!
-//! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to others,
-//! and says so when they are told again. Programs that hold them cannot be asked to stop, but the open files
-//! through which they locked are spoilt: every further use of them is an input/output error.
+//! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to
+//! others, and says so when they are told again. Programs that hold them cannot be asked to stop,
+//! but the open files through which they locked are spoilt: every further use of them is an
+//! input/output error.
 //!
 //! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
 
@@ -49,7 +50,7 @@ pub struct Locks {
 #[derive(Debug, Default)]
 struct Known {
     locks: FileLocks,
-    /// Owners that may have locks at the server that are not in `locks`: it was asked and did not answer.
+    /// Owners that may have locks at the server beyond `locks`: it was asked, without an answer.
     unclear: HashSet<(LockKind, u64)>,
     /// Through which open file each owner has locked.
     through: HashMap<u64, HashSet<(LockKind, u64)>>,
@@ -102,8 +103,8 @@ impl Locks {
         through.insert((lock.kind, lock.owner));
     }
 
-    /// It was given, by the process of the server that was registered with when `registration` was its count;
-    /// false if that is not the one any more.
+    /// It was given, by the process of the server that was registered with when `registration` was
+    /// its count; false if that is not the one any more.
     pub fn given(
         &self,
         ino: Ino,
@@ -267,8 +268,9 @@ pub enum Tried {
     Locked,
     /// Another lock is in the way.
     Busy,
-    /// Only a request that waits gets an answer: the server was restarted a moment ago and gives no lock until it
-    /// knows who has which, or the owner of the lock may have closed the file a moment ago.
+    /// Only a request that waits gets an answer: the server was restarted a moment ago and gives no
+    /// lock until it knows who has which, or the owner of the lock may have closed the file a
+    /// moment ago.
     NotYet,
 }
 
@@ -302,8 +304,7 @@ impl LockWait {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// `Interrupted` when it was cancelled and not given; `WouldBlock` when it was not to wait for others;
-    /// `Deadlock`; `NoLocks`.
+    /// `Interrupted` when cancelled and not given; `WouldBlock` if not to wait; `Deadlock`; `NoLocks`.
     pub fn wait(&self) -> Result<()> {
         let core = &*self.session.core;
         core.locks.begin(self.ino, self.handle, &self.lock);
@@ -330,13 +331,12 @@ impl LockWait {
         self.ino
     }
 
-    /// Ends the waiting, soon: [`LockWait::wait`] returns as soon as it is known whether the lock was given.
-    /// Waits for an answer of the server.
+    /// Ends the waiting, soon: [`LockWait::wait`] returns as soon as it is known whether the lock
+    /// was given. Waits for an answer of the server.
     pub fn cancel(&self) {
         let is_over = self.is_over();
         if !*is_over {
-            // The same request, not wanting to wait: either is the last word on both. Should it fail, so
-            // does the other.
+            // The same request, without a wait: either ends both; should it fail, so does the other.
             let _ = self.session.core.ask_call(&mut self.call(false));
         }
     }
@@ -372,8 +372,8 @@ impl Client {
     /// owner in `lock` its owners.
     ///
     /// # Errors
-    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost; `Interrupted` when it was given
-    /// after the program was killed, and is let go.
+    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost;
+    /// `Interrupted` when it was given after the program was killed, and is let go.
     pub fn try_lock(&self, ino: Ino, handle: u64, lock: FileLock) -> Result<Tried> {
         let core = self.core();
         self.check_locks(ino, handle)?;
@@ -388,7 +388,7 @@ impl Client {
             }
             match core.locked(ino, &lock, &call, answer) {
                 Some(Ok(())) if cancellation::is_abandoned() => {
-                    // The program will not know that it has it, and the next one with its number has not asked for it.
+                    // The program is gone, and the next one with its number has not asked for it.
                     core.unlock(ino, lock.kind, lock.owner, lock.range)?;
                     return Err(FsError::Interrupted.into());
                 }
@@ -400,9 +400,9 @@ impl Client {
         }
     }
 
-    /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is known
-    /// whether somebody has it. To be made after [`Client::try_lock`] did not get it, by which a lock of
-    /// `flock()` that was to be changed is given up.
+    /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is
+    /// known whether somebody has it. To be made after [`Client::try_lock`] did not get it, by
+    /// which a lock of `flock()` that was to be changed is given up.
     ///
     /// # Errors
     /// `NoLocks` when too many wait.
@@ -428,7 +428,7 @@ impl Client {
     /// Unlocks what the owner has of the range; nothing is fine.
     ///
     /// # Errors
-    /// `Io` when the locks of this open file are lost; `NoLocks` when that would make two of one and there are too many.
+    /// `Io` when this open file's locks are lost; `NoLocks` when one becomes two, one too many.
     pub fn unlock(
         &self,
         ino: Ino,
@@ -443,7 +443,7 @@ impl Client {
         core.unlock(ino, kind, owner, range)
     }
 
-    /// Returns the holder of a lock that is in the way of this one. With `wait` it waits until that is known.
+    /// Returns the holder of a lock in the way of this one; with `wait`, waits until it is known.
     ///
     /// # Errors
     /// The file system's.
@@ -461,8 +461,8 @@ impl Client {
     }
 
     /// Fails with `Io` once a lock was lost that was made through this open file. While the server
-    /// of a file with locks has not been heard of for so long that it may have given them away, it waits for
-    /// its word.
+    /// of a file with locks has not been heard of for so long that it may have given them away, it
+    /// waits for its word.
     ///
     /// # Errors
     /// See above.
@@ -530,7 +530,7 @@ impl Core {
                     ClientError::Fs(FsError::WouldBlock | FsError::Interrupted)
                 );
                 if refused && lock.kind == LockKind::Flock {
-                    // Its old lock is gone, so that two that wait to change theirs do not wait for one another.
+                    // Its old lock is gone: two that wait to change theirs must not deadlock.
                     self.locks
                         .forget(ino, lock.kind, lock.owner, LockRange::WHOLE);
                 }
@@ -580,8 +580,9 @@ impl Core {
         }
     }
 
-    /// Tells the shards of a server that was restarted, or may have given the session up, which locks the
-    /// session has: all of them, as an inode may have moved there without this client having heard of it.
+    /// Tells the shards of a server that was restarted, or may have given the session up, which
+    /// locks the session has: all of them, as an inode may have moved there without this client
+    /// having heard of it.
     pub fn relock(
         &self,
         cluster: &Cluster,

@@ -1,6 +1,7 @@
 //! Cache of the places of directories and inodes.
 //!
-//! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt here.
+//! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt
+//! here.
 
 use crate::limits::{MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
 use hashbrown::HashMap;
@@ -126,7 +127,8 @@ impl DirMaps {
         DirMaps::within(MAX_CACHED_DIR_MAPS, MAX_CACHED_PARTITIONS)
     }
 
-    /// Of no more than this many directories, and with no more than this many partitions in all, about.
+    /// Of no more than this many directories, and with no more than this many partitions in all,
+    /// about.
     pub fn within(dirs: usize, partitions: usize) -> DirMaps {
         DirMaps {
             maps: Cache::new(dirs, partitions, |map| map.slots().len()),

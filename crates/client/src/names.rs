@@ -41,8 +41,8 @@ pub struct Found {
 }
 
 impl Client {
-    /// Returns the node of a name; symbolic links are not followed. For a directory the attributes are
-    /// gathered from all shards that carry it.
+    /// Returns the node of a name; symbolic links are not followed. For a directory the attributes
+    /// are gathered from all shards that carry it.
     ///
     /// # Errors
     /// `NotFound` when there is no such name.
@@ -166,9 +166,10 @@ impl Client {
         )
     }
 
-    /// Makes a file without a name and opens it (`O_TMPFILE`). It is to be released, and is gone then unless
-    /// it was given a name by [`Client::link`]; which is allowed once, and only with `may_be_named`. It has
-    /// the group and the access control list that it would have inherited from the directory.
+    /// Makes a file without a name and opens it (`O_TMPFILE`). It is to be released, and is gone
+    /// then unless it was given a name by [`Client::link`]; which is allowed once, and only with
+    /// `may_be_named`. It has the group and the access control list that it would have inherited
+    /// from the directory.
     ///
     /// # Errors
     /// `Access` when the caller may not make files in the directory; `NotDir`.

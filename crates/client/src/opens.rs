@@ -147,14 +147,16 @@ impl<F> Opens<F> {
             || self.tables.iter().any(|table| !lock(table).is_empty())
     }
 
-    /// All opens to register with each of `shards`, which one server leads that was restarted: what is open there, and
-    /// what is open elsewhere as far as known, on others of them too, as an inode may have moved there without this
-    /// client having heard of it. Of what is not there nothing is counted. The closes queued for these shards are in the
-    /// counts and therefore dropped; from then on `registrations` is one more.
+    /// All opens to register with each of `shards`, which one server leads that was restarted: what
+    /// is open there, and what is open elsewhere as far as known, on others of them too, as an
+    /// inode may have moved there without this client having heard of it. Of what is not there
+    /// nothing is counted. The closes queued for these shards are in the counts and therefore
+    /// dropped; from then on `registrations` is one more.
     ///
-    /// Closes that are queued for or on their way to other shards are not taken off: should the inode be on one of
-    /// these, they come from there, and are counted then. Also of an inode that is not open any more: it may be opened
-    /// once more before they come, and would be taken for closed.
+    /// Closes that are queued for or on their way to other shards are not taken off: should the
+    /// inode be on one of these, they come from there, and are counted then. Also of an inode that
+    /// is not open any more: it may be opened once more before they come, and would be taken for
+    /// closed.
     pub fn register(
         &self,
         shards: &[ShardId],
@@ -406,7 +408,8 @@ mod tests {
         for (ino, shard) in [(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)] {
             open(&opens, ino, shard);
         }
-        // A close that another shard is still to be told of comes from there if the inode is not there any more.
+        // A close that another shard is still to be told of comes from there if the inode is not
+        // there any more.
         for ino in [6, 7] {
             opens.release(Ino(ino));
         }

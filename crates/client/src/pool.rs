@@ -1,6 +1,7 @@
 //! Connections to servers, each used by one thread at a time.
 //!
-//! The thread writes its requests, reads their answers, and puts the connection back for the next one.
+//! The thread writes its requests, reads their answers, and puts the connection back for the next
+//! one.
 
 use crate::boottime::Boottime;
 use crate::cancellation;
@@ -46,8 +47,8 @@ impl Timeouts {
     }
 }
 
-/// A server's word of itself and of what it knows of this session. Another one than last time: it has nothing (any
-/// more) of what the session had there.
+/// A server's word of itself and of what it knows of this session. Another one than last time: it
+/// has nothing (any more) of what the session had there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acquaintance {
     /// Drawn when its process started.
@@ -80,7 +81,8 @@ pub(crate) enum LostAnswer {
     Abandoned,
 }
 
-/// The reason why not all was sent. A part of a request is not executed, and nothing can be sent behind it.
+/// The reason why not all was sent. A part of a request is not executed, and nothing can be sent
+/// behind it.
 #[derive(Debug)]
 pub(crate) enum Unsent {
     /// The connection is gone, or nothing is taken from it.
@@ -100,8 +102,8 @@ pub(crate) struct Connection {
     patience: Duration,
     /// When requests were sent last.
     asked: Boottime,
-    /// Number of times that the session's opens had been registered with the server when this connection came
-    /// into use ([`Server::registrations`]).
+    /// Number of times that the session's opens had been registered with the server when this
+    /// connection came into use ([`Server::registrations`]).
     pub registration: u64,
     /// As it was said in the handshake ([`Server::abandoned`]).
     pub generation: u64,
@@ -177,7 +179,8 @@ impl Connection {
             },
         };
         self.outgoing.push(&hello).map_err(broken)?;
-        // A server that turns connections away says why and closes without reading: that is still to be read.
+        // A server that turns connections away says why and closes without reading: that is still
+        // to be read.
         let unsent = match self.send() {
             Ok(()) => None,
             Err(Unsent::Connection(error)) if CLOSED.contains(&error.kind()) => Some(error),
@@ -230,7 +233,8 @@ impl Connection {
         self.stream.set_read_timeout(step)
     }
 
-    /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
+    /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be
+    /// sent next.
     pub fn push(
         &mut self,
         request: &mut RequestFrame,
@@ -251,7 +255,8 @@ impl Connection {
         self.asked
     }
 
-    /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
+    /// Sends all that was pushed, and the payload of the last of it. All that was sent before is
+    /// answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
         self.asked = Boottime::now();
         let mut socket = Patient {
@@ -329,10 +334,12 @@ impl Connection {
     }
 }
 
-/// A socket that takes little: a write waits until it takes more, or is cancelled. Never `WouldBlock`.
+/// A socket that takes little: a write waits until it takes more, or is cancelled. Never
+/// `WouldBlock`.
 ///
-/// (A server stands still and many write 1 MiB each, more than a socket takes. Without cancellation, none of
-/// them could be killed, and no other thread would take the requests of those who need other servers.)
+/// (A server stands still and many write 1 MiB each, more than a socket takes. Without
+/// cancellation, none of them could be killed, and no other thread would take the requests of those
+/// who need other servers.)
 struct Patient<'a> {
     stream: &'a mut Stream,
     /// From one byte to the next.
@@ -387,11 +394,11 @@ pub(crate) struct Server {
     idle: Mutex<Vec<Connection>>,
     /// So many of them keep their buffers, those that were used last.
     buffered: AtomicUsize,
-    /// The process that the session's opens are registered with; none before the first connection. Held while they are being
-    /// registered, so that no request gets ahead.
+    /// The process that the session's opens are registered with; none before the first connection.
+    /// Held while they are being registered, so that no request gets ahead.
     pub registered: Mutex<Registered>,
-    /// Number of times that it was begun to register the opens. A connection of an earlier count reached an
-    /// earlier process.
+    /// Number of times that it was begun to register the opens. A connection of an earlier count
+    /// reached an earlier process.
     pub registrations: AtomicU64,
     /// The generation that the next connection names in its handshake.
     generation: AtomicU64,
@@ -451,9 +458,9 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that it has heard of this session since it was asked something: when it has answered. That the
-    /// answer is only read now says nothing. A process that was stopped for a minute finds answers of a minute ago,
-    /// and the server has let go of what the session had.
+    /// Notes that it has heard of this session since it was asked something: when it has answered.
+    /// That the answer is only read now says nothing. A process that was stopped for a minute finds
+    /// answers of a minute ago, and the server has let go of what the session had.
     pub fn heard(&self, asked: Boottime) {
         let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
         self.last_answer.fetch_max(asked, Ordering::Relaxed);
@@ -497,9 +504,10 @@ impl Server {
         self.buffered.store(connections, Ordering::Relaxed);
     }
 
-    /// A connection of this generation was given up before a change of a data object was answered that it carried. What
-    /// the network still delivers of it must not be done after what is sent from now on: the server closes it, and all
-    /// others that were made before, when the next one is made.
+    /// A connection of this generation was given up before a change of a data object was answered
+    /// that it carried. What the network still delivers of it must not be done after what is sent
+    /// from now on: the server closes it, and all others that were made before, when the next one
+    /// is made.
     pub fn abandoned(&self, generation: u64) {
         self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }
@@ -519,7 +527,8 @@ impl Server {
         }
     }
 
-    /// A new connection, and what the server knows of the session. Its opens are not registered yet.
+    /// A new connection, and what the server knows of the session. Its opens are not registered
+    /// yet.
     pub fn connect(&self, who: &Identity) -> Result<(Connection, Acquaintance), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {

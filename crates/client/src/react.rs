@@ -43,7 +43,8 @@ impl Core {
                     }
                     server.close_idle();
                 }
-                // A server that stands still takes a request and never answers: the time that this took counts.
+                // A server that stands still takes a request and never answers: the time that this
+                // took counts.
                 call.away_since.get_or_insert(since);
                 call.lost += 1;
                 if call.lost == 1 {
@@ -107,7 +108,8 @@ impl Core {
         }
     }
 
-    /// The name is on another shard, says the one that was asked, and nothing else was learnt from it.
+    /// The name is on another shard, says the one that was asked, and nothing else was learnt from
+    /// it.
     fn misdirected(&self, call: &mut Call, dir: Ino) -> Next {
         let Some(asked) = call.shard_request() else {
             unreachable!("only requests to shards are misdirected");

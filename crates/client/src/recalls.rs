@@ -1,10 +1,12 @@
 //! Subscription to recalls of leases.
 //!
-//! One request is always with each server, which answers it when leases end. The next one acknowledges the recall.
+//! One request is always with each server, which answers it when leases end. The next one
+//! acknowledges the recall.
 //!
-//! Each server has a thread for this. A recall that waits for a write to data objects is answered when that has ended;
-//! others that come meanwhile are answered before it. When the connection is lost all that the server leased is dropped,
-//! and the thread begins anew as soon as the server is there: until then changes by others wait.
+//! Each server has a thread for this. A recall that waits for a write to data objects is answered
+//! when that has ended; others that come meanwhile are answered before it. When the connection is
+//! lost all that the server leased is dropped, and the thread begins anew as soon as the server is
+//! there: until then changes by others wait.
 
 use crate::boottime::Boottime;
 use crate::core::Core;
@@ -26,8 +28,8 @@ use std::time::Duration;
 /// Leases that are recalled.
 #[derive(Debug)]
 pub enum Recall<'a> {
-    /// These. Of some this client is asking for a change itself; a wait until `own` is cached no longer
-    /// may wait for that change, which waits for this.
+    /// These. Of some this client is asking for a change itself; a wait until `own` is cached no
+    /// longer may wait for that change, which waits for this.
     Keys {
         keys: &'a [LeaseKey],
         own: &'a [LeaseKey],
@@ -65,10 +67,10 @@ impl Listening {
 }
 
 impl Client {
-    /// Takes leases from now on: answers are cached, and not asked for again, until their leases are over
-    /// or recalled. `listener` gets recalls; when it returns no cache has what was recalled. With
-    /// `for_all` names that one caller has found are answered to others, too: somebody else, the kernel
-    /// as a rule, checks who may search which directory.
+    /// Takes leases from now on: answers are cached, and not asked for again, until their leases
+    /// are over or recalled. `listener` gets recalls; when it returns no cache has what was
+    /// recalled. With `for_all` names that one caller has found are answered to others, too:
+    /// somebody else, the kernel as a rule, checks who may search which directory.
     ///
     /// # Errors
     /// `Protocol` when leases are taken already or there are no threads.
@@ -90,15 +92,16 @@ impl Client {
         self.core().lease_cache.entry_key(dir, name)
     }
 
-    /// The rest of the lease that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
-    /// `None`, to nothing.
+    /// The rest of the lease that a name, which has this [key](Client::entry_key), leads to `ino`,
+    /// or, with `None`, to nothing.
     pub fn entry_cached_for(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
         let until = self.core().lease_cache.entry_until(key, name, ino);
         left(until)
     }
 
-    /// The rest of the leases of the names and attributes of listed entries, a [key](Client::entry_key) for each. The
-    /// attributes of directories are to be [asked for](Client::attr_cached_for) one by one.
+    /// The rest of the leases of the names and attributes of listed entries, a
+    /// [key](Client::entry_key) for each. The attributes of directories are to be [asked
+    /// for](Client::attr_cached_for) one by one.
     pub fn listed_cached_for(
         &self,
         keys: &[LeaseKey],
@@ -119,8 +122,8 @@ impl Client {
         until.into_iter().zip(entries).map(cached).collect()
     }
 
-    /// The rest of the lease of a directory's attributes, whatever they are: the time in which no other client changes
-    /// them without a recall.
+    /// The rest of the lease of a directory's attributes, whatever they are: the time in which no
+    /// other client changes them without a recall.
     pub fn dir_cached_for(&self, dir: Ino) -> Duration {
         let core = self.core();
         let shards = core.maps.map(dir).shards();
@@ -237,7 +240,8 @@ enum Next {
     LetGo(u64),
 }
 
-/// The next thing to do: an answer, or a recall whose writes have ended or that has waited for long enough.
+/// The next thing to do: an answer, or a recall whose writes have ended or that has waited for long
+/// enough.
 fn next(
     core: &Weak<Core>,
     connection: &mut Connection,

@@ -1,7 +1,7 @@
 //! Routing decisions from cached maps alone: no sockets, no clock, no threads.
 //!
-//! It chooses the shard of a request and says what a refusal means. The client asks it for each call, and so does the
-//! simulator.
+//! It chooses the shard of a request and says what a refusal means. The client asks it for each
+//! call, and so does the simulator.
 
 use crate::maps::{DirMaps, InodeShards};
 use pandofs_api::{Layout, Refusal, Request, ShardRequest};
@@ -42,8 +42,8 @@ pub enum Reaction {
     NoPart,
     /// Send it again: where to is known better now.
     Again,
-    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request again; if nothing is
-    /// [known better](Router::knows_better) then, this was in vain.
+    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request
+    /// again; if nothing is [known better](Router::knows_better) then, this was in vain.
     AskHome(Ino),
     /// The inode is there: learn it and send the request again.
     Moved {
@@ -181,8 +181,9 @@ impl Router<'_> {
     }
 }
 
-/// Returns whether after this refusal it is still unknown if the request was executed before. A shard that had executed
-/// it would have said so; one that is still at it may say to try again, and the wrong server knows nothing.
+/// Returns whether after this refusal it is still unknown if the request was executed before. A
+/// shard that had executed it would have said so; one that is still at it may say to try again, and
+/// the wrong server knows nothing.
 pub fn leaves_doubt(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })
 }

@@ -1,7 +1,7 @@
 //! Slots of the session.
 //!
-//! At most one request of a slot is unanswered at a time, so that a shard that keeps one answer for each slot can
-//! answer any repeated request.
+//! At most one request of a slot is unanswered at a time, so that a shard that keeps one answer for
+//! each slot can answer any repeated request.
 
 use pandofs_types::SlotId;
 use std::ops::Range;

@@ -27,8 +27,8 @@ impl Client {
     /// Does this to `offset .. offset + length` of a file. Rights were checked when it was opened.
     ///
     /// # Errors
-    /// `Invalid` for what is no file, and if `length` is 0; `FileTooBig`; `NoSpace`, after which part of
-    /// the space may be reserved.
+    /// `Invalid` for what is no file, and if `length` is 0; `FileTooBig`; `NoSpace`, after which
+    /// part of the space may be reserved.
     pub fn allocate(
         &self,
         caller: &Credentials,
@@ -50,8 +50,8 @@ impl Client {
         )
     }
 
-    /// The first byte from `offset` on that is what is looked for; `None` if there is none before the
-    /// file's end, or `offset` is not before it. The end itself counts as a hole.
+    /// The first byte from `offset` on that is what is looked for; `None` if there is none before
+    /// the file's end, or `offset` is not before it. The end itself counts as a hole.
     ///
     /// # Errors
     /// `Invalid` for what is no file; `Stale` when there is no such inode.
@@ -198,8 +198,8 @@ impl Core {
         Ok(first)
     }
 
-    /// Puts in the blocks of files that may be sparse, which only their data objects know. Where one
-    /// cannot be asked the blocks stay what they would be without holes.
+    /// Puts in the blocks of files that may be sparse, which only their data objects know. Where
+    /// one cannot be asked the blocks stay what they would be without holes.
     pub fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
         let mut calls = Vec::new();
         for (attr, layout) in files.iter().filter(|(_, layout)| layout.is_valid()) {

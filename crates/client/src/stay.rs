@@ -1,12 +1,14 @@
 //! Checks that open files are still open at their servers.
 //!
-//! A server keeps what a session has open, also when its last name is removed; but once it has heard nothing of the
-//! session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it lets go of it, and who removes the file then
-//! removes its data. When a server has forgotten the opens that the session had registered with it, the session's open
-//! files are doubtful, each of them, as it may have been on that server, and is asked for before it is used next, and
-//! once more after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is removed by
-//! another one, the program goes on: it would write into an object of a file that is gone, and read zeros where it
-//! does not.) So is a file whose server has not been heard of for nearly as long. What is gone is gone for good: each further use of it is an error.
+//! A server keeps what a session has open, also when its last name is removed; but once it has
+//! heard nothing of the session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it
+//! lets go of it, and who removes the file then removes its data. When a server has forgotten the
+//! opens that the session had registered with it, the session's open files are doubtful, each of
+//! them, as it may have been on that server, and is asked for before it is used next, and once more
+//! after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is
+//! removed by another one, the program goes on: it would write into an object of a file that is
+//! gone, and read zeros where it does not.) So is a file whose server has not been heard of for
+//! nearly as long. What is gone is gone for good: each further use of it is an error.
 
 use crate::core::Core;
 use crate::error::{ClientError, Result};

@@ -1,8 +1,9 @@
 //! Trace of the operations of a session: caller, times and outcome of each, for a [`Tracer`].
 //!
-//! An event is recorded at the operation's end, on the thread that asked, before that has its answer: what depends on
-//! an answer begins after the recorded end. What the library asks itself in the course of an operation is not traced.
-//! A session without a tracer looks at one word for each operation.
+//! An event is recorded at the operation's end, on the thread that asked, before that has its
+//! answer: what depends on an answer begins after the recorded end. What the library asks itself in
+//! the course of an operation is not traced. A session without a tracer looks at one word for each
+//! operation.
 
 use crate::cancellation;
 use crate::{Client, ClientError, Node, Page};
@@ -25,7 +26,8 @@ pub struct Event<'a> {
     pub begun: Instant,
     /// No later than the moment at which the caller has the answer.
     pub ended: Instant,
-    /// The number in the [`Cancellation`](crate::Cancellation) of the thread that asked; `None` without one.
+    /// The number in the [`Cancellation`](crate::Cancellation) of the thread that asked; `None`
+    /// without one.
     pub caller: Option<u32>,
     /// The outcome, or the error's number.
     pub outcome: Result<Outcome<'a>, i32>,
@@ -171,7 +173,8 @@ pub fn untraced<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Asks once more, in another way, for what this thread was just refused. It is traced as no operation of its own.
+/// Asks once more, in another way, for what this thread was just refused. It is traced as no
+/// operation of its own.
 pub fn again<T>(work: impl FnOnce() -> T) -> T {
     let before = IS_RETRY.replace(true);
     let result = work();
@@ -188,7 +191,8 @@ impl Client {
         self.session.tracer.set(tracer)
     }
 
-    /// Does `work`, which is the operation `op`, and traces it with its outcome, if there is a tracer.
+    /// Does `work`, which is the operation `op`, and traces it with its outcome, if there is a
+    /// tracer.
     pub(crate) fn traced<'a, T>(
         &self,
         op: impl FnOnce() -> Op<'a>,

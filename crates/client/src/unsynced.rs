@@ -1,24 +1,28 @@
 //! Unsynced changes, so that a force that comes too late for one fails.
 //!
-//! Servers acknowledge changes before they are on disk: those of a data object are in the memory of the server's
-//! *machine*, and so is the end of its log. A server that is killed loses nothing of it. When its machine loses power it
-//! is gone, and a force that is asked for afterwards finds nothing to do: without this table it would succeed, and a
-//! program would take for safe what is lost. (A client writes, the machine is started anew, the client's connection is
-//! made again as after any restart, `fsync` has the server force an object that it does not have.)
+//! Servers acknowledge changes before they are on disk: those of a data object are in the memory of
+//! the server's *machine*, and so is the end of its log. A server that is killed loses nothing of
+//! it. When its machine loses power it is gone, and a force that is asked for afterwards finds
+//! nothing to do: without this table it would succeed, and a program would take for safe what is
+//! lost. (A client writes, the machine is started anew, the client's connection is made again as
+//! after any restart, `fsync` has the server force an object that it does not have.)
 //!
-//! So each connection knows in which start of the machine its server runs ([`Machine`]), an acknowledged change is
-//! remembered with it, and a force that is answered from another start has come too late for that change. It fails,
-//! once through each open file, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
+//! So each connection knows in which start of the machine its server runs ([`Machine`]), an
+//! acknowledged change is remembered with it, and a force that is answered from another start has
+//! come too late for that change. It fails, once through each open file, as `fsync` on Linux does
+//! where pages were lost, and what is changed from then on counts anew.
 //!
-//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file reports losses of
-//! its data, its attributes and the name that this client gave it last, as with ext4, whose journal has all of them or
-//! none; that of a directory of its names. Of each inode and place it is remembered which changes there were, counted
-//! over the whole client, not how many. A force of a log covers all that its server acknowledged before, whichever inode
-//! it was of; one of a data object the object alone.
+//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a
+//! file reports losses of its data, its attributes and the name that this client gave it last, as
+//! with ext4, whose journal has all of them or none; that of a directory of its names. Of each
+//! inode and place it is remembered which changes there were, counted over the whole client, not
+//! how many. A force of a log covers all that its server acknowledged before, whichever inode it
+//! was of; one of a data object the object alone.
 //!
-//! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
-//! older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNSYNCED_INODES`](crate::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
+//! It is bounded: servers force their logs every few seconds and objects that are left alone for a
+//! minute, so what is older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is
+//! forgotten, except for data of files that are open; and of files that are closed no more than
+//! [`MAX_UNSYNCED_INODES`](crate::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
 //! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
@@ -112,7 +116,8 @@ impl Unsynced {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change of these inodes was acknowledged. True when they have become many: [`Unsynced::forget`] is to be called.
+    /// A change of these inodes was acknowledged. True when they have become many:
+    /// [`Unsynced::forget`] is to be called.
     #[must_use]
     pub fn changed(
         &self,
@@ -164,8 +169,9 @@ impl Unsynced {
         places
     }
 
-    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those that had lost
-    /// something of it by then, once, and calls `lose` if there are any before another caller finds that there are none.
+    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those
+    /// that had lost something of it by then, once, and calls `lose` if there are any before
+    /// another caller finds that there are none.
     pub fn forced(
         &self,
         ino: Ino,
@@ -194,7 +200,8 @@ impl Unsynced {
             if changes.first > mark.0 || answered.peek().is_none() {
                 return true;
             }
-            // Asked over several connections, it may have been forced just before the machine was started anew.
+            // Asked over several connections, it may have been forced just before the machine was
+            // started anew.
             if answered.all(|&(_, machine)| machine != changes.machine)
                 && !lost.contains(&changes.place.server())
             {
@@ -212,8 +219,8 @@ impl Unsynced {
         lost
     }
 
-    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest changes of files that are not open as far
-    /// as there are too many.
+    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest
+    /// changes of files that are not open as far as there are too many.
     pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
         let mut table = self.table();
         let Table {

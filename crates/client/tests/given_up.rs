@@ -116,7 +116,8 @@ fn what_only_asks_is_given_up() {
     assert_eq!(asked, Err(ClientError::Abandoned));
 }
 
-/// The server takes the request from the connection whenever it goes on, and others have made the name anew by then.
+/// The server takes the request from the connection whenever it goes on, and others have made the
+/// name anew by then.
 #[test]
 fn what_changes_something_is_done_to_its_end() {
     let (removed, seen) = while_stopped(

@@ -272,7 +272,8 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
     );
 }
 
-/// A program is killed while it closes a file, and waits for what another thread asks for the same owner.
+/// A program is killed while it closes a file, and waits for what another thread asks for the same
+/// owner.
 #[test]
 fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
     static IS_LET_GO: AtomicBool = AtomicBool::new(false);

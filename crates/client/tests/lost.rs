@@ -1,6 +1,7 @@
 //! Machines of servers that lose power while clients live on.
 //!
-//! Changes that were acknowledged and not forced may be gone, and a force that comes afterwards fails.
+//! Changes that were acknowledged and not forced may be gone, and a force that comes afterwards
+//! fails.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -108,7 +109,8 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
 }
 
-/// As two processes that have it open. Each gets the error, whichever forces or closes it first and ignores it.
+/// As two processes that have it open. Each gets the error, whichever forces or closes it first and
+/// ignores it.
 #[test]
 fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     let bench = Bench::new();

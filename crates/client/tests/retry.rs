@@ -171,7 +171,8 @@ fn a_soft_client_tells_what_did_not_happen_from_what_may_have() {
     );
 }
 
-/// The time that it did not answer in counts from the first request on: twice the limit, and not three times.
+/// The time that it did not answer in counts from the first request on: twice the limit, and not
+/// three times.
 #[test]
 fn a_soft_client_asks_a_server_that_stands_still_twice() {
     let folder = tempfile::tempdir().unwrap();

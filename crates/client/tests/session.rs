@@ -171,8 +171,8 @@ fn an_idle_client_notices_that_a_server_has_let_go_of_its_session() {
     drop(client);
 }
 
-/// A mount is stopped for longer than servers wait. Whichever thread comes to a server first, tells it first: not only the
-/// one that looks after silent servers, which has come to another one.
+/// A mount is stopped for longer than servers wait. Whichever thread comes to a server first, tells
+/// it first: not only the one that looks after silent servers, which has come to another one.
 #[test]
 fn each_server_that_has_let_go_of_the_session_is_told_before_it_is_asked() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +233,8 @@ fn removable(
             Request::WroteData { .. } => striped(),
             _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
         },
-        // As it is when somebody has written to an object that had been removed: nothing but zeros before that.
+        // As it is when somebody has written to an object that had been removed: nothing but zeros
+        // before that.
         RequestBody::Data(DataRequest::Read { length, .. }) => {
             let byte = u8::from(!is_gone.load(Ordering::SeqCst));
             data(DataReply::Data(vec![byte; *length as usize]))

@@ -1,17 +1,20 @@
 //! Operations that go on though their program was killed.
 //!
-//! A change that may have reached a server is made to its end ([`pandofs_client::Cancellation::on_abandoned`]), by the
-//! thread that took the request. The program need not wait for that: the kernel is answered with `EINTR`, and the
-//! program ends. The outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
+//! A change that may have reached a server is made to its end
+//! ([`pandofs_client::Cancellation::on_abandoned`]), by the thread that took the request. The
+//! program need not wait for that: the kernel is answered with `EINTR`, and the program ends. The
+//! outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
 //! file, and the kernel's caches of all that was changed are invalidated.
 //!
-//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is answered, so that of
-//! two changes of the same the second begins when the first has ended. For an operation that was abandoned the mount does
-//! that: a change waits for those of the same name or the same inode that were abandoned before. So a file that is copied
-//! anew does not get bytes of the old copy.
+//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is
+//! answered, so that of two changes of the same the second begins when the first has ended. For an
+//! operation that was abandoned the mount does that: a change waits for those of the same name or
+//! the same inode that were abandoned before. So a file that is copied anew does not get bytes of
+//! the old copy.
 //!
-//! At most [`MAX_ABANDONED_REQUESTS`](crate::limits::MAX_ABANDONED_REQUESTS), or fewer with little memory, are abandoned at once,
-//! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
+//! At most [`MAX_ABANDONED_REQUESTS`](crate::limits::MAX_ABANDONED_REQUESTS), or fewer with little
+//! memory, are abandoned at once, as each has a thread. When there are as many a program waits,
+//! killed or not, until its operation is done or one of the others is.
 
 use crate::cancellation;
 use crate::errno::Result;
@@ -80,7 +83,8 @@ impl Abandoned {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thread handles a request that this thread of a program has made, 0 if none that this process can see.
+    /// This thread handles a request that this thread of a program has made, 0 if none that this
+    /// process can see.
     pub fn begin(abandoned: &Arc<Abandoned>, thread: u32) {
         HANDLED.set(Some(Handled {
             abandoned: Arc::clone(abandoned),
@@ -89,7 +93,8 @@ impl Abandoned {
         }));
     }
 
-    /// Declares what the request of this thread is about to change. Waits for abandoned operations that change the same.
+    /// Declares what the request of this thread is about to change. Waits for abandoned operations
+    /// that change the same.
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
@@ -108,7 +113,8 @@ impl Abandoned {
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
     pub fn wait_for(&self, changes: &[Changed]) -> Result<()> {
-        // One that was abandoned is counted before the kernel hears that it may go on with the next.
+        // One that was abandoned is counted before the kernel hears that it may go on with the
+        // next.
         if self.count.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }
@@ -180,12 +186,14 @@ pub(crate) fn abandon() {
     });
 }
 
-/// The request of this thread is handled. If it was abandoned: what it has changed, unknown to the kernel.
+/// The request of this thread is handled. If it was abandoned: what it has changed, unknown to the
+/// kernel.
 pub(crate) fn end() -> Vec<Changed> {
     match HANDLED.take() {
-        // Before the kernel is to forget what it has (`PandoFs::forget_abandoned`), though the next change may be handled in
-        // between. The other way round neither would go on: the next write of the file waits here for this one with its
-        // pages locked, and the kernel forgets a file's content only when it has them unlocked.
+        // Before the kernel is to forget what it has (`PandoFs::forget_abandoned`), though the next
+        // change may be handled in between. The other way round neither would go on: the next write
+        // of the file waits here for this one with its pages locked, and the kernel forgets a
+        // file's content only when it has them unlocked.
         Some(handled) if fuser::is_answered_early() => {
             handled.abandoned.take_off(&handled.changes);
             handled.changes
@@ -204,8 +212,8 @@ impl PandoFs {
                     self.no_xattrs.forget(ino);
                     self.kernel.forget_content(ino, 0, TO_THE_LAST_BYTE);
                 }
-                // Not here: the directory may be locked by a program that waits for a server. With time-outs it is cached until
-                // they are over.
+                // Not here: the directory may be locked by a program that waits for a server. With
+                // time-outs it is cached until they are over.
                 Changed::Name(dir, name) => {
                     let key = self.client.entry_key(dir, &name);
                     let names = self.cached.kernel_cache.take_names(std::iter::once(key));

@@ -24,8 +24,8 @@ pub(crate) fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }
 
-/// Returns whether what a new file of this mode becomes depends on its maker's groups without any refusal: a
-/// set-group-id bit is left off for a group its maker is not in.
+/// Returns whether what a new file of this mode becomes depends on its maker's groups without any
+/// refusal: a set-group-id bit is left off for a group its maker is not in.
 pub(crate) fn depends_on_groups(mode: u16) -> bool {
     mode & 0o2000 != 0
 }
@@ -164,9 +164,9 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
 /// The time a program asked for, out of what `fuser` makes of it; the nearest one that can be kept
 /// where it cannot be.
 ///
-/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts both
-/// from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5): that is
-/// undone here, and `tests/mount.rs` notices when it must no longer be.
+/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts
+/// both from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5):
+/// that is undone here, and `tests/mount.rs` notices when it must no longer be.
 fn requested_time(time: SystemTime) -> Time {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => saturated(since.as_nanos() as i128),

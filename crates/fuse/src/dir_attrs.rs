@@ -3,24 +3,24 @@
 //! Whenever something is made or removed in a directory, the kernel forgets all of the directory's
 //! attributes, its permissions too, and asks for them before it lets anyone make or remove the next
 //! thing (Linux 6.18, `fuse_dir_changed` and `fuse_permission`, which checks permissions because of
-//! `default_permissions`). For PandoFS that is the dearest question of all: the answer is gathered from
-//! every shard that carries a part of the directory. So a thousand creations would ask a thousand times
-//! what each of them answered already.
+//! `default_permissions`). For PandoFS that is the dearest question of all: the answer is gathered
+//! from every shard that carries a part of the directory. So a thousand creations would ask a
+//! thousand times what each of them answered already.
 //!
 //! Here a directory's attributes in the last answer of servers are remembered, and what this mount
 //! did to the directory since, and from the two the question is answered, for as long as the kernel
-//! might have cached the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends when
-//! another mount changes the directory): what other mounts do is seen no later than without, and what this
-//! one does at once.
+//! might have cached the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends
+//! when another mount changes the directory): what other mounts do is seen no later than without,
+//! and what this one does at once.
 //!
 //! Two things are only nearly right, and for that long only:
 //!
 //! - The times after a removal are this machine's, as the answer to a removal tells none.
-//! - When servers are asked while the directory is being changed, their answer may have that change in
-//!   it or not: then the number of entries may be off by as many changes as were under way. Such
+//! - When servers are asked while the directory is being changed, their answer may have that change
+//!   in it or not: then the number of entries may be off by as many changes as were under way. Such
 //!   attributes are only given out while the changing goes on; once nothing has happened for
-//!   [`QUIET`], servers are asked again. The number of links, which counts subdirectories, is never too
-//!   low: programs stop looking for directories when they have seen that many (find, fts).
+//!   [`QUIET`], servers are asked again. The number of links, which counts subdirectories, is never
+//!   too low: programs stop looking for directories when they have seen that many (find, fts).
 //!
 //! After a renaming servers are asked, as its answer does not say whether a name was replaced.
 
@@ -126,8 +126,8 @@ impl DirAttrs {
         }
     }
 
-    /// Servers answered with these attributes, which may be used for so long. Returns how long they may be
-    /// believed. What is no directory is not remembered.
+    /// Servers answered with these attributes, which may be used for so long. Returns how long they
+    /// may be believed. What is no directory is not remembered.
     pub fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
         self.learn_at(attr, asked, timeout, Instant::now())
     }
@@ -221,8 +221,9 @@ impl DirAttrs {
         let mut stripe = self.stripe(dir);
         assert!(stripe.under_way > 0, "a change ended that never began");
         stripe.under_way -= 1;
-        // Counted while the stripe is locked: a question that is asked from here on sees this change,
-        // and no answer to a question from before can be taken in without seeing it in `last`.
+        // Counted while the stripe is locked: a question that is asked from here on sees this
+        // change, and no answer to a question from before can be taken in without seeing it in
+        // `last`.
         stripe.last = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
         let (entries, directory, at) = match outcome {
             Outcome::Added { directory, at } => (1, directory, at),
@@ -397,8 +398,8 @@ mod tests {
         assert_eq!(shown(&attrs, start), Some((3, 2, 10)));
     }
 
-    /// A question overlaps a change when the change is under way at any time between asking and being
-    /// taken in: then it is unknown if the answer has it in it.
+    /// A question overlaps a change when the change is under way at any time between asking and
+    /// being taken in: then it is unknown if the answer has it in it.
     #[test]
     fn an_answer_that_overlaps_a_change_is_used_only_while_the_directory_is_busy() {
         type Play = fn(&DirAttrs, Instant);
@@ -452,7 +453,8 @@ mod tests {
         );
         assert_eq!(shown(&attrs, start), None);
 
-        // Was the removed directory missing from the answer already, it must not be taken off twice.
+        // Was the removed directory missing from the answer already, it must not be taken off
+        // twice.
         let change = attrs.change(DIR);
         attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         change.ended(Outcome::Removed { directory: true });

@@ -1,9 +1,9 @@
 //! Mounting without a helper program, for processes that may.
 //!
 //! `fuser` can do this too, but then it unmounts the mount point once more when the session is over
-//! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is gone:
-//! `umount X; mount X` would now and then end with nothing mounted. A session that was given a
-//! connection unmounts nothing.
+//! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is
+//! gone: `umount X; mount X` would now and then end with nothing mounted. A session that was given
+//! a connection unmounts nothing.
 
 use crate::options::Options;
 use rustix::fs::{AtFlags, StatxFlags};
@@ -18,8 +18,9 @@ use std::path::Path;
 /// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
 pub const FS_TYPE: &str = "fuse.pandofs";
 
-/// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system ask for
-/// less than the default of 128 KiB only, which is far less than a message to a server takes.
+/// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system
+/// ask for less than the default of 128 KiB only, which is far less than a message to a server
+/// takes.
 ///
 /// # Errors
 /// The system's; who is not root may not.

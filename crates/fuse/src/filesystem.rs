@@ -331,12 +331,12 @@ impl Filesystem for PandoFs {
         }
     }
 
-    /// An appending write comes with the offset that the kernel takes for the file's end. After it the
-    /// kernel takes the file to end no sooner than what it has written; it asks for the size before it
-    /// tells anybody.
+    /// An appending write comes with the offset that the kernel takes for the file's end. After it
+    /// the kernel takes the file to end no sooner than what it has written; it asks for the size
+    /// before it tells anybody.
     ///
-    /// Writes through the kernel's cache are answered as soon as they are known to go to data objects, so that
-    /// the program goes on while servers are given what it wrote.
+    /// Writes through the kernel's cache are answered as soon as they are known to go to data
+    /// objects, so that the program goes on while servers are given what it wrote.
     fn write(
         &self,
         request: &Request,
@@ -609,8 +609,8 @@ impl Filesystem for PandoFs {
         reply_empty(reply, done);
     }
 
-    // A request that is answered with "not implemented" is not made again. The kernel then copies by reading and
-    // writing.
+    // A request that is answered with "not implemented" is not made again. The kernel then copies
+    // by reading and writing.
 
     fn copy_file_range(
         &self,

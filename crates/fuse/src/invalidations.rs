@@ -1,19 +1,20 @@
 //! Invalidations of names in the kernel's cache, written by threads of their own.
 //!
-//! For an invalidation of a name the kernel locks its directory, which is locked while a program makes, removes or
-//! renames something in it. That program may be waiting for a server that waits for this mount to answer the
-//! recall, or for another mount of which the same is true. So invalidations are written by threads that do nothing
-//! else, and none is waited for longer than the kernel caches the name anyway: for [`NAME_AT_MOST`] from when it
-//! takes the answer in, which is [`LATE`] after it was given at most; then the recall can be answered whether the
-//! invalidation got through or not. Invalidations of names that this mount itself is changing (its program holds that
-//! lock until the change is answered) are not waited for at all.
+//! For an invalidation of a name the kernel locks its directory, which is locked while a program
+//! makes, removes or renames something in it. That program may be waiting for a server that waits
+//! for this mount to answer the recall, or for another mount of which the same is true. So
+//! invalidations are written by threads that do nothing else, and none is waited for longer than
+//! the kernel caches the name anyway: for [`NAME_AT_MOST`] from when it takes the answer in, which
+//! is [`LATE`] after it was given at most; then the recall can be answered whether the invalidation
+//! got through or not. Invalidations of names that this mount itself is changing (its program holds
+//! that lock until the change is answered) are not waited for at all.
 //!
-//! One that *expires* a name has the kernel ask for it before it uses it again; if it leads to the same inode as
-//! before no program notices. One that *drops* it does what a removal does: a program whose working directory or
-//! executable is below would see it as deleted.
+//! One that *expires* a name has the kernel ask for it before it uses it again; if it leads to the
+//! same inode as before no program notices. One that *drops* it does what a removal does: a program
+//! whose working directory or executable is below would see it as deleted.
 //!
-//! But there is one answer that expiry does not reach. A kernel thread that asks for a name which it knows to lead
-//! somewhere does so without the lock:
+//! But there is one answer that expiry does not reach. A kernel thread that asks for a name which
+//! it knows to lead somewhere does so without the lock:
 //!
 //! ```text
 //! kernel thread:  asks for NAME             (is woken)     caches NAME
@@ -21,12 +22,14 @@
 //! invalidation:                          expires NAME
 //! ```
 //!
-//! So a file's name that was answered a moment ago ([`SETTLED_AFTER`]) is dropped, which the answer in that thread does
-//! not survive; a directory's, in which a program may be working, is expired again when the thread has had time.
-//! So is a name that this mount itself is changing: when the invalidation gets through it leads to something else,
-//! which was never answered and may be a directory (a layer of an overlay, renamed to where a moment ago was nothing,
-//! would be taken for removed). An answer that is noted and not sent is waited for: [`KernelCache::fence`]. The kernel
-//! holds the lock when it asks for a name of which it has nothing or that is absent, and for listings and new names.
+//! So a file's name that was answered a moment ago ([`SETTLED_AFTER`]) is dropped, which the answer
+//! in that thread does not survive; a directory's, in which a program may be working, is expired
+//! again when the thread has had time. So is a name that this mount itself is changing: when the
+//! invalidation gets through it leads to something else, which was never answered and may be a
+//! directory (a layer of an overlay, renamed to where a moment ago was nothing, would be taken for
+//! removed). An answer that is noted and not sent is waited for: [`KernelCache::fence`]. The kernel
+//! holds the lock when it asks for a name of which it has nothing or that is absent, and for
+//! listings and new names.
 //!
 //! [`KernelCache::fence`]: crate::kernel_cache::KernelCache::fence
 
@@ -42,11 +45,12 @@ use std::time::{Duration, Instant};
 /// The time for which the kernel may cache a name after it took it in.
 pub(crate) const NAME_AT_MOST: Duration = Duration::from_millis(500);
 
-/// The longest time between a mount's answer and a kernel thread's taking it in, on however busy a machine.
+/// The longest time between a mount's answer and a kernel thread's taking it in, on however busy a
+/// machine.
 ///
-/// Names that are not invalidated in time are waited for so much longer, and the kernel gets so much less than a lease:
-/// it counts from when it takes the answer in. With 0, a program on this mount did not find a file which another mount
-/// had made and closed:
+/// Names that are not invalidated in time are waited for so much longer, and the kernel gets so
+/// much less than a lease: it counts from when it takes the answer in. With 0, a program on this
+/// mount did not find a file which another mount had made and closed:
 ///
 /// ```text
 /// kernel thread:  asks for NAME                (is woken)  caches its absence ...................| for 1 s
@@ -64,8 +68,8 @@ pub(crate) fn until_late(leased: Duration) -> Duration {
 /// The time in which a kernel thread has as a rule taken an answer in.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 
-/// Threads that write invalidations. Those of one directory are written by one, so that a directory that is locked
-/// keeps few others waiting.
+/// Threads that write invalidations. Those of one directory are written by one, so that a directory
+/// that is locked keeps few others waiting.
 const THREADS: usize = 4;
 
 /// Batches that wait for one thread. With more waiting names are left to end by themselves.
@@ -99,8 +103,8 @@ impl Invalidate for Kernel {
     }
 }
 
-/// Names that are expired again without being waited for; with more of one thread the oldest are left to end by
-/// themselves.
+/// Names that are expired again without being waited for; with more of one thread the oldest are
+/// left to end by themselves.
 const MAX_EXPIRED_AGAIN: usize = 1 << 12;
 
 /// Names of one thread that are invalidated together.
@@ -289,7 +293,8 @@ fn expire_first(kernel: &impl Invalidate, names: Vec<CachedName>) -> Vec<(Instan
 mod tests {
     use super::*;
 
-    /// A record of invalidations, and a directory whose ones do not get through while its lock is held.
+    /// A record of invalidations, and a directory whose ones do not get through while its lock is
+    /// held.
     #[derive(Clone, Default)]
     struct Recorder {
         heard: Arc<Mutex<Vec<(&'static str, Name)>>>,
@@ -379,8 +384,8 @@ mod tests {
         assert_eq!(heard, expected);
     }
 
-    /// `rmdir` on an overlay ended with `EIO`: a directory had been renamed to a name that a moment ago had led to
-    /// nothing, and was dropped with it.
+    /// `rmdir` on an overlay ended with `EIO`: a directory had been renamed to a name that a moment
+    /// ago had led to nothing, and was dropped with it.
     #[test]
     fn what_this_mount_changes_is_never_dropped() {
         let (invalidations, recorder) = (Invalidations::default(), Recorder::default());

@@ -83,14 +83,15 @@ impl Names {
     }
 }
 
-/// A name that is noted is not taken for one that the kernel has while a thread holds this: it may not have
-/// got it yet.
+/// A name that is noted is not taken for one that the kernel has while a thread holds this: it may
+/// not have got it yet.
 pub(crate) struct Answering<'a> {
     _guard: RwLockReadGuard<'a, ()>,
 }
 
 impl KernelCache {
-    /// For a client that caches so many names and attributes: of each of them the kernel may have got two.
+    /// For a client that caches so many names and attributes: of each of them the kernel may have
+    /// got two.
     pub fn within(leases: usize) -> KernelCache {
         KernelCache {
             inodes: Mutex::default(),
@@ -100,7 +101,8 @@ impl KernelCache {
         }
     }
 
-    /// Notes attributes that the kernel is about to get for so long; false if it is not to get them.
+    /// Notes attributes that the kernel is about to get for so long; false if it is not to get
+    /// them.
     pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
         self.note_all(std::iter::once((ino, how_long))) == 1
     }
@@ -128,8 +130,8 @@ impl KernelCache {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be held from before a name is noted until the kernel has the answer, where the kernel may ask without
-    /// locking the directory. A thread that holds it asks no server.
+    /// To be held from before a name is noted until the kernel has the answer, where the kernel may
+    /// ask without locking the directory. A thread that holds it asks no server.
     pub fn answering(&self) -> Answering<'_> {
         let guard = self
             .answering
@@ -147,8 +149,8 @@ impl KernelCache {
         );
     }
 
-    /// Notes a name that the kernel is about to get, which has this key, leads to this (`None`: to nothing) and is
-    /// leased for so long. Returns the time for which the kernel may have it.
+    /// Notes a name that the kernel is about to get, which has this key, leads to this (`None`: to
+    /// nothing) and is leased for so long. Returns the time for which the kernel may have it.
     pub fn note_name(
         &self,
         key: LeaseKey,

@@ -1,11 +1,13 @@
 //! Lease times for the kernel's cache, and recalls of them.
 //!
-//! With leases the kernel may cache an answer for the rest of the lease, names for at most half a second of it. It
-//! counts from when a waiting thread takes the answer in, which on a busy machine is later than the mount gave it: so
-//! it gets so much less ([`LATE`]), or it would use after the lease, when another mount's change is made without
-//! waiting for this one (its network is down, say), what that change has undone. When a lease is recalled the kernel's
-//! cache is cleared of it before the recall is answered: of names by [invalidations](crate::invalidations), of
-//! attributes one by one, for which the kernel locks nothing; an answer that is on its way is not cached after that.
+//! With leases the kernel may cache an answer for the rest of the lease, names for at most half a
+//! second of it. It counts from when a waiting thread takes the answer in, which on a busy machine
+//! is later than the mount gave it: so it gets so much less ([`LATE`]), or it would use after the
+//! lease, when another mount's change is made without waiting for this one (its network is down,
+//! say), what that change has undone. When a lease is recalled the kernel's cache is cleared of it
+//! before the recall is answered: of names by [invalidations](crate::invalidations), of attributes
+//! one by one, for which the kernel locks nothing; an answer that is on its way is not cached after
+//! that.
 
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
@@ -131,7 +133,8 @@ impl PandoFs {
         self.options.cache == Cache::Leases
     }
 
-    /// The time for which the kernel may cache that the name leads to an inode of this kind, or to nothing.
+    /// The time for which the kernel may cache that the name leads to an inode of this kind, or to
+    /// nothing.
     pub fn entry_timeout(
         &self,
         dir: Ino,
@@ -158,8 +161,8 @@ impl PandoFs {
         }
     }
 
-    /// The time for which the kernel may cache each entry of a listing: the name and, as it takes one time for both, the
-    /// attributes.
+    /// The time for which the kernel may cache each entry of a listing: the name and, as it takes
+    /// one time for both, the attributes.
     pub fn listed_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
         match self.options.cache {
             Cache::Timeouts => {
@@ -219,8 +222,9 @@ impl PandoFs {
         timeouts
     }
 
-    /// Notes renames, of which the program is about to get the answer. The kernel takes what
-    /// it caches of the old name, and for how long, for the new one: as if it had got that with a lease.
+    /// Notes renames, of which the program is about to get the answer. The kernel takes what it
+    /// caches of the old name, and for how long, for the new one: as if it had got that with a
+    /// lease.
     pub fn names_moved(&self, moves: &[Move<'_>]) {
         if !self.has_leases() {
             return;
@@ -243,7 +247,8 @@ impl PandoFs {
             };
             let is_shorter = timeout.is_zero() || Instant::now() + timeout + LATE < known.until;
             if is_shorter {
-                // It gets through when the kernel has been answered and has let go of both directories.
+                // It gets through when the kernel has been answered and has let go of both
+                // directories.
                 let name = name.clone();
                 let moved = CachedName { dir, name, ..known };
                 self.cached.invalidations.invalidate_later(vec![moved]);
@@ -251,7 +256,8 @@ impl PandoFs {
         }
     }
 
-    /// The time for which the kernel may cache attributes that servers gave in answer to a question.
+    /// The time for which the kernel may cache attributes that servers gave in answer to a
+    /// question.
     pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
         let exact = self.attr_timeout(attr);
         self.no_xattrs.learn(attr, exact);
@@ -261,13 +267,15 @@ impl PandoFs {
         if !self.has_leases() {
             return self.dir_attrs.learn(attr, asked, exact);
         }
-        // Attributes that this mount itself is changing are not known for sure, but leased all the same.
+        // Attributes that this mount itself is changing are not known for sure, but leased all the
+        // same.
         let leased = exact.max(until_late(self.client.dir_cached_for(attr.ino)));
         let timeout = self.dir_attrs.learn(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
 
-    /// Notes that the kernel gets a directory's attributes for so long. Returns the time for which it may have them.
+    /// Notes that the kernel gets a directory's attributes for so long. Returns the time for which
+    /// it may have them.
     pub fn note_dir(&self, dir: Ino, how_long: Duration) -> Duration {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;

@@ -2,21 +2,23 @@
 //!
 //! The kernel (6.18) passes on:
 //!
-//! - A lock of `flock()` is owned by an open file, one of `fcntl()` by a process' table of open files or, for
-//!   `F_OFD_SETLK`, by an open file as well. The kernel does not say which.
-//! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All that it has
-//!   locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
-//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be unlocked;
-//!   that is what was locked through it and is not unlocked by then. The program does not wait for this: it has been
-//!   answered before that the file is closed. So at each `FLUSH` the server learns that what the open file owns
-//!   may be unlocked next, and does not refuse a lock because of it before that is known.
-//! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread, before the
-//!   request that it is about is taken up. The request is answered with `EINTR`, unless the lock was
-//!   given meanwhile; the kernel asks again for calls that it restarts.
+//! - A lock of `flock()` is owned by an open file, one of `fcntl()` by a process' table of open
+//!   files or, for `F_OFD_SETLK`, by an open file as well. The kernel does not say which.
+//! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All
+//!   that it has locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
+//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be
+//!   unlocked; that is what was locked through it and is not unlocked by then. The program does not
+//!   wait for this: it has been answered before that the file is closed. So at each `FLUSH` the
+//!   server learns that what the open file owns may be unlocked next, and does not refuse a lock
+//!   because of it before that is known.
+//! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread,
+//!   before the request that it is about is taken up. The request is answered with `EINTR`, unless
+//!   the lock was given meanwhile; the kernel asks again for calls that it restarts.
 //!
-//! The writes of one program under a lock are read by the next one under it, on any mount: before anything is
-//! unlocked writes are reported, and before a lock is answered the kernel is made to ask for the
-//! attributes again, by which it sees whether what it has of the contents is old (as NFS does it).
+//! The writes of one program under a lock are read by the next one under it, on any mount: before
+//! anything is unlocked writes are reported, and before a lock is answered the kernel is made to
+//! ask for the attributes again, by which it sees whether what it has of the contents is old (as
+//! NFS does it).
 //!
 //! A wait gets a thread, so that those that take requests are there for unlocks.
 
@@ -38,8 +40,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Interrupts that are kept for requests that are still to be taken up: those of requests that are not
-/// waits for locks are among them.
+/// Interrupts that are kept for requests that are still to be taken up: those of requests that are
+/// not waits for locks are among them.
 const KEPT_INTERRUPTS: usize = 1_024;
 /// Bytes of the stack of a thread that waits; it does not do much.
 const STACK_BYTES: usize = 256 << 10;
@@ -208,7 +210,8 @@ impl PandoFs {
     pub fn open_flags(&self, flags: OpenFlags) -> FopenFlags {
         // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
         let mut answer = FopenFlags::empty();
-        // Of what is appended only the servers know where it goes: the page cache would have it elsewhere.
+        // Of what is appended only the servers know where it goes: the page cache would have it
+        // elsewhere.
         if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
             answer |= FopenFlags::FOPEN_DIRECT_IO;
         }
@@ -272,8 +275,8 @@ impl PandoFs {
         reply_empty(reply, tried.map_err(errno));
     }
 
-    /// Reports writes before the next program locks. Those that cannot be reported now are reported, and fail, when
-    /// the file is closed.
+    /// Reports writes before the next program locks. Those that cannot be reported now are
+    /// reported, and fail, when the file is closed.
     fn report(&self, ino: Ino) {
         if let Err(error) = self.client.report_written(ino) {
             tracing::warn!(%error, "writes to inode {ino} are reported later");

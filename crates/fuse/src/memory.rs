@@ -1,27 +1,30 @@
 //! Shares of a mount's memory.
 //!
-//! It is given a number of bytes, and its process is to take no more, whatever programs do. Everything that takes more the
-//! more it is used has a part with a limit of its own, so that no thread has to wait for memory, and the sum holds because
-//! of what the parts are:
+//! It is given a number of bytes, and its process is to take no more, whatever programs do.
+//! Everything that takes more the more it is used has a part with a limit of its own, so that no
+//! thread has to wait for memory, and the sum holds because of what the parts are:
 //!
-//! - **Data.** A mount keeps none: what is read goes to the kernel and is kept there, if at all, and a write that is
-//!   answered early is carried out by the thread that took it, from the buffer into which it was read. So all the data
-//!   there is at one time is that of requests which threads have in hand, one each: what is written, as large as
-//!   the kernel may make a request, and what is read, twice that where it comes in pieces from several servers and is
-//!   put together. A thread that was there from the start keeps the memory for a write when it reads; a spare one
-//!   gives it back, as there may be many, each with one request that waits. So what counts is how large requests are
-//!   and how many threads there are.
-//! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each table has a number of
-//!   entries at which it ends, and all numbers shrink alike with the part that they are given.
-//! - **Connections** that a thread uses are part of what the thread takes, idle ones give their buffers
-//!   back but for some ([`CacheLimits::buffered_connections`]).
+//! - **Data.** A mount keeps none: what is read goes to the kernel and is kept there, if at all,
+//!   and a write that is answered early is carried out by the thread that took it, from the buffer
+//!   into which it was read. So all the data there is at one time is that of requests which threads
+//!   have in hand, one each: what is written, as large as the kernel may make a request, and what
+//!   is read, twice that where it comes in pieces from several servers and is put together. A
+//!   thread that was there from the start keeps the memory for a write when it reads; a spare one
+//!   gives it back, as there may be many, each with one request that waits. So what counts is how
+//!   large requests are and how many threads there are.
+//! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each
+//!   table has a number of entries at which it ends, and all numbers shrink alike with the part
+//!   that they are given.
+//! - **Connections** that a thread uses are part of what the thread takes, idle ones give their
+//!   buffers back but for some ([`CacheLimits::buffered_connections`]).
 //! - **The program** itself, and a recording that waits to be written.
 //!
-//! The rest, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold: open files and
-//! directories, locks, names that are longer than most. That has no limit here but the system's for programs.
+//! The rest, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold:
+//! open files and directories, locks, names that are longer than most. That has no limit here but
+//! the system's for programs.
 //!
-//! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then fewer may wait for
-//! servers that are away before others wait for them.
+//! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then
+//! fewer may wait for servers that are away before others wait for them.
 
 use crate::limits::{
     MAX_ABANDONED_REQUESTS, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS, MIN_CACHE_BYTES,

@@ -57,8 +57,8 @@ pub struct Mounted {
 
 /// Mounts the file system that `client` is connected to.
 ///
-/// A mount whose servers are away waits for them, as long as the client's options say. To end such a
-/// mount, [close](Client::close) the client first.
+/// A mount whose servers are away waits for them, as long as the client's options say. To end such
+/// a mount, [close](Client::close) the client first.
 ///
 /// # Errors
 /// When the mount point cannot be used or the kernel does not mount.
@@ -82,8 +82,8 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
     })
 }
 
-/// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs and
-/// abilities are what they are compared with). Its `init` calls [`crate::negotiate`].
+/// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs
+/// and abilities are what they are compared with). Its `init` calls [`crate::negotiate`].
 ///
 /// A dead mount at the mount point, left behind by a process that was killed, is taken away.
 /// A panic of the file system ends the process.

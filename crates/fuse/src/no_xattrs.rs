@@ -1,13 +1,14 @@
 //! Inodes that are known to have neither extended attributes nor access control lists.
 //!
-//! The kernel asks for `security.capability` before it lets a file be written to, and for the access list of
-//! each directory on a path that is not the caller's own. Nearly always there is none, and a server that answers
-//! with an inode's attributes says so with them. That is cached for as long as the kernel may cache the
-//! attributes, so what another mount sets is seen when a change of mode would be.
+//! The kernel asks for `security.capability` before it lets a file be written to, and for the
+//! access list of each directory on a path that is not the caller's own. Nearly always there is
+//! none, and a server that answers with an inode's attributes says so with them. That is cached for
+//! as long as the kernel may cache the attributes, so what another mount sets is seen when a change
+//! of mode would be.
 //!
-//! A change through this mount is seen at once: of an inode that was given an attribute here nothing is
-//! ever cached again. Forgetting alone would not do. An answer to a question from before may still be on
-//! its way, and say that there is none after one was set.
+//! A change through this mount is seen at once: of an inode that was given an attribute here
+//! nothing is ever cached again. Forgetting alone would not do. An answer to a question from before
+//! may still be on its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};
 use pandofs_client::Boottime;

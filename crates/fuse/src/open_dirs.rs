@@ -38,9 +38,9 @@ impl OpenDirs {
         self.lock().get(&handle).map(|open| open.by)
     }
 
-    /// The result of a force of the directory for a caller with this handle, or without one: each open
-    /// directory gets the error once for a loss while it was open, whichever caller was first, as it is with files
-    /// (Linux's `errseq_t`).
+    /// The result of a force of the directory for a caller with this handle, or without one: each
+    /// open directory gets the error once for a loss while it was open, whichever caller was first,
+    /// as it is with files (Linux's `errseq_t`).
     pub fn forced(
         &self,
         dir: Ino,

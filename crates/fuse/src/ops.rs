@@ -84,8 +84,9 @@ pub(crate) struct Item<'a> {
     pub ino: Ino,
     pub kind: FileKind,
     name: &'a [u8],
-    /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the directory was
-    /// read, so it is listed, but what it led to may be gone: then the kernel has to look the name up.
+    /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the
+    /// directory was read, so it is listed, but what it led to may be gone: then the kernel has to
+    /// look the name up.
     attr: Option<&'a Attr>,
     /// The time for which the kernel may cache all that.
     pub timeout: Duration,
@@ -135,8 +136,8 @@ impl PandoFs {
         self.callers.ask(caller, ask).map_err(errno)
     }
 
-    /// Writes what is not to wait for others; `None` for what may. Of what is written past its cache the kernel does not
-    /// ask to have it on disk, whatever the file was opened with.
+    /// Writes what is not to wait for others; `None` for what may. Of what is written past its
+    /// cache the kernel does not ask to have it on disk, whatever the file was opened with.
     pub fn write_now(
         &self,
         caller: &Credentials,
@@ -192,7 +193,8 @@ impl PandoFs {
         result.map_err(errno)
     }
 
-    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is answered.
+    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is
+    /// answered.
     fn force_names(&self, dir: Ino) -> Result<()> {
         let flags = self.flags.get();
         if !flags.forced_names && !flags.forced_writes {
@@ -205,7 +207,8 @@ impl PandoFs {
         }
     }
 
-    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory that it is asked through.
+    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory
+    /// that it is asked through.
     pub fn force_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
         let forced = self.client.fsyncdir(&Credentials::ROOT, dir);
         self.open_dirs.forced(dir, handle, forced.map_err(errno))
@@ -237,7 +240,8 @@ impl PandoFs {
         Ok(Node::from(attr))
     }
 
-    /// The node of a name; it stays for a moment if the caller has looked before, and found one that was gone.
+    /// The node of a name; it stays for a moment if the caller has looked before, and found one
+    /// that was gone.
     pub fn look_up(&self, request: &Request, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
@@ -312,8 +316,8 @@ impl PandoFs {
         }
     }
 
-    /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do when they
-    /// list it.
+    /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do
+    /// when they list it.
     pub fn open_dir(&self, caller: Caller, dir: Ino) -> Result<u64> {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
@@ -348,8 +352,8 @@ impl PandoFs {
         self.force_names(dir)
     }
 
-    /// Makes and opens a file under a name that the kernel found free, or opens the one that another
-    /// mount has made there since.
+    /// Makes and opens a file under a name that the kernel found free, or opens the one that
+    /// another mount has made there since.
     pub fn create_or_open(
         &self,
         caller: Caller,
@@ -384,8 +388,8 @@ impl PandoFs {
             self.client.release(found.node.ino).map_err(errno)?;
             return Err(error);
         }
-        // A link to follow or a device to open is the kernel's business: once it learns that its cache is
-        // stale, it looks again and goes on from what it finds.
+        // A link to follow or a device to open is the kernel's business: once it learns that its
+        // cache is stale, it looks again and goes on from what it finds.
         match found {
             Ok(found) if found.node.kind == FileKind::File => Ok(found.node.attr),
             Ok(found) => {
@@ -420,7 +424,8 @@ impl PandoFs {
             },
         );
         drop(elsewhere);
-        // A directory may have given way; the answer does not say which. It matters to programs that have it open.
+        // A directory may have given way; the answer does not say which. It matters to programs
+        // that have it open.
         for open in self.dead_dirs.open() {
             self.dir_attrs.forget(open);
         }
@@ -522,9 +527,9 @@ impl PandoFs {
         Ok(())
     }
 
-    /// The writer, and if the write may take set-id bits off, which the kernel has to learn then: after a write past
-    /// its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times again, not for the mode, and would run
-    /// the file with bits that are gone.
+    /// The writer, and if the write may take set-id bits off, which the kernel has to learn then:
+    /// after a write past its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times
+    /// again, not for the mode, and would run the file with bits that are gone.
     pub fn writing(&self, caller: Caller, ino: Ino, flags: WriteFlags) -> (Credentials, bool) {
         // An older kernel never says whether the caller may keep them.
         let may_take_off = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) || caller.uid != 0;
@@ -550,8 +555,8 @@ impl PandoFs {
     }
 }
 
-/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and capabilities if
-/// they decide what becomes of the mode.
+/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and
+/// capabilities if they decide what becomes of the mode.
 pub(crate) fn with_groups_for<T>(
     mode: NewMode,
     caller: Caller,
@@ -574,7 +579,8 @@ pub(crate) fn added(node: &Node) -> Outcome {
 }
 
 impl PandoFs {
-    /// The bytes for read(2). The kernel takes the end of a short answer for the file's where it fills its cache.
+    /// The bytes for read(2). The kernel takes the end of a short answer for the file's where it
+    /// fills its cache.
     pub(crate) fn read_bytes(
         &self,
         caller: &Credentials,
@@ -592,8 +598,8 @@ impl PandoFs {
         }
     }
 
-    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are said to fit
-    /// as there are free blocks.
+    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
+    /// said to fit as there are free blocks.
     pub(crate) fn reply_statfs(&self, reply: ReplyStatfs) {
         match self.client.statfs().map_err(errno) {
             Ok(space) => {

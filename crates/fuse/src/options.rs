@@ -23,16 +23,17 @@ pub struct Options {
     pub memory: Memory,
     /// The source of the times for which the kernel caches something.
     pub cache: Cache,
-    /// The time for which the kernel may cache a name and its inode; of no meaning with leases, as the next two.
+    /// The time for which the kernel may cache a name and its inode; of no meaning with leases, as
+    /// the next two.
     pub entry_timeout: Duration,
     /// The time for which the kernel may cache an inode's attributes.
     pub attr_timeout: Duration,
-    /// The time for which the kernel may cache that there is no entry of a name; zero: not at all. A name that this
-    /// mount makes is seen at once whatever this is; what another one makes is seen when it has
-    /// passed, just as what another one removes is seen when `entry_timeout` has.
+    /// The time for which the kernel may cache that there is no entry of a name; zero: not at all.
+    /// A name that this mount makes is seen at once whatever this is; what another one makes is
+    /// seen when it has passed, just as what another one removes is seen when `entry_timeout` has.
     pub negative_timeout: Duration,
-    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other` in
-    /// `/etc/fuse.conf` for this.
+    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other`
+    /// in `/etc/fuse.conf` for this.
     pub allow_other: bool,
     /// Restrictions by the kernel, whatever the file system says.
     pub kernel: KernelFlags,
@@ -55,8 +56,8 @@ pub struct Options {
 /// The source of the times for which the kernel caches entries and attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Servers lease what they tell, and recall it before it changes: what one mount does all others see as
-    /// soon as it is done.
+    /// Servers lease what they tell, and recall it before it changes: what one mount does all
+    /// others see as soon as it is done.
     #[default]
     Leases,
     /// Time-outs: what another mount does is seen when they have passed.
@@ -89,8 +90,8 @@ pub struct KernelFlags {
     pub forced_names: bool,
     /// Symbolic links are not followed (`nosymfollow`).
     pub no_symlinks: bool,
-    /// The effect of reads on times of access. The kernel leaves it to this mount, which takes it when it
-    /// is made, and only shows it.
+    /// The effect of reads on times of access. The kernel leaves it to this mount, which takes it
+    /// when it is made, and only shows it.
     pub atime: Atime,
     /// Reading directories does not change their times of access (`nodiratime`).
     pub no_dir_atime: bool,
@@ -207,8 +208,8 @@ impl KernelFlags {
 }
 
 impl Default for Options {
-    /// Leases, time-outs of [`DEFAULT_CACHE_TIMEOUT`] where they count, [`DEFAULT_MOUNT_THREADS`]; others are let in when root
-    /// mounts.
+    /// Leases, time-outs of [`DEFAULT_CACHE_TIMEOUT`] where they count, [`DEFAULT_MOUNT_THREADS`];
+    /// others are let in when root mounts.
     fn default() -> Options {
         Options {
             threads: DEFAULT_MOUNT_THREADS,
@@ -261,19 +262,21 @@ impl Options {
 /// Not in here, on purpose:
 /// - `WRITEBACK_CACHE`: the kernel would be the master of sizes and times, which another mount can
 ///   change.
-/// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may not be
-///   written because it is a program that runs (ETXTBSY), and the program would die of it.
+/// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may
+///   not be written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: see [`crate::locks`].
 const ABILITIES: [InitFlags; 10] = [
-    // The caller's umask comes with what is made: it counts where no access control list is inherited.
+    // The caller's umask comes with what is made: it counts where no access control list is
+    // inherited.
     InitFlags::FUSE_DONT_MASK,
     // Lookups and listings of one directory go on side by side.
     InitFlags::FUSE_PARALLEL_DIROPS,
     // A listing carries attributes if programs look at them.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has forgotten it.
+    // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has
+    // forgotten it.
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_ASYNC_DIO,
     // A symbolic link never changes, and its number is never another's.
@@ -288,14 +291,15 @@ const ABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// That the kernel checks permissions, too, by access control lists as well as by permission bits, and
-/// forgets a list when it forgets attributes.
+/// That the kernel checks permissions, too, by access control lists as well as by permission bits,
+/// and forgets a list when it forgets attributes.
 ///
-/// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and servers
-/// check them whatever the kernel does. That is right where only servers check. But a kernel that checks
-/// (`default_permissions`, and why both are needed is said at [`Options::default_permissions`]) would then
-/// go by the permission bits, where a list's mask stands for the group: it would refuse those whom the
-/// list lets in. Asking for this turns the kernel's checks on, so it is asked for only where they are.
+/// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and
+/// servers check them whatever the kernel does. That is right where only servers check. But a
+/// kernel that checks (`default_permissions`, and why both are needed is said at
+/// [`Options::default_permissions`]) would then go by the permission bits, where a list's mask
+/// stands for the group: it would refuse those whom the list lets in. Asking for this turns the
+/// kernel's checks on, so it is asked for only where they are.
 const KERNEL_CHECKS: InitFlags = InitFlags::FUSE_POSIX_ACL;
 
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is

@@ -33,7 +33,8 @@ pub(crate) fn reply_written(reply: ReplyWrite, bytes: u32, result: Result<()>) {
 }
 
 impl PandoFs {
-    /// Answers with what a name leads to. `found`: the directory and the name, if it was found by one.
+    /// Answers with what a name leads to. `found`: the directory and the name, if it was found by
+    /// one.
     pub fn reply_entry(
         &self,
         reply: ReplyEntry,
@@ -97,8 +98,8 @@ impl PandoFs {
         handle
     }
 
-    /// Closes a file that was opened for a killed program, without the kernel's knowing, which will not say that it is
-    /// closed.
+    /// Closes a file that was opened for a killed program, without the kernel's knowing, which will
+    /// not say that it is closed.
     pub fn close_abandoned(&self, ino: Ino) {
         if let Err(error) = self.client.release(ino) {
             tracing::error!(%ino, %error, "writes are not reported");

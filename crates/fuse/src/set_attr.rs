@@ -35,8 +35,9 @@ impl PandoFs {
 
 /// Changes what is `Some`. `opened`: the caller has the file open for writing, as the kernel says.
 ///
-/// A request to change nothing means that set-id bits are to be taken off because the file is about to be
-/// written to, or because somebody calls `chown` with nothing to change, who need not have any right to it.
+/// A request to change nothing means that set-id bits are to be taken off because the file is about
+/// to be written to, or because somebody calls `chown` with nothing to change, who need not have
+/// any right to it.
 fn set_attr(
     client: &Client,
     callers: &Callers,
@@ -71,8 +72,8 @@ fn set_attr(
     match callers.ask_to_cut(caller, cuts, groups_decide, |caller| {
         client.setattr(caller, ino, set.clone())
     }) {
-        // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
-        // open it any more or ever could (who makes a file opens it whatever its mode).
+        // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody
+        // may open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
             let caller = caller.complete().writing_anyway();
             again(|| client.setattr(&caller, ino, set))

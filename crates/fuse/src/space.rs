@@ -22,14 +22,15 @@ pub(crate) fn handle(number: u64, flags: OpenFlags) -> FileHandle {
     FileHandle(number | if appends(flags) { APPENDING } else { 0 })
 }
 
-/// Returns whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
-/// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
-/// takes it to belong.
+/// Returns whether a write goes to the file's end, wherever that is, and not where the kernel takes
+/// it to be. Not if the flag was set later (`F_SETFL`): the kernel then keeps what is written in
+/// its cache, where it takes it to belong.
 pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
-/// Returns whether what is read through this handle goes to the program alone, and not to the kernel's cache.
+/// Returns whether what is read through this handle goes to the program alone, and not to the
+/// kernel's cache.
 pub(crate) fn is_past_the_cache(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 || flags.0 & libc::O_DIRECT != 0
 }
@@ -39,8 +40,8 @@ pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
     flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0
 }
 
-/// The request of fallocate(2) with this mode. Collapsing and inserting ranges, which move what follows,
-/// the kernel refuses by itself.
+/// The request of fallocate(2) with this mode. Collapsing and inserting ranges, which move what
+/// follows, the kernel refuses by itself.
 pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
     let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     match mode & !libc::FALLOC_FL_KEEP_SIZE {

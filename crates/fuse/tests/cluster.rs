@@ -203,8 +203,8 @@ fn a_creation_asks_servers_twice_and_a_removal_once() {
     mounted.join().unwrap();
 }
 
-/// Requests for reading 1,000 small files, until another mount sees their times of access, or those that
-/// they had if `atime` keeps them.
+/// Requests for reading 1,000 small files, until another mount sees their times of access, or those
+/// that they had if `atime` keeps them.
 fn cost_of_reading(atime: Atime) -> u64 {
     const FILES: u64 = 1_000;
     let cluster = Cluster::start(Settings::default());

@@ -1,7 +1,8 @@
 //! Mix of operations of the HP trace that FPFS was measured with, as far as it is known.
 //!
-//! A. Avilés-González, J. Piernas, P. González-Férez, "A Metadata Cluster Based on OSD+ Devices": table I counts the
-//! operations of the busiest 21 hours. The trace itself is not to be had; [`synthetic`] makes one with its mix.
+//! A. Avilés-González, J. Piernas, P. González-Férez, "A Metadata Cluster Based on OSD+ Devices":
+//! table I counts the operations of the busiest 21 hours. The trace itself is not to be had;
+//! [`synthetic`] makes one with its mix.
 
 use crate::op::{Kind, Op};
 use crate::trace::Trace;

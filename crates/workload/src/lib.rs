@@ -12,8 +12,9 @@
 //! | `recording` | what real programs did: recorded where the client library is called, and replayed |
 //! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
 //!
-//! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a figure is never
-//! one of operations that did nothing. Of a recording each operation that fails differently is counted and reported.
+//! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a
+//! figure is never one of operations that did nothing. Of a recording each operation that fails
+//! differently is counted and reported.
 
 mod fpfs;
 mod limits;

@@ -114,7 +114,8 @@ const POSTMARK_DIRECTORIES: usize = 8;
 const POSTMARK_LEAST: u64 = 500;
 const POSTMARK_MOST: u64 = 10_000;
 
-/// Files are made, twice as many transactions done (read or append, then create or delete), and the rest removed.
+/// Files are made, twice as many transactions done (read or append, then create or delete), and the
+/// rest removed.
 fn postmark(size: &Size) -> Vec<Phase> {
     let each = (size.files / size.clients).max(2);
     let names = ["mkdir", "create", "transaction", "unlink", "rmdir"];
@@ -359,8 +360,8 @@ mod tests {
     use crate::op::split;
     use std::collections::HashSet;
 
-    /// Does a plan on a set of paths, one client after the other in each phase: what a plan needs must be there
-    /// whatever the order of the clients.
+    /// Does a plan on a set of paths, one client after the other in each phase: what a plan needs
+    /// must be there whatever the order of the clients.
     fn do_all(plan: &Plan) -> HashSet<String> {
         let mut there: HashSet<String> = HashSet::from([String::new()]);
         for phase in &plan.phases {

@@ -12,7 +12,8 @@ pub struct PhaseResult {
     pub operations: u64,
     /// From the first client's beginning to the last one's end.
     pub seconds: f64,
-    /// Microseconds of an operation: half of them took at most this long, 99 of 100, and the longest.
+    /// Microseconds of an operation: half of them took at most this long, 99 of 100, and the
+    /// longest.
     pub median_us: f64,
     pub p99_us: f64,
     pub most_us: f64,

@@ -1,13 +1,16 @@
 //! Traces: operations of several clients, each with those that must be done before it.
 //!
-//! A file of JSON lines. The first is `{"format":2,"clients":N,"prepare":N}`; each further one is a record, in
-//! an order in which they can be done: `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first
-//! `prepare` records make what the others need, and are not counted with them. Format 1 had fewer operations, and one
-//! word for renaming files and directories. What real programs did has another form, see [`crate::recording`].
+//! A file of JSON lines. The first is `{"format":2,"clients":N,"prepare":N}`; each further one is a
+//! record, in an order in which they can be done:
+//! `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first `prepare` records make
+//! what the others need, and are not counted with them. Format 1 had fewer operations, and one word
+//! for renaming files and directories. What real programs did has another form, see
+//! [`crate::recording`].
 //!
-//! A replay runs clients side by side and keeps each client's order; of what other clients do only that order is
-//! kept in which one operation needs another (as FPFS did with its traces): a name after its directory, an
-//! operation on a path after what made it, a removal after all that used what it removes.
+//! A replay runs clients side by side and keeps each client's order; of what other clients do only
+//! that order is kept in which one operation needs another (as FPFS did with its traces): a name
+//! after its directory, an operation on a path after what made it, a removal after all that used
+//! what it removes.
 
 use crate::op::{Kind, Op, split};
 use crate::plan::Plan;
@@ -278,7 +281,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A client's target; an operation that succeeds is noted when it is done, so after those that it needed.
+    /// A client's target; an operation that succeeds is noted when it is done, so after those that
+    /// it needed.
     pub fn record(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
         Box::new(Recorded {
             client,

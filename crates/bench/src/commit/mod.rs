@@ -2,8 +2,9 @@
 //!
 //! The figures stand beside section 5.2 of Xiong et al.
 //!
-//! Operations are counted one at a time: of each that turned out to need both servers, what the servers' counters rose by
-//! until nothing was under way any more. Throughput is that of several clients at once.
+//! Operations are counted one at a time: of each that turned out to need both servers, what the
+//! servers' counters rose by until nothing was under way any more. Throughput is that of several
+//! clients at once.
 
 mod cluster;
 mod counts;

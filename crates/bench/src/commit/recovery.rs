@@ -23,8 +23,8 @@ const PAPER: [(f64, f64); 5] = [
 ];
 pub const BACK_LIMIT: Duration = Duration::from_secs(120);
 pub const PAUSE: Duration = Duration::from_millis(2);
-/// Of a server here: with less the store writes to its files by itself before the log is long, and what it has there is
-/// not replayed.
+/// Of a server here: with less the store writes to its files by itself before the log is long, and
+/// what it has there is not replayed.
 const MEMORY: &str = "4G";
 /// Number of times that a log is filled that the store takes up too early.
 const MOST_FILLINGS: u32 = 10;

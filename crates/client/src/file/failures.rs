@@ -1,7 +1,8 @@
 //! Failures of acknowledged changes, reported once through each open file.
 //!
-//! Linux's `errseq_t` does so. (Two processes have a file open; one closes it, gets the error that the disk was full,
-//! and looks at no result, as most do. Unless the other one gets it as well, its `fsync` takes for safe what is lost.)
+//! Linux's `errseq_t` does so. (Two processes have a file open; one closes it, gets the error that
+//! the disk was full, and looks at no result, as most do. Unless the other one gets it as well, its
+//! `fsync` takes for safe what is lost.)
 
 use super::File;
 use crate::error::ClientError;
@@ -28,7 +29,8 @@ impl Failures {
         self.is_told = false;
     }
 
-    /// Notes that the file was opened once more. A failure that was not reported yet it gets, too: it may be the only one.
+    /// Notes that the file was opened once more. A failure that was not reported yet it gets, too:
+    /// it may be the only one.
     pub fn open(&mut self, handle: u64) {
         let seen = self.count - u64::from(self.last.is_some() && !self.is_told);
         self.seen.insert(handle, seen);
@@ -38,8 +40,9 @@ impl Failures {
         self.seen.remove(&handle);
     }
 
-    /// The error still to be reported through this open file; it stays. (A program starts others, which have its open files
-    /// too and close them when they end: none of them looks at the result.)
+    /// The error still to be reported through this open file; it stays. (A program starts others,
+    /// which have its open files too and close them when they end: none of them looks at the
+    /// result.)
     pub fn look(&self, handle: u64) -> Result<(), ClientError> {
         match (&self.last, self.seen.get(&handle)) {
             (Some(error), Some(&seen)) if seen != self.count => Err(error.clone()),
@@ -47,7 +50,8 @@ impl Failures {
         }
     }
 
-    /// Takes the error still to be reported through this open file; a file that was never opened is used without one.
+    /// Takes the error still to be reported through this open file; a file that was never opened is
+    /// used without one.
     pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
         let is_known = self.seen.contains_key(&handle);
         let handle = if is_known { handle } else { NO_HANDLE };

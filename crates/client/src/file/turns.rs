@@ -1,7 +1,7 @@
 //! Turns at one file for reports, reads and appends, each of which asks servers.
 //!
-//! No mutex is held over that. A server may be away, and a thread that waited for the mutex could neither be killed nor
-//! replaced by one that serves others.
+//! No mutex is held over that. A server may be away, and a thread that waited for the mutex could
+//! neither be killed nor replaced by one that serves others.
 
 use super::{File, Known};
 use crate::cancellation;

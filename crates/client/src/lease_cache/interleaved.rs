@@ -1,10 +1,10 @@
 //! Test of two clients that write to one file and cut it, step by step, in a seed's order.
 //!
-//! Their state ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects are simulated. The
-//! outcome has to be that of one order of the calls.
+//! Their state ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects
+//! are simulated. The outcome has to be that of one order of the calls.
 //!
-//! A step is what happens between two points at which a thread may stand still: between the answer and what is learnt of
-//! it, between the end of a write and its being noted.
+//! A step is what happens between two points at which a thread may stand still: between the answer
+//! and what is learnt of it, between the end of a write and its being noted.
 
 use super::*;
 use crate::call::Call;
@@ -368,7 +368,8 @@ impl World {
                 self.tasks[number].ended = self.now;
                 Step::Writes(hold)
             }
-            // While a recall waits a write that is not answered early would begin; here it waits too.
+            // While a recall waits a write that is not answered early would begin; here it waits
+            // too.
             Begun::Ask | Begun::Without => Step::Begins(Some(self.ask(client))),
         }
     }

@@ -27,9 +27,9 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Makes room for one more in a table that will hold no more than `most`: one that grows beyond a small part of it is
-/// given room for all of it, so that the old one and the new one are never both large. Many clients of one process have
-/// small ones.
+/// Makes room for one more in a table that will hold no more than `most`: one that grows beyond a
+/// small part of it is given room for all of it, so that the old one and the new one are never both
+/// large. Many clients of one process have small ones.
 fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
     let len = table.len();
     if len == table.capacity() && len >= most / SMALL_TABLE_FRACTION {
@@ -44,9 +44,9 @@ pub(super) struct Learning<'a> {
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
-    /// So much is cached already that all but directories are cached for a moment only: a look at many files, once,
-    /// would else leave no room for more for as long as a lease lasts, and each of them would be asked for
-    /// again, its attributes too.
+    /// So much is cached already that all but directories are cached for a moment only: a look at
+    /// many files, once, would else leave no room for more for as long as a lease lasts, and each
+    /// of them would be asked for again, its attributes too.
     pub is_brief: bool,
     pub is_known: &'a dyn Fn(&State, LeaseKey) -> bool,
 }
@@ -64,8 +64,8 @@ impl Learning<'_> {
         self.asked + leased.believed_for()
     }
 
-    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be cached any more, and
-    /// its server keeps its word until it is over.
+    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be
+    /// cached any more, and its server keeps its word until it is over.
     fn longer(&self, earlier: Option<(Boottime, ServerId)>, until: Boottime) -> Option<Boottime> {
         let (earlier, server) = earlier?;
         (server == self.server && earlier >= until).then_some(earlier)

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 impl LeaseCache {
     /// Drops these. Returns those of them that this session is changing just now.
     ///
-    /// `None`, and nothing is let go of, while writes are under way that began under these leases, if it `waits` for them:
-    /// then it is to be called again. No more of them begin under leases that there are already.
+    /// `None`, and nothing is let go of, while writes are under way that began under these leases,
+    /// if it `waits` for them: then it is to be called again. No more of them begin under leases
+    /// that there are already.
     ///
-    /// All keys are looked at again each time, and in the end without dropping what is cached. (A recall has X,
-    /// which is written to slowly, and Y, which is not written to. It waits for X; a first write to Y begins meanwhile
-    /// under what is cached of Y, and is answered; X is written; the recall is answered with Y's write under way, which
-    /// comes after the cut.)
+    /// All keys are looked at again each time, and in the end without dropping what is cached. (A
+    /// recall has X, which is written to slowly, and Y, which is not written to. It waits for X; a
+    /// first write to Y begins meanwhile under what is cached of Y, and is answered; X is written;
+    /// the recall is answered with Y's write under way, which comes after the cut.)
     pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {

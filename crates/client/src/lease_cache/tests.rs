@@ -396,7 +396,8 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
 }
 
-/// A question is answered, the thread that asked stands still, and another one of the same client cuts the file meanwhile.
+/// A question is answered, the thread that asked stands still, and another one of the same client
+/// cuts the file meanwhile.
 #[test]
 fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
     let now = Boottime::now();
@@ -407,7 +408,8 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
         lease_cache.changed(own, reply.as_ref(), cut.lease_grant(), now);
     };
     let asks = |lease_cache: &LeaseCache| matches!(lease_cache.begin_write(FILE, now), Begun::Ask);
-    // The file is written to before the cut, or for the first time after it; the cut is answered or not.
+    // The file is written to before the cut, or for the first time after it; the cut is answered or
+    // not.
     for (is_written, is_answered) in [(true, true), (true, false), (false, true)] {
         let lease_cache = lease_cache();
         if is_written {

@@ -1,11 +1,13 @@
 //! Write leases: leases under which writes are answered early.
 //!
-//! A write to data objects that is answered before the servers have it comes before every cut of the file that begins after
-//! the answer. So it is begun under a lease of the inode's attributes. Before a cut the lease is recalled, and the recall is
-//! answered when the writes that began under it have ended. (A write is answered and on its way; B cuts the file to nothing,
-//! and gets its answer; the write arrives, is refused for a cut, and no one knows if that was before it.)
-//! Where no lease is given, a write is answered when the data objects have it: with a cut at the same time either may be
-//! first, and the objects count cuts, so that it comes wholly before or wholly after.
+//! A write to data objects that is answered before the servers have it comes before every cut of
+//! the file that begins after the answer. So it is begun under a lease of the inode's attributes.
+//! Before a cut the lease is recalled, and the recall is answered when the writes that began under
+//! it have ended. (A write is answered and on its way; B cuts the file to nothing, and gets its
+//! answer; the write arrives, is refused for a cut, and no one knows if that was before it.) Where
+//! no lease is given, a write is answered when the data objects have it: with a cut at the same
+//! time either may be first, and the objects count cuts, so that it comes wholly before or wholly
+//! after.
 
 use super::{LeaseCache, State};
 use crate::boottime::Boottime;
@@ -70,11 +72,13 @@ impl WriteLease {
 }
 
 impl State {
-    /// The answer to what was asked after this event leases the attributes of the inode, which has been cut so often.
+    /// The answer to what was asked after this event leases the attributes of the inode, which has
+    /// been cut so often.
     ///
-    /// This session's lease is not recalled for a cut of its own, so that an answer may come late without having been
-    /// recalled. (A asks, gets 3 cuts, and stands still; B, of the same session, cuts, and gets 4; A takes in
-    /// its 3, C writes under that and reports it: the shard takes what C has written for cut away.)
+    /// This session's lease is not recalled for a cut of its own, so that an answer may come late
+    /// without having been recalled. (A asks, gets 3 cuts, and stands still; B, of the same
+    /// session, cuts, and gets 4; A takes in its 3, C writes under that and reports it: the shard
+    /// takes what C has written for cut away.)
     pub(super) fn write_lease(
         &mut self,
         ino: Ino,
@@ -101,9 +105,10 @@ impl State {
         }
     }
 
-    /// This session has changed the inode itself and was answered with `reply`, or not at all, which is the event. Nobody
-    /// recalls its lease for its own cut. (A cuts the file, the answer leases nothing, A writes under the lease from
-    /// before: the write is reported as older than the cut, and what was written is gone.)
+    /// This session has changed the inode itself and was answered with `reply`, or not at all,
+    /// which is the event. Nobody recalls its lease for its own cut. (A cuts the file, the answer
+    /// leases nothing, A writes under the lease from before: the write is reported as older than
+    /// the cut, and what was written is gone.)
     pub(super) fn own_change(&mut self, ino: Ino, event: u64, reply: Option<&Reply>) {
         let Some(lease) = self.write_leases.get_mut(&ino) else {
             return;
@@ -139,7 +144,8 @@ impl State {
         }
     }
 
-    /// Returns whether there may be one more. With all in use each of them is looked at only every now and then.
+    /// Returns whether there may be one more. With all in use each of them is looked at only every
+    /// now and then.
     fn has_room_for_write_lease(&mut self, now: Boottime) -> bool {
         if self.write_leases.len() < self.most_write_leases {
             return true;
@@ -165,7 +171,8 @@ impl State {
 
     pub(super) fn lose_write_leases(&mut self, server: ServerId) {
         for lease in self.write_leases.values_mut() {
-            // It may come back without the last cuts, which were not forced. No answer is taken in to what was asked before.
+            // It may come back without the last cuts, which were not forced. No answer is taken in
+            // to what was asked before.
             lease.least = 0;
             if lease.held.is_some_and(|held| held.server == server) {
                 lease.let_go();
@@ -189,7 +196,8 @@ impl LeaseCache {
             until: inode.until,
             server: inode.server,
         });
-        // An answer that is on its way may be from before a cut of this session's that left no trace here.
+        // An answer that is on its way may be from before a cut of this session's that left no
+        // trace here.
         let events = self.events.load(Ordering::SeqCst);
         let lease = state
             .write_leases

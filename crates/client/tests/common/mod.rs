@@ -95,13 +95,15 @@ impl Fake {
         self.hang_up();
     }
 
-    /// As if its machine had lost power and was started again; what the script remembers is the test's to change.
+    /// As if its machine had lost power and was started again; what the script remembers is the
+    /// test's to change.
     pub fn restart_machine(&self) {
         self.shared.machine.fetch_add(1, Ordering::SeqCst);
         self.restart();
     }
 
-    /// As if it had heard nothing of the session for too long: it lets go of it and closes its connections.
+    /// As if it had heard nothing of the session for too long: it lets go of it and closes its
+    /// connections.
     pub fn expire(&self) {
         self.shared.known_since.fetch_add(1, Ordering::SeqCst);
         self.hang_up();

@@ -1,7 +1,8 @@
 //! Writer of a recording's file.
 //!
-//! Threads that did something put its line into a buffer; one thread writes that to the file. Where the disk cannot
-//! keep up, programs wait for it; where it is full or fails, the recording ends there, and programs go on.
+//! Threads that did something put its line into a buffer; one thread writes that to the file. Where
+//! the disk cannot keep up, programs wait for it; where it is full or fails, the recording ends
+//! there, and programs go on.
 
 use super::FORM;
 use super::event::{Event, Footer};

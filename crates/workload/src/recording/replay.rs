@@ -41,8 +41,8 @@ struct State {
     result: Replayed,
 }
 
-/// Does a recording: each operation when all is done that it depends on, by whichever target is free. An operation whose
-/// result is not the recorded one is counted.
+/// Does a recording: each operation when all is done that it depends on, by whichever target is
+/// free. An operation whose result is not the recorded one is counted.
 ///
 /// # Errors
 /// When what was there before cannot be made; when a client's thread panicked.

@@ -1,8 +1,8 @@
 //! Paths of the inode numbers in a recording.
 //!
-//! An inode's path at some time follows from earlier operations: lookups and listings show where something
-//! is, and changes of names take it elsewhere. Files from before the recording began are found by what is read
-//! of it first, and is made before a replay.
+//! An inode's path at some time follows from earlier operations: lookups and listings show where
+//! something is, and changes of names take it elsewhere. Files from before the recording began are
+//! found by what is read of it first, and is made before a replay.
 
 use super::event::Event;
 use super::schedule::{Schedule, Step};
@@ -58,8 +58,9 @@ fn drop_refused(events: &mut Vec<Event>) {
     events.retain(|_| !dropped.next().unwrap_or(false));
 }
 
-/// An order in which all could have been done: that of their ends, but what saw a new name comes after what made it.
-/// (A thread makes a name and gets its answer late, after another one has found it there and got its answer.)
+/// An order in which all could have been done: that of their ends, but what saw a new name comes
+/// after what made it. (A thread makes a name and gets its answer late, after another one has found
+/// it there and got its answer.)
 fn order(events: &mut [Event]) {
     let place = |event: &Event| Some((event.dir?, event.name.clone()?));
     let mut seen: HashMap<Place, Vec<u64>> = HashMap::new();
@@ -280,7 +281,8 @@ impl Resolver {
         }
     }
 
-    /// Something is where nothing known was: it was there before the recording, or came from elsewhere.
+    /// Something is where nothing known was: it was there before the recording, or came from
+    /// elsewhere.
     fn found(&mut self, place: Place, ino: u64, kind: char, size: u64, event: &Event) {
         if self.names.get(&place) == Some(&ino) {
             return;

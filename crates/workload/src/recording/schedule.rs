@@ -1,11 +1,13 @@
 //! Order of a recording's operations.
 //!
-//! Each operation looks at something or changes it: names, what directories list, what inodes are. Of each of these
-//! there is a row of *groups*: operations of one group are done in any order, and after all of the group before. One
-//! that looks joins others that look; one that changes something begins a group of its own, unless it overlapped in
-//! time with all in the last group that it would have to wait for.
+//! Each operation looks at something or changes it: names, what directories list, what inodes are.
+//! Of each of these there is a row of *groups*: operations of one group are done in any order, and
+//! after all of the group before. One that looks joins others that look; one that changes something
+//! begins a group of its own, unless it overlapped in time with all in the last group that it would
+//! have to wait for.
 //!
-//! An operation is after others of lower number only, so that the undone one with the lowest number is never held up.
+//! An operation is after others of lower number only, so that the undone one with the lowest number
+//! is never held up.
 
 use crate::op::{Kind, Op, split};
 use std::collections::{BTreeMap, HashMap};
@@ -35,7 +37,8 @@ pub struct Schedule {
     pub prepare: Vec<Op>,
     /// The last line is missing: the recording ended before the programs did.
     pub cut_short: bool,
-    /// Operations that cannot be replayed: on files without a name, and on what only its content explains.
+    /// Operations that cannot be replayed: on files without a name, and on what only its content
+    /// explains.
     pub left_out: BTreeMap<Kind, u64>,
     /// Of each operation, the groups that it is in: a row, and the place in it.
     pub(super) touches: Vec<Vec<(u32, u32)>>,
@@ -83,7 +86,8 @@ impl Schedule {
         for (number, step) in (0_u32..).zip(&steps) {
             let mut own = Vec::new();
             for (key, how) in touched(step) {
-                // By names operations find what they are for: which of two that overlapped came first, results tell.
+                // By names operations find what they are for: which of two that overlapped came
+                // first, results tell.
                 let may_overlap = !matches!(key, Key::Name(_));
                 let row = *known.entry(key).or_insert_with(|| {
                     rows.push(vec![Vec::new()]);

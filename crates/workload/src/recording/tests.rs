@@ -570,8 +570,8 @@ fn random_op(rng: &mut Rng) -> Op {
     }
 }
 
-/// Each of many histories of operations on few names, whose results are what they depend on, comes to the same by
-/// four clients.
+/// Each of many histories of operations on few names, whose results are what they depend on, comes
+/// to the same by four clients.
 #[test]
 fn any_history_comes_to_the_same_when_replayed_by_many() {
     let mut failed = 0;

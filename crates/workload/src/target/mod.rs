@@ -52,7 +52,8 @@ pub trait Target: Send {
     fn perform(&mut self, op: &Op) -> Result<(), TargetError>;
 }
 
-/// The target of a link that an operation makes: as long as the one that there was, and leading nowhere else.
+/// The target of a link that an operation makes: as long as the one that there was, and leading
+/// nowhere else.
 fn link_target(op: &Op) -> Vec<u8> {
     vec![b'x'; op.bytes.max(1) as usize]
 }
