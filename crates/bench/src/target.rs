@@ -58,7 +58,7 @@ pub struct Setup {
     /// Servers of the PandoFS cluster.
     #[arg(long, default_value_t = 4)]
     pub servers: u32,
-    /// Where to put everything; a temporary directory unless given.
+    /// The directory for everything; a temporary one unless given.
     #[arg(long)]
     scratch: Option<PathBuf>,
     /// The commit that is measured, for the report.
@@ -83,7 +83,7 @@ impl Setup {
 /// Something that is set up.
 pub struct Target {
     pub kind: Kind,
-    /// Where its files are: a directory, or for the library a path inside PandoFS.
+    /// The place of its files: a directory, or for the library a path inside PandoFS.
     pub root: PathBuf,
     /// The directory that holds all that belongs to it.
     pub base: PathBuf,

@@ -38,7 +38,7 @@ pub struct Entry {
 pub struct Page {
     /// In the order of their positions.
     pub entries: Vec<Entry>,
-    /// Where to go on; [`Position::END`] when that was all.
+    /// The position to go on from; [`Position::END`] when that was all.
     pub next: Position,
     /// Of a listing from the start: the directory that this one is in.
     pub parent: Option<Ino>,

@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use turns::Turns;
 
-/// Where a file's data is.
+/// The place of a file's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// It is no file and has none.
@@ -63,7 +63,7 @@ pub(crate) struct Pending {
     pub mtime: Time,
     /// The first writer of those that may not keep the file's set-id bits; the last one if all may.
     pub caller: Credentials,
-    /// When the first of it was written.
+    /// The time of the first of these writes.
     pub since: Instant,
 }
 

@@ -224,7 +224,7 @@ mod tests {
             let begun = Instant::now();
             while turns.lines().asleep == 0 {
                 assert!(!waits.is_finished(), "it did not wait");
-                assert!(begun.elapsed() < Duration::from_secs(60), "nobody waits");
+                assert!(begun.elapsed() < Duration::from_secs(60), "no thread waits");
                 thread::yield_now();
             }
             drop(first);

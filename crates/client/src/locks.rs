@@ -1,16 +1,12 @@
 //! File locks, shared with all clients.
 //!
-//! The session remembers which locks it has, to tell them again to a server that was restarted: a
-//! lock that is about to be given up is forgotten before the server is asked to take it back, and
-//! one that was given is remembered only if the server is still the one that gave it, so that
-//! registrations are never more than what the server gave.
-//!
-//! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to
-//! others, and says so when they are told again. Programs that hold them cannot be asked to stop,
-//! but the open files through which they locked are spoilt: every further use of them is an
-//! input/output error.
-//!
-//! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
+//! The session remembers its locks, to register them again with a restarted server: a lock that is
+//! about to be given up is forgotten before the server is asked to take it back, and one that was
+//! given is remembered only if the server is still the one that gave it, so that registrations are
+//! never more than what the server gave.
+//! A server that has heard nothing of the session for `SESSION_TIMEOUT` has given its locks to
+//! others, and refuses the registration. Programs that hold them cannot be asked to stop, but the
+//! open files through which they locked are spoilt: each further use is an input/output error.
 
 use crate::call::Call;
 use crate::cancellation;
@@ -304,7 +300,8 @@ impl LockWait {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// `Interrupted` when cancelled and not given; `WouldBlock` if not to wait; `Deadlock`; `NoLocks`.
+    /// `Interrupted` when cancelled and not given; `WouldBlock` if not to wait; `Deadlock`;
+    /// `NoLocks`.
     pub fn wait(&self) -> Result<()> {
         let core = &*self.session.core;
         core.locks.begin(self.ino, self.handle, &self.lock);
@@ -336,7 +333,8 @@ impl LockWait {
     pub fn cancel(&self) {
         let is_over = self.is_over();
         if !*is_over {
-            // The same request, without a wait: either ends both; should it fail, so does the other.
+            // The same request, without a wait: either ends both; should it fail, so does the
+            // other.
             let _ = self.session.core.ask_call(&mut self.call(false));
         }
     }

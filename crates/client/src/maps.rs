@@ -190,7 +190,7 @@ impl DirMaps {
     }
 }
 
-/// Where the inodes are that are not on their birth shard.
+/// The shards of inodes that are not on their birth shard.
 #[derive(Debug)]
 pub struct InodeShards {
     shards: Cache<ShardId>,

@@ -22,7 +22,7 @@ const STRIPES: u64 = 16;
 struct Open<F> {
     /// Times; never 0.
     count: u32,
-    /// Where the inode was when it was last heard of.
+    /// The inode's shard in the last answer.
     shard: ShardId,
     file: Arc<F>,
 }
@@ -43,7 +43,7 @@ struct Queue {
     closed: HashMap<ShardId, Vec<Ino>>,
     /// Closes that are on their way, to which shard and how often.
     sending: HashMap<(ShardId, Ino), u32>,
-    /// When the first of them was put in.
+    /// The time of the first of them.
     oldest: Option<Instant>,
     /// A message is full.
     full: bool,
@@ -408,7 +408,7 @@ mod tests {
         for (ino, shard) in [(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)] {
             open(&opens, ino, shard);
         }
-        // A close that another shard is still to be told of comes from there if the inode is not
+        // A close that another shard is still to get comes from there if the inode is not
         // there any more.
         for ino in [6, 7] {
             opens.release(Ino(ino));

@@ -100,7 +100,7 @@ pub(crate) struct Connection {
     next_id: u64,
     /// Time limit for something to read, or for something to be taken.
     patience: Duration,
-    /// When requests were sent last.
+    /// The time of the last requests.
     asked: Boottime,
     /// Number of times that the session's opens had been registered with the server when this
     /// connection came into use ([`Server::registrations`]).

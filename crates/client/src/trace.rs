@@ -121,7 +121,7 @@ pub enum Op<'a> {
     },
     Allocate {
         ino: Ino,
-        /// Where the file ends at least afterwards; `None` if that does not change.
+        /// The file's end at least afterwards; `None` if that does not change.
         end: Option<u64>,
     },
     Getxattr {

@@ -32,7 +32,7 @@ use pandofs_wire::hello::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a change is until it is forced.
+/// The place of a change until it is forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The inode's data object on this server.
@@ -57,7 +57,7 @@ struct Changes {
     /// The numbers of the first of them that is not known to be forced, and of the last one.
     first: u64,
     last: u64,
-    /// When the last one was acknowledged.
+    /// The time of the last acknowledgement.
     at: Instant,
 }
 
@@ -156,7 +156,7 @@ impl Unsynced {
         Mark(self.table().count)
     }
 
-    /// Where there are changes of the inode that are to be forced.
+    /// The places of changes of the inode that are to be forced.
     pub fn places(&self, ino: Ino) -> Vec<Place> {
         let table = self.table();
         let changes = table.inodes.get(&ino).into_iter().flatten();
@@ -291,7 +291,7 @@ pub fn changed_by(request: &Request, reply: &Reply) -> impl Iterator<Item = Ino>
         | Request::RemoveXattr { ino, .. }
         | Request::SetLayout { ino, .. }
         | Request::SetDirSettings { dir: ino, .. } => [Some(*ino), None, None, None],
-        // When something was read last is nothing that a program forces.
+        // Programs do not force times of access.
         _ => [None; 4],
     };
     changed.into_iter().flatten()

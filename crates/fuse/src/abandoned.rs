@@ -257,7 +257,7 @@ mod tests {
             let begun = Instant::now();
             while abandoned.state().waiting == 0 {
                 assert!(!waits.is_finished(), "it did not wait");
-                assert!(begun.elapsed() < PATIENCE, "nobody waits");
+                assert!(begun.elapsed() < PATIENCE, "no thread waits");
                 thread::yield_now();
             }
             abandoned.take_off(std::slice::from_ref(&file));

@@ -212,6 +212,6 @@ mod tests {
         let fields = stat.rsplit(')').next().unwrap();
         assert!(fields.split_ascii_whitespace().count() > EXIT_CODE_FIELD);
         assert!(!is_killed(thread));
-        assert!(!is_killed(u32::MAX), "nobody is there");
+        assert!(!is_killed(u32::MAX), "there is no such thread");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Outcome {
     Unclear,
 }
 
-/// When a question was asked.
+/// The moment of a question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// In numbers of changes.
@@ -127,7 +127,7 @@ impl DirAttrs {
     }
 
     /// Servers answered with these attributes, which may be used for so long. Returns how long they
-    /// may be believed. What is no directory is not remembered.
+    /// may be cached. Only directories are remembered.
     pub fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
         self.learn_at(attr, asked, timeout, Instant::now())
     }

@@ -24,7 +24,8 @@ pub(crate) const DOT_DOT: u64 = 2;
 
 const _: () = assert!(DOT_DOT < Position::FIRST.0);
 
-/// Where to go on after the entry with this cookie, or at the start after 0, `.` and `..`.
+/// The position to go on from after the entry with this cookie, or at the start after 0, `.` and
+/// `..`.
 pub(crate) fn after(cookie: u64) -> Position {
     // Positions are hash and ordinal: the next one is one further, taken or not.
     Position(

@@ -164,7 +164,7 @@ fn prepare(mountpoint: &Path) -> Result<PathBuf, MountError> {
 }
 
 impl Mounted {
-    /// Where it is mounted.
+    /// The mount point.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }

@@ -291,8 +291,8 @@ const ABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// That the kernel checks permissions, too, by access control lists as well as by permission bits,
-/// and forgets a list when it forgets attributes.
+/// The flags that have the kernel check permissions, too, by access control lists as well as by
+/// permission bits, and forgets a list when it forgets attributes.
 ///
 /// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and
 /// servers check them whatever the kernel does. That is right where only servers check. But a

@@ -28,7 +28,7 @@ const PREPARED_FILES: u64 = 10;
 /// # Panics
 /// With no clients.
 pub fn synthetic(scale: f64, clients: u32, seed: u64) -> Trace {
-    assert!(clients > 0, "nobody to do it");
+    assert!(clients > 0, "there are no clients");
     let mut rng = Rng::new(seed, 0xf9f5);
     let counts = TABLE_1.map(|(_, count)| ((count as f64 * scale).round() as u64).max(1));
     let mut order: Vec<usize> = Vec::new();

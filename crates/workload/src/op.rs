@@ -100,7 +100,7 @@ pub struct Op {
     /// Bytes that are read or written; of a link's target, of an extended attribute.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: u32,
-    /// Where it is read or written; without it reading begins at the beginning, and writing is
+    /// The offset of a read or write; without it reading begins at the beginning, and writing is
     /// appending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,

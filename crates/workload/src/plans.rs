@@ -38,7 +38,7 @@ impl Workload {
     /// # Panics
     /// With no clients.
     pub fn plan(self, size: &Size) -> Plan {
-        assert!(size.clients > 0, "nobody to do it");
+        assert!(size.clients > 0, "there are no clients");
         let phases = match self {
             Workload::Mdtest => flat(size, true),
             Workload::Metarates => flat(size, false),

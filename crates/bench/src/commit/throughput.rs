@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Bytes of a file are up to this; Postmark's are 500 to 9,770 unless told.
+/// Bytes of a file are up to this; Postmark's are 500 to 9,770 by default.
 const MOST_BYTES: usize = 9_770;
 const LEAST_BYTES: usize = 500;
 /// The measurements, in this order.

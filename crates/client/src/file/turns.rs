@@ -145,7 +145,7 @@ pub(super) fn await_waiting(file: &File, count: usize) {
     while file.known().turns.waiting < count {
         assert!(
             begun.elapsed() < std::time::Duration::from_secs(60),
-            "nobody waits"
+            "no thread waits"
         );
         std::thread::yield_now();
     }

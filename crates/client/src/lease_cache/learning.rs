@@ -39,7 +39,7 @@ fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
 
 /// One answer to learn from.
 pub(super) struct Learning<'a> {
-    /// When the request was sent.
+    /// The time of the request.
     pub asked: Boottime,
     pub server: ServerId,
     /// Until the request was sent.

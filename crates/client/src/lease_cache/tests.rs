@@ -306,7 +306,7 @@ fn what_is_answered_for_a_shorter_time_is_cached_for_as_long_as_it_was_leased_be
     let long = told(Term::Long);
     assert_eq!(told(Term::Short), long);
     assert_eq!(mode(&lease_cache), Some(0o600));
-    // The end of what was told last is not waited for besides.
+    // The end of the last lease is not waited for besides.
     assert!(lease_cache.state().ends[Term::Short as usize].is_empty());
     recall(&lease_cache, &[LeaseKey::Inode(FILE)]);
     let short = told(Term::Short);

@@ -106,7 +106,7 @@ impl State {
     }
 
     /// This session has changed the inode itself and was answered with `reply`, or not at all,
-    /// which is the event. Nobody recalls its lease for its own cut. (A cuts the file, the answer
+    /// which is the event. Its lease is not recalled for its own cut. (A cuts the file, the answer
     /// leases nothing, A writes under the lease from before: the write is reported as older than
     /// the cut, and what was written is gone.)
     pub(super) fn own_change(&mut self, ino: Ino, event: u64, reply: Option<&Reply>) {

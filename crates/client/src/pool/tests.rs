@@ -45,7 +45,7 @@ fn who_looked_before_it_came_back_does_not_say_that_it_is_away() {
 /// More than any socket takes.
 const MUCH: usize = 64 << 20;
 
-/// A connection to nobody who reads, and its other end.
+/// A connection that is not read, and its other end.
 fn unread(patience: Duration) -> (Connection, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
     let connection = Connection::on(Stream::Unix(near), patience, 1).unwrap();

@@ -54,7 +54,7 @@ pub fn replay_recording(
     targets: &mut [Box<dyn Target>],
 ) -> Result<Replayed, TargetError> {
     let Some(first) = targets.first_mut() else {
-        panic!("nobody to do it");
+        panic!("there are no clients");
     };
     for op in &schedule.prepare {
         first.perform(op)?;

@@ -186,7 +186,7 @@ impl Resolver {
             op.name = match event.kind? {
                 'p' | 'f' => Some("fifo".to_owned()),
                 's' => Some("socket".to_owned()),
-                // Nobody but root can make devices.
+                // Only root can make devices.
                 _ => return None,
             };
             if event.kind == Some('f') {

@@ -49,7 +49,7 @@ pub struct Schedule {
 /// A thing that operations look at or change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// Where a path leads.
+    /// The inode of a path.
     Name(String),
     /// The listing of a directory.
     Listing(String),
@@ -73,7 +73,7 @@ const HOWS: [How; 4] = [How::Looks, How::Enters, How::Lists, How::Alone];
 /// The last group of a row.
 struct Tail {
     group: u32,
-    /// When the first of each kind in it ended.
+    /// The end of the first of each kind in it.
     first_ends: [Option<u64>; HOWS.len()],
 }
 

@@ -417,7 +417,7 @@ fn a_refused_attempt_is_replaced_and_what_made_a_name_comes_before_who_saw_it() 
     let mut other = by_name(Kind::Lookup, 1, "a", 2, 'd');
     other.client = 9;
     let mut all = events(vec![refused, other, again]);
-    // The other client saw it before who made it was told so.
+    // The other client saw it before its maker got the answer.
     (all[1].start, all[1].end) = (22, 35);
     (all[2].start, all[2].end) = (15, 60);
     let schedule = resolve(all);
