@@ -253,7 +253,7 @@ impl Core {
             registered.with = None;
             let was_known = std::mem::replace(&mut registered.before, true);
             if was_known {
-                // Before anybody else can use a connection to it: what was open may be removed by
+                // Before another thread can use a connection to it: what was open may be removed by
                 // now.
                 self.lapses.fetch_add(1, Ordering::SeqCst);
             }

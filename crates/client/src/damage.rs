@@ -9,8 +9,8 @@ use pandofs_types::{Credentials, FsError, Ino};
 impl Client {
     /// As [`Client::read`], but where a part of the bytes cannot be read (a block is damaged, a
     /// disk has an error), those before it: as a local file system does. Fewer bytes do not mean
-    /// then that the file ends, so this is for who knows that: a program that reads past the
-    /// kernel's cache.
+    /// then that the file ends, so this is for callers that know that: a program that reads past
+    /// the kernel's cache.
     ///
     /// # Errors
     /// As [`Client::read`]; `Io` when the first block cannot be read.

@@ -271,7 +271,7 @@ impl Core {
             }
         }
         if !ask_size && are_short(&runs, &answers) {
-            // Either there is a hole, or somebody else has cut the file off: what is cut off is
+            // Either there is a hole, or another client has cut the file off: what is cut off is
             // missing in the data objects before its caller has the answer.
             let request = Request::GetAttr { ino: file.ino };
             let inode = self.ask(caller, Target::Inode(file.ino), request)?;

@@ -188,7 +188,7 @@ impl Client {
     /// number.
     ///
     /// # Errors
-    /// `NotPermitted` for who does not own it; `Invalid` for figures out of range.
+    /// `NotPermitted` for callers that do not own it; `Invalid` for figures out of range.
     pub fn set_dir_settings(
         &self,
         caller: &Credentials,
@@ -209,8 +209,8 @@ impl Client {
     /// limit.
     ///
     /// # Errors
-    /// `NotPermitted` for who does not own it; `NotDir`; `Stale` when there is no such inode;
-    /// `Busy` when too many others have rates.
+    /// `NotPermitted` for callers that do not own it; `NotDir`; `Stale` when there is no such
+    /// inode; `Busy` when too many others have rates.
     ///
     /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
     pub fn spread(&self, caller: &Credentials, dir: Ino, entries_per_second: u32) -> Result<()> {

@@ -148,7 +148,7 @@ pub(crate) fn groups_decide(mode: u16) -> bool {
     mode & (SET_GID | GROUP_EXECUTES) == SET_GID
 }
 
-/// Returns whether somebody may act as the file's owner or group by running it.
+/// Returns whether programs act as the file's owner or group when it is run.
 pub(crate) fn has_set_id(mode: u16) -> bool {
     mode & (SET_UID | SET_GID) != 0
 }

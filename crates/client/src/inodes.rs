@@ -208,7 +208,7 @@ impl Client {
     }
 
     /// Reports sizes and times of what this client has written to the file's data objects, so that
-    /// everybody sees them.
+    /// all clients see them.
     ///
     /// # Errors
     /// The file system's. What could not be reported stays to be reported. Those of writes that

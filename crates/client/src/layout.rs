@@ -49,8 +49,8 @@ impl Client {
     /// Chooses how a file is striped, or those that are made in a directory from now on.
     ///
     /// # Errors
-    /// `NotEmpty` for a file that has data; `NotPermitted` for who does not own it; `Invalid` for
-    /// what the servers cannot do, and for what is neither.
+    /// `NotEmpty` for a file that has data; `NotPermitted` for callers that do not own it;
+    /// `Invalid` for what the servers cannot do, and for what is neither.
     pub fn set_layout(&self, caller: &Credentials, ino: Ino, layout: LayoutChoice) -> Result<()> {
         let core = self.core();
         let request = match self.layout(caller, ino)? {

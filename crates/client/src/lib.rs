@@ -14,7 +14,7 @@
 //! | `router` | the shard of a request and the meaning of a refusal, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, reactions to refusals |
 //! | `cache_limits`, `limits` | limits of the caches and of the library |
-//! | `maps`, `file`, `write_behind`, `opens`, `accesses`, `atime` | caches of directories' maps, files' data, writes under way, open files, reads |
+//! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses`, `atime` | directories' maps, files' data, writes under way, open files, reads |
 //! | `lease_cache`, `lease_grant`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
 //! | `unsynced`, `force` | acknowledged changes that may not be on disk, and forcing them |
 //! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |

@@ -399,7 +399,7 @@ impl Client {
     }
 
     /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is
-    /// known whether somebody has it. To be made after [`Client::try_lock`] did not get it, by
+    /// known whether it is held. To be made after [`Client::try_lock`] did not get it, by
     /// which a lock of `flock()` that was to be changed is given up.
     ///
     /// # Errors

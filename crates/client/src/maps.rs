@@ -150,7 +150,7 @@ impl DirMaps {
             .map_or_else(|| DirMap::single(dir.birth_shard()), |map| map.clone())
     }
 
-    /// Learns what somebody knows of the directory; true when that was anything new. A map that
+    /// Learns a map of the directory; true when that was anything new. A map that
     /// cannot be this directory's is ignored.
     pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
         if !other.has_slots() || other.home() != dir.birth_shard() {

@@ -70,7 +70,7 @@ impl Client {
     /// Takes leases from now on: answers are cached, and not asked for again, until their leases
     /// are over or recalled. `listener` gets recalls; when it returns no cache has what was
     /// recalled. With `for_all` names that one caller has found are answered to others, too:
-    /// somebody else, the kernel as a rule, checks who may search which directory.
+    /// the kernel, as a rule, checks which caller may search which directory.
     ///
     /// # Errors
     /// `Protocol` when leases are taken already or there are no threads.

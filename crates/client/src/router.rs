@@ -53,7 +53,7 @@ pub enum Reaction {
     WrongServer(Epoch),
     /// Send it again after a pause.
     TryAgain,
-    /// As `TryAgain`: somebody's lock is in the way.
+    /// As `TryAgain`: a lock is in the way.
     NotYet,
     /// A refusal that no correct shard gives this client.
     Broken(String),

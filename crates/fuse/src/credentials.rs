@@ -9,11 +9,11 @@
 //!   nothing then, so it can be asked once more, with all that the caller has. Of users who needed
 //!   that once it is looked up first from then on.
 //! - Always where they decide what is done and not just whether, since then nothing is refused: a
-//!   set-group-id bit that somebody sets who is not in the file's group is left off without an
-//!   error, one that nobody may execute goes when such a one writes to the file, and attributes in
+//!   set-group-id bit set by a caller outside the file's group is left off without an
+//!   error, one without a right to execute goes when such a one writes to the file, and attributes in
 //!   `trusted.` are not there for most.
 //!
-//! They are used for one request and never kept: a process that gave up a capability or a group is
+//! Groups and capabilities are used for one request and never kept: a process that gave one up is
 //! not let in for having had it. While the request is under way its caller waits in a system call:
 //! the process is there and its number means it.
 //!

@@ -18,9 +18,9 @@ use std::path::Path;
 /// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
 pub const FS_TYPE: &str = "fuse.pandofs";
 
-/// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system
-/// ask for less than the default of 128 KiB only, which is far less than a message to a server
-/// takes.
+/// Has the kernel read this many bytes ahead of a program that reads a file in order. FUSE lets a
+/// file system ask for less than the default of 128 KiB only, which is far less than a message to a
+/// server takes.
 ///
 /// # Errors
 /// The system's; who is not root may not.

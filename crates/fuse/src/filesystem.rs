@@ -333,7 +333,7 @@ impl Filesystem for PandoFs {
 
     /// An appending write comes with the offset that the kernel takes for the file's end. After it
     /// the kernel takes the file to end no sooner than what it has written; it asks for the size
-    /// before it tells anybody.
+    /// before it reports it.
     ///
     /// Writes through the kernel's cache are answered as soon as they are known to go to data
     /// objects, so that the program goes on while servers are given what it wrote.
@@ -545,7 +545,7 @@ impl Filesystem for PandoFs {
         let value = if is_stored && self.no_xattrs.holds(ino) {
             Err(Errno::ENODATA)
         } else if name.starts_with(xattr::TRUSTED) {
-            // It is not there, rather than refused, for who may not see it.
+            // It is not there, rather than refused, for callers that may not see it.
             let caller = &Caller::from(request).capable();
             self.client.getxattr(caller, ino, name).map_err(errno)
         } else {

@@ -281,7 +281,7 @@ const ABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_ASYNC_DIO,
     // A symbolic link never changes, and its number is never another's.
     InitFlags::FUSE_CACHE_SYMLINKS,
-    // Servers take set-id bits off what is written, cut or given away, by who does it. The kernel
+    // Servers take set-id bits off what is written, cut or given away, by its caller. The kernel
     // then need not ask for `security.capability` before each write and take the bits off itself,
     // which it would do in the name of a writer who may not change the mode.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,

@@ -36,7 +36,7 @@ impl PandoFs {
 /// Changes what is `Some`. `opened`: the caller has the file open for writing, as the kernel says.
 ///
 /// A request to change nothing means that set-id bits are to be taken off because the file is about
-/// to be written to, or because somebody calls `chown` with nothing to change, who need not have
+/// to be written to, or because of a `chown` with nothing to change, whose caller need not have
 /// any right to it.
 fn set_attr(
     client: &Client,

@@ -99,7 +99,7 @@ impl PandoFs {
         self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = if name == CAPABILITY {
             // The kernel has made sure of the caller's right, or takes it off itself in the name of
-            // somebody who writes to the file, who need not have any right to this.
+            // a writer of the file, which need not have any right to this.
             let root = &Credentials::ROOT;
             self.client.removexattr(root, ino, name).map_err(errno)
         } else {

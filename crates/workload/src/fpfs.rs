@@ -111,7 +111,7 @@ mod tests {
     const SHIPPED_SCALE: f64 = 0.00014;
     const SHIPPED_CLIENTS: u32 = 8;
     const SHIPPED_SEED: u64 = 1;
-    /// Bytes: it is in everybody's copy of the repository.
+    /// Bytes: it is in every copy of the repository.
     const SHIPPED_MOST: usize = 200 << 10;
 
     #[test]

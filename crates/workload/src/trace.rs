@@ -397,7 +397,7 @@ fn stage(
 }
 
 impl Progress {
-    /// False when somebody failed.
+    /// False when a client failed.
     fn wait_for(&self, after: &[u32]) -> bool {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

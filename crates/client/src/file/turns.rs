@@ -70,7 +70,7 @@ impl File {
         Ok(known)
     }
 
-    /// Something has ended that somebody may wait for.
+    /// Wakes waiters: something has ended that they may wait for.
     pub(super) fn has_settled(&self, known: MutexGuard<'_, Known>) {
         let is_waited_for = known.turns.waiting > 0;
         drop(known);
@@ -189,7 +189,7 @@ mod tests {
         drop(file.try_flushing().unwrap());
         let reads = file.reading().unwrap();
         assert!(as_killed(|| is_abandoned(file.appending())));
-        // It is not in anybody's way any more.
+        // It is in no way any more.
         drop(file.reading().unwrap());
         drop(reads);
         let appends = file.appending().unwrap();

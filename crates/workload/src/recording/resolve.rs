@@ -347,7 +347,7 @@ impl Resolver {
             before: None,
         });
         let old = match known.is_dir {
-            // It has one name; somebody else has moved it.
+            // It has one name; another client has moved it.
             true => std::mem::take(&mut known.places),
             false => Vec::new(),
         };
