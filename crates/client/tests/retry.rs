@@ -288,7 +288,7 @@ fn what_no_repetition_mends_is_an_error_at_once() {
     protocol(right.rmdir(&ME, Ino::ROOT, &name("a")).unwrap_err(), "Data");
     protocol(
         right.getattr(&ME, Ino::ROOT).unwrap_err(),
-        "another question",
+        "an answer of the wrong kind",
     );
 
     let mut other = served.clone();
